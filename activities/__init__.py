@@ -1,0 +1,1 @@
+"""All that a workflow does to the world, one module a noun."""

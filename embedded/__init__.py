@@ -1,0 +1,1 @@
+"""The built-in Postgres and Temporal, and the supervisor that runs the whole stack."""

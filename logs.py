@@ -1,0 +1,79 @@
+"""Structured logs: one line an event, JSON unless a person is reading it on a terminal."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from typing import Any
+
+import orjson
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+# The last line of defence: values under these names never reach a log line, whoever logs them.
+_SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "key", "secret", "cookie"})
+_INGEST_TOKEN = re.compile(r"(/ingest/)[^/?\s\"']+")
+
+
+def _redact(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if name.lower() in _SECRET_NAMES:
+            event[name] = "***"
+        elif isinstance(value, str) and "/ingest/" in value:
+            event[name] = _INGEST_TOKEN.sub(r"\1***", value)
+    return event
+
+
+def _to_json(event: EventDict, **_options: Any) -> str:
+    return orjson.dumps(event, default=str).decode()
+
+
+def configure(process: str, *, level: int = logging.INFO) -> None:
+    """Send every log of this process, ours and the libraries', to standard error as one kind of line.
+
+    Args:
+        process: which process this is (`api`, `worker`, `up`), on every line as `process`.
+        level: the least level that is written.
+    """
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    terminal = sys.stderr.isatty()
+    final: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _redact]
+    if terminal:
+        final.append(structlog.dev.ConsoleRenderer())
+    else:
+        final += [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=_to_json),
+        ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for noisy in ("uvicorn.access", "httpx", "httpcore", "alembic.runtime.plugins"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+    structlog.contextvars.bind_contextvars(process=process)
+
+
+def get(name: str) -> structlog.stdlib.BoundLogger:
+    """The logger of module `name`."""
+    return structlog.stdlib.get_logger(name)

@@ -1,0 +1,24 @@
+"""Identifiers: UUIDv7, so that an index on them grows at its end and ids sort by time."""
+
+from __future__ import annotations
+
+import os
+import time
+from uuid import UUID
+
+
+def new_id() -> UUID:
+    """A new UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x7000 << 64 | 0x8000 << 48
+    return UUID(int=value)
+
+
+def parse_id(text: str) -> UUID | None:
+    """The UUID written as `text` in its canonical form, or None: a malformed id is simply an unknown one."""
+    try:
+        value = UUID(text)
+    except ValueError:
+        return None
+    return value if str(value) == text.lower() else None

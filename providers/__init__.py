@@ -1,0 +1,1 @@
+"""Lookup sources: one package a kind, one module a source."""

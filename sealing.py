@@ -1,0 +1,140 @@
+"""Sealing: everything secret at rest goes through one keyring of AES-256-GCM keys.
+
+One root key, from which HKDF-SHA256 derives a key for each purpose, so that no two uses share a key.
+Sealed form: version (1 byte) ∥ key id (4 bytes) ∥ nonce (12 bytes) ∥ ciphertext and tag. The context
+(an account, a name) is authenticated: a value copied to another row does not open there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec
+
+from settings import ExitCode, StartError
+
+_VERSION = b"\x01"
+_KEY_ID_BYTES, _NONCE_BYTES = 4, 12
+_HEADER_BYTES = 1 + _KEY_ID_BYTES + _NONCE_BYTES
+
+
+class UnsealError(Exception):
+    """A sealed value that no key of the ring opens in this context: another key, place or a changed byte."""
+
+
+class Keyring:
+    """The root keys, newest first: the first seals, all of them open."""
+
+    def __init__(self, root_keys: Sequence[str]) -> None:
+        if not root_keys:
+            raise ValueError("a keyring needs a key")
+        self._roots = {
+            hashlib.sha256(key.encode()).digest()[:_KEY_ID_BYTES]: key.encode() for key in root_keys
+        }
+        self._current = next(iter(self._roots))
+        self.derive = lru_cache(maxsize=64)(self._derive)
+
+    def _derive(self, purpose: str, key_id: bytes | None = None) -> bytes:
+        root = self._roots[key_id or self._current]
+        return HKDF(SHA256(), 32, salt=None, info=b"vedette/" + purpose.encode()).derive(root)
+
+    def derived(self, purpose: str) -> list[bytes]:
+        """The 32-byte keys for `purpose`, newest first: to sign with the first and to verify with any."""
+        return [self.derive(purpose, key_id) for key_id in self._roots]
+
+    def seal(self, purpose: str, plaintext: bytes, context: str = "") -> bytes:
+        """Encrypt `plaintext` so that it opens only for the same purpose and context."""
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = AESGCM(self.derive(purpose, self._current)).encrypt(nonce, plaintext, context.encode())
+        return _VERSION + self._current + nonce + sealed
+
+    def open(self, purpose: str, sealed: bytes, context: str = "") -> bytes:
+        """Decrypt what `seal` made.
+
+        Raises:
+            UnsealError: if no key of the ring opens it here.
+        """
+        key_id = sealed[1 : 1 + _KEY_ID_BYTES]
+        if sealed[:1] != _VERSION or key_id not in self._roots:
+            raise UnsealError(f"sealed with a key that is not in the keyring (purpose {purpose})")
+        nonce = sealed[1 + _KEY_ID_BYTES : _HEADER_BYTES]
+        try:
+            return AESGCM(self.derive(purpose, key_id)).decrypt(
+                nonce, sealed[_HEADER_BYTES:], context.encode()
+            )
+        except InvalidTag:
+            raise UnsealError(f"does not open in this context (purpose {purpose})") from None
+
+
+class SealingCodec(PayloadCodec):
+    """Keeps every payload in Temporal's store and on its wire unreadable without the keyring."""
+
+    _ENCODING = b"binary/vedette-sealed"
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Seal each payload whole, its metadata included."""
+        return [
+            Payload(
+                metadata={"encoding": self._ENCODING},
+                data=self._keyring.seal("temporal", payload.SerializeToString()),
+            )
+            for payload in payloads
+        ]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Open what `encode` sealed; what was never sealed passes as it is."""
+        return [self._open(payload) for payload in payloads]
+
+    def _open(self, payload: Payload) -> Payload:
+        if payload.metadata.get("encoding") != self._ENCODING:
+            return payload
+        return Payload.FromString(self._keyring.open("temporal", payload.data))
+
+
+def root_keys(secret_key: str | None, data: Path, *, sealed_data_exists: bool) -> list[str]:
+    """The root keys: `VEDETTE_SECRET_KEY` (comma-separated) if set, else `<data>/secret.key`, made if new.
+
+    Args:
+        secret_key: the setting's value.
+        data: the data folder.
+        sealed_data_exists: whether the database holds sealed values, so that a new key would lose them.
+
+    Raises:
+        StartError: when there are sealed values and no key, or a key is too short.
+    """
+    if secret_key:
+        return _checked([key.strip() for key in secret_key.split(",") if key.strip()], "VEDETTE_SECRET_KEY")
+    path = data / "secret.key"
+    if path.exists():
+        return _checked(path.read_text(encoding="utf-8").split(), str(path))
+    if sealed_data_exists:
+        raise StartError(
+            f"The database holds sealed values, but their key is gone: {path} is missing and "
+            "VEDETTE_SECRET_KEY is not set.\nPut the file back, or set VEDETTE_SECRET_KEY to its content.",
+            ExitCode.SECRET_KEY,
+        )
+    key = secrets.token_urlsafe(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(key + "\n")
+    return [key]
+
+
+def _checked(keys: Iterable[str], source: str) -> list[str]:
+    keys = list(keys)
+    if not keys or any(len(key) < 32 for key in keys):
+        raise StartError(f"{source}: every key needs at least 32 characters", ExitCode.SECRET_KEY)
+    return keys

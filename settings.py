@@ -1,0 +1,226 @@
+"""Settings: the environment, read once, checked and typed.
+
+Every name is `VEDETTE_…` except the three that other tools share (`DATABASE_URL`, `TEMPORAL_ADDRESS`,
+`TEMPORAL_NAMESPACE`). Any secret can be given as a file by appending `_FILE` to its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+PREFIX = "VEDETTE_"
+_PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
+_SHARED_NAMES = ("DATABASE_URL", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
+
+
+class ExitCode(IntEnum):
+    """What the `vedette` command exits with, so that scripts can tell the causes apart."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    SETTING = 3
+    PORT_TAKEN = 4
+    DATA_FOLDER = 5
+    DATABASE = 6
+    TEMPORAL = 7
+    SECRET_KEY = 8
+
+
+class StartError(Exception):
+    """A start that cannot go on. The message says in a line or three what is wrong and how to mend it."""
+
+    def __init__(self, message: str, exit_code: ExitCode) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Rate:
+    """At most `requests` in any window of `seconds`."""
+
+    requests: int
+    seconds: int
+
+
+def _split(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _rate(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value == "off":
+        return None
+    match = re.fullmatch(r"([1-9]\d{0,8})/([1-9]\d{0,5})", value)
+    if match is None:
+        raise ValueError("give <count>/<seconds>, such as 60/60, or off")
+    return Rate(int(match[1]), int(match[2]))
+
+
+def _networks(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return [ip_network(part.strip()) for part in value.split(",") if part.strip()]
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_networks)]
+Limit = Annotated[Rate | None, NoDecode, BeforeValidator(_rate)]
+
+
+class ProviderSettings(BaseModel, frozen=True):
+    """What an operator may set for one lookup source."""
+
+    key: SecretStr | None = None
+    base_url: str | None = None
+    enabled: bool | None = None
+
+
+class Settings(BaseSettings):
+    """All settings, with their defaults. `vedette config` prints them with the secrets masked."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, validate_by_name=True, frozen=True, extra="forbid"
+    )
+
+    data: Path = Path("data")
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    public_url: str | None = None
+    database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
+    temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
+    temporal_namespace: str = Field("default", validation_alias="TEMPORAL_NAMESPACE")
+    api_processes: int = Field(1, ge=1, le=64)
+    worker_processes: int = Field(1, ge=1, le=64)
+    secret_key: SecretStr | None = None
+    signup: Literal["open", "closed"] | None = None
+    signup_credits: int = Field(1000, ge=0)
+    trusted_proxies: Networks = ()
+    allowed_hosts: Words = ()
+    session_hours: int = Field(24, ge=1, le=24 * 365)
+    retention_days: int = Field(90, ge=1)
+    metrics_token: SecretStr | None = None
+    local_only: bool = False
+    build_id: str | None = None
+    allow_private_networks: Networks = ()
+    limit_ip: Limit = Rate(60, 60)
+    limit_breaches: Limit = Rate(60, 60)
+    limit_lookups: Limit = Rate(120, 60)
+    limit_bulk: Limit = Rate(10, 60)
+    limit_login: Limit = Rate(10, 60)
+    limit_ingest: Limit = Rate(6000, 60)
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict[str, ProviderSettings])
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from `load` alone, so that a test never depends on the environment it runs in."""
+        return (init_settings,)
+
+    @property
+    def address(self) -> str:
+        """The root address that clients use, without a trailing slash."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
+    @property
+    def signup_open(self) -> bool:
+        """Whether strangers may register: open on loopback unless set, closed elsewhere unless set."""
+        return self.signup == "open" or (self.signup is None and self.loopback)
+
+    def provider(self, name: str) -> ProviderSettings:
+        """The operator's settings for the lookup source `name`."""
+        return self.providers.get(name, ProviderSettings())
+
+
+def _fields() -> dict[str, str]:
+    """Environment name → field name."""
+    names = {f"{PREFIX}{field.upper()}": field for field in Settings.model_fields if field != "providers"}
+    for shared in _SHARED_NAMES:
+        del names[f"{PREFIX}{shared}"]
+        names[shared] = shared.lower()
+    return names
+
+
+def _secret_files(environ: Mapping[str, str]) -> dict[str, str]:
+    """The values of the `…_FILE` names, under the names without `_FILE`."""
+    secrets = ("DATABASE_URL", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
+    values: dict[str, str] = {}
+    for name, path in environ.items():
+        target = name.removesuffix("_FILE")
+        if name.endswith("_FILE") and path and (target in secrets or _PROVIDER.fullmatch(name)):
+            try:
+                values[target] = Path(path).read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise StartError(f"{name}: cannot read {path}: {error.strerror}", ExitCode.SETTING) from None
+    return values
+
+
+def _providers(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    providers: dict[str, dict[str, str]] = {}
+    for name, value in environ.items():
+        match = _PROVIDER.fullmatch(name)
+        if match and value and match[2] != "KEY_FILE":
+            providers.setdefault(match[1].lower(), {})[match[2].lower()] = value
+    return providers
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings from the environment.
+
+    Raises:
+        StartError: naming every setting that does not fit, one a line.
+    """
+    environ = os.environ if environ is None else environ
+    environ = {**environ, **_secret_files(environ)}
+    values: dict[str, Any] = {
+        field: environ[name] for name, field in _fields().items() if environ.get(name, "") != ""
+    }
+    try:
+        return Settings(**values, providers=_providers(environ))  # pyright: ignore[reportArgumentType]
+    except ValidationError as error:
+        names = {field: name for name, field in _fields().items()}
+        lines = [_complaint(names, item["loc"], item["msg"]) for item in error.errors()]
+        raise StartError("\n".join(lines), ExitCode.SETTING) from None
+
+
+def _complaint(names: Mapping[str, str], location: tuple[int | str, ...], message: str) -> str:
+    field = str(location[0])
+    if field == "providers" and len(location) > 2:
+        name = f"{PREFIX}PROVIDER_{str(location[1]).upper()}_{str(location[2]).upper()}"
+    else:
+        name = names.get(field, field)
+    return f"{name}: {message.removeprefix('Value error, ')}"
+
+
+def unknown_names(environ: Mapping[str, str] | None = None) -> list[str]:
+    """The `VEDETTE_…` names in the environment that nothing reads: most likely typing errors."""
+    environ = os.environ if environ is None else environ
+    known = set(_fields()) | {f"{name}_FILE" for name in (f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")}
+    return sorted(
+        name
+        for name in environ
+        if name.startswith(PREFIX) and name not in known and not _PROVIDER.fullmatch(name)
+    )
