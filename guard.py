@@ -1,0 +1,270 @@
+"""The guard: which URLs and addresses something that a user chose may lead to.
+
+Such a URL must not reach what only this machine or its network can see. The guard therefore stands where
+the connection is made, not where the URL is read: every answer of the resolver is checked, and then the
+very address that is about to be connected to. Spellings, redirects and names that change their address
+between two looks all meet it there. `check_url` is only a courtesy: it refuses early what can be known
+without asking anyone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+Address = IPv4Address | IPv6Address
+Networks = Sequence[IPv4Network | IPv6Network]
+
+_DNS_THREADS = 32
+_SETTING = "VEDETTE_ALLOW_PRIVATE_NETWORKS"
+
+# Ranges that `is_global` calls global, and that still lead inside or to no one host: translations and
+# tunnels that carry an IPv4 address (IPv4-compatible, NAT64, Teredo, 6to4), old site-local, SRv6,
+# multicast, and the rest of 192.0.0.0/24.
+_FORBIDDEN = tuple(
+    ip_network(network)
+    for network in (
+        "192.0.0.0/24 192.88.99.0/24 224.0.0.0/4 ::/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 "
+        "2002::/16 3fff::/20 5f00::/16 fec0::/10 ff00::/8"
+    ).split()
+)
+# What aiohttp hands to a socket factory: family, kind, protocol, canonical name, (address, port, …).
+_Target = tuple[int, int, int, str, tuple[Any, ...]]
+_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?", re.IGNORECASE)
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+
+
+class OutboundError(Exception):
+    """A request that brought no usable answer.
+
+    Attributes:
+        code: stable, snake_case.
+        retryable: whether the same request may well succeed later.
+    """
+
+    code = "outbound_error"
+    retryable = False
+
+
+class InvalidRequest(OutboundError):
+    """The URL or a header cannot be sent as it is."""
+
+    code = "invalid_request"
+
+
+class ForbiddenAddress(OutboundError):
+    """The URL leads to an address or port that only the operator may open."""
+
+    code = "forbidden_address"
+
+
+class NameNotResolved(OutboundError):
+    """The host name has no address, or no name server answered."""
+
+    code = "dns_failed"
+    retryable = True
+
+
+class ConnectFailed(OutboundError):
+    """No connection, or it broke before an answer came."""
+
+    code = "connect_failed"
+    retryable = True
+
+
+class TlsFailed(OutboundError):
+    """The TLS handshake failed: most often a certificate that is expired or of another name."""
+
+    code = "tls_failed"
+    retryable = True
+
+
+class TimedOut(OutboundError):
+    """The whole exchange took longer than it may."""
+
+    code = "timeout"
+    retryable = True
+
+
+class TooLarge(OutboundError):
+    """The answer has more bytes, raw or decompressed, than the caller accepts."""
+
+    code = "too_large"
+
+
+class TooManyRedirects(OutboundError):
+    """More redirects than the caller follows."""
+
+    code = "too_many_redirects"
+
+
+class BadResponse(OutboundError):
+    """What came back is not HTTP, breaks off, or is encoded as nobody asked."""
+
+    code = "bad_response"
+    retryable = True
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a URL is not accepted: a stable code, and a message that says what would be right."""
+
+    code: str
+    message: str
+
+
+def forbidden_address(address: Address, allowed: Networks = ()) -> bool:
+    """Whether `address` is one that user-chosen URLs may not reach.
+
+    Args:
+        address: an address; an IPv4 address mapped into IPv6 counts as the IPv4 address.
+        allowed: networks that the operator has opened.
+    """
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if any(address in network for network in allowed):
+        return False
+    return not address.is_global or any(address in network for network in _FORBIDDEN)
+
+
+def parse_url(url: str, allowed: Networks = ()) -> URL:
+    """Read and check a URL.
+
+    Raises:
+        InvalidRequest: if it is not an http or https URL with a host, or has credentials in it.
+        ForbiddenAddress: if its port or its literal address is forbidden.
+    """
+    if _UNSAFE.search(url):
+        raise InvalidRequest("The URL has spaces, control characters or backslashes; percent-encode them.")
+    try:
+        parsed = URL(url)
+        host, port = parsed.raw_host, parsed.port
+    except ValueError:
+        raise InvalidRequest("This is not a URL; give one such as https://example.com/hook.") from None
+    if parsed.scheme not in ("http", "https") or not host or port is None:
+        raise InvalidRequest("The URL must start with http:// or https:// and name a host.")
+    if parsed.raw_user is not None or parsed.raw_password is not None:
+        raise InvalidRequest("Credentials do not belong in the URL; send an Authorization header.")
+    _check_port(port)
+    address = _literal(host)
+    if address is not None:
+        _check_address(address, allowed)
+    elif not _NAME.fullmatch(host) or ".." in host:
+        raise InvalidRequest("The URL's host is neither a name nor an address.")
+    return parsed
+
+
+def check_url(url: str, allowed: Networks = ()) -> Refusal | None:
+    """Why `url` can never be called, as far as that is known without resolving its name; else None.
+
+    Args:
+        url: what a user wants to be called.
+        allowed: `settings.allow_private_networks`.
+
+    Returns:
+        A refusal with the code `invalid_url` or `forbidden_address`.
+    """
+    try:
+        parse_url(url, allowed)
+    except OutboundError as error:
+        return Refusal("invalid_url" if isinstance(error, InvalidRequest) else error.code, str(error))
+    return None
+
+
+class SystemResolver(AbstractResolver):
+    """The system's resolver in threads of its own: a name server that hangs must not stop other work."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_DNS_THREADS, thread_name_prefix="resolve")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Resolve `host` as every other program here does, `/etc/hosts` included."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+        )
+        return [
+            ResolveResult(
+                hostname=host, host=str(name[0]), port=port, family=answered, proto=protocol, flags=0
+            )
+            for answered, _, protocol, _, name in found
+        ]
+
+    async def close(self) -> None:
+        """Let go of the threads, not waiting for those that hang."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class GuardedResolver(AbstractResolver):
+    """Refuses a name if any one of its addresses is forbidden, so that none can be picked by chance."""
+
+    def __init__(self, resolver: AbstractResolver, allowed: Networks) -> None:
+        self._resolver = resolver
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Resolve `host`.
+
+        Raises:
+            ForbiddenAddress: if one of its addresses may not be reached.
+        """
+        answers = await self._resolver.resolve(host, port, family)
+        for answer in answers:
+            _check_address(_address(answer["host"]), self._allowed, host)
+        return answers
+
+    async def close(self) -> None:
+        """Leave the inner resolver open: it is shared."""
+
+
+def guarded_sockets(allowed: Networks) -> Callable[[_Target], socket.socket]:
+    """A socket factory for aiohttp's connector: it is handed the very address before each connect."""
+
+    def make(target: _Target) -> socket.socket:
+        family, kind, protocol, _, (host, port, *_) = target
+        _check_port(int(port))
+        _check_address(_address(str(host)), allowed)
+        return socket.socket(family=family, type=kind, proto=protocol)
+
+    return make
+
+
+def _check_port(port: int) -> None:
+    if port not in (80, 443) and port < 1024:
+        raise ForbiddenAddress(f"Port {port} is not allowed; 80, 443 and 1024 to 65535 are.")
+
+
+def _check_address(address: Address, allowed: Networks, name: str | None = None) -> None:
+    if forbidden_address(address, allowed):
+        target = f"{name} leads to {address}, which" if name else str(address)
+        raise ForbiddenAddress(f"{target} is not a public address; {_SETTING} can open its network.")
+
+
+def _address(host: str) -> Address:
+    return ip_address(host.partition("%")[0])
+
+
+def _literal(host: str) -> Address | None:
+    """The address that `host` spells, in any spelling that the C library's `inet_aton` would take."""
+    host = host.rstrip(".")
+    try:
+        return _address(host)
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return None

@@ -1,0 +1,373 @@
+"""Outgoing HTTP: the one module that owns clients, each behind the guard of `guard.py`.
+
+The transport is aiohttp on one connector per pool. Providers get it as an httpx client
+(`provider_client`); `send`, the busy path of webhooks and steps, goes to it directly. Both share the same
+exchange: capped bytes, capped decompression, a total time, typed errors, no cookies, no proxy and no
+credentials from the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+
+import aiohttp
+import certifi
+import httpx
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from answers import Answer, read_body, read_headers
+from guard import (
+    BadResponse,
+    ConnectFailed,
+    ForbiddenAddress,
+    GuardedResolver,
+    InvalidRequest,
+    NameNotResolved,
+    OutboundError,
+    SystemResolver,
+    TimedOut,
+    TlsFailed,
+    TooLarge,
+    TooManyRedirects,
+    guarded_sockets,
+    parse_url,
+)
+from settings import Settings
+
+USER_AGENT = "vedette/0.1"
+MAX_REDIRECTS = 5
+_MAX_CALLS = 512
+_MEBIBYTE = 1024 * 1024
+
+# Servers close idle connections after five seconds at the soonest: let go before they do, so that a POST
+# is not written into a connection that is just being closed.
+_KEEPALIVE_SECONDS = 4
+_DNS_CACHE_SECONDS = 10
+_STALL_SECONDS = 30
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# What a caller may not set: they describe the connection, which is ours.
+_OWN_HEADERS = frozenset(
+    "accept-encoding connection content-length expect keep-alive proxy-authorization proxy-connection te "
+    "trailer transfer-encoding upgrade".split()
+)
+# What survives a redirect to another origin. Any other header may be a credential, whatever its name.
+_HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+
+
+class Outbound:
+    """This process's outgoing clients. Open it once in the running loop; close it at the end."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        resolver: AbstractResolver | None = None,
+        certificates: ssl.SSLContext | None = None,
+        max_calls: int = _MAX_CALLS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: `allow_private_networks`, and which providers have a base URL of the operator's own.
+            resolver: asks for addresses in place of the system's resolver.
+            certificates: verifies servers in place of the system's and Mozilla's authorities.
+            max_calls: how many calls go on at once, in all pools together; further ones wait for their turn.
+        """
+        self._settings = settings
+        self._allowed = settings.allow_private_networks
+        self._custom_resolver = resolver
+        self._certificates = certificates
+        self._max_calls = max_calls
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    async def open(self) -> None:
+        """Get ready for use within the running event loop."""
+        self._resolver = self._custom_resolver or SystemResolver()
+        self._slots = asyncio.Semaphore(self._max_calls)
+        if self._certificates is None:
+            self._certificates = ssl.create_default_context()
+            self._certificates.load_verify_locations(certifi.where())
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for client in self._clients.values():
+            await client.aclose()
+        for session in self._sessions.values():
+            await session.close()
+        self._clients.clear()
+        self._sessions.clear()
+        await self._resolver.close()
+
+    async def __aenter__(self) -> Outbound:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    def provider_client(self, name: str) -> httpx.AsyncClient:
+        """The httpx client of the lookup source `name`: made once, shared, closed by `close`.
+
+        It raises `OutboundError`s, not httpx's; follows no redirects; its timeout bounds the whole
+        exchange; an answer is capped at 8 MiB, or at `extensions={"max_bytes": …}`. Its addresses are
+        guarded unless the operator has set the source's base URL, which may be a host of their own.
+        """
+        if name not in self._clients:
+            self._clients[name] = httpx.AsyncClient(
+                transport=_Transport(self, self._provider_session(name)),
+                headers={"user-agent": USER_AGENT},
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                timeout=10,
+                max_redirects=MAX_REDIRECTS,
+                trust_env=False,
+            )
+        return self._clients[name]
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout: float = 15,
+        max_bytes: int = _MEBIBYTE,
+        truncate: bool = False,
+        follow_redirects: int = 0,
+    ) -> Answer:
+        """Call a URL that a user chose. Every status, 5xx included, is an answer and not an error.
+
+        Args:
+            method: the HTTP method.
+            url: an absolute http or https URL.
+            headers: sent as they are; those that describe the connection are ours and are left out.
+            body: sent as it is.
+            timeout: seconds for the whole exchange with its redirects, from when it is begun.
+            max_bytes: the most bytes of body, decompressed, that are read.
+            truncate: cut a longer body there, rather than raise `TooLarge`.
+            follow_redirects: how many to follow, at most 5. With 0 the redirect itself is the answer. Each
+                hop is guarded; to another origin only harmless headers go along.
+
+        Raises:
+            OutboundError: one of its subclasses here, each with a stable `code`.
+        """
+        session = self._session("user", guarded=True)
+        target = parse_url(url, self._allowed)
+        sent = _checked_headers(headers or {})
+        left = min(follow_redirects, MAX_REDIRECTS)
+        async with self._slots:
+            try:
+                async with asyncio.timeout(timeout):
+                    while True:
+                        answer = await self._exchange(
+                            session, method, target, sent, body, max_bytes, truncate
+                        )
+                        location = answer.headers.get("location")
+                        if not follow_redirects or answer.status not in _REDIRECTS or not location:
+                            return answer
+                        if left == 0:
+                            raise TooManyRedirects(f"More than {follow_redirects} redirects.")
+                        left -= 1
+                        method, target, sent, body = self._next_hop(
+                            answer, location, method, target, sent, body
+                        )
+            except TimeoutError:
+                raise TimedOut(f"No complete answer within {timeout:g} seconds.") from None
+
+    async def download(
+        self,
+        name: str,
+        url: str,
+        path: Path,
+        *,
+        max_bytes: int,
+        connect_timeout: float,
+        progress: Callable[[int, int | None], None],
+    ) -> int:
+        """Fetch a large file of the lookup source `name`, as it is, into `path`.
+
+        Args:
+            name: the source.
+            url: the file.
+            path: where it goes; complete only when this returns.
+            max_bytes: the most that is accepted.
+            connect_timeout: seconds until there is a connection; after that, data must never pause longer
+                than 30.
+            progress: told the bytes so far, and in all if the server says, with every piece.
+
+        Returns:
+            The HTTP status. Only with 200 has anything been written.
+
+        Raises:
+            OutboundError: one of its subclasses.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout, sock_read=_STALL_SECONDS)
+        try:
+            async with self._provider_session(name).get(
+                url, timeout=timeout, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    return response.status
+                with path.open("wb") as file:
+                    size = 0
+                    async for piece in response.content.iter_chunked(_MEBIBYTE):
+                        size += len(piece)
+                        if size > max_bytes:
+                            raise TooLarge(f"The file is larger than {max_bytes} bytes.")
+                        file.write(piece)
+                        progress(size, response.content_length)
+                return 200
+        except TimeoutError as error:
+            raise TimedOut("The server does not answer, or paused for too long.") from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise _typed(error) from error
+
+    def _provider_session(self, name: str) -> aiohttp.ClientSession:
+        trusted = self._settings.provider(name).base_url is not None
+        return self._session(f"provider:{name}", guarded=not trusted)
+
+    def _next_hop(
+        self,
+        answer: Answer,
+        location: str,
+        method: str,
+        target: URL,
+        headers: dict[str, str],
+        body: bytes | None,
+    ) -> tuple[str, URL, dict[str, str], bytes | None]:
+        """What to send where after a redirect (RFC 9110, section 15.4)."""
+        try:
+            joined = target.join(URL(location))
+        except ValueError:
+            raise BadResponse("The redirect does not lead to a URL.") from None
+        following = parse_url(str(joined), self._allowed)
+        if answer.status == 303 or (answer.status in (301, 302) and method.upper() == "POST"):
+            method, body = "HEAD" if method.upper() == "HEAD" else "GET", None
+            headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        if following.origin() != target.origin():
+            headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS_HEADERS}
+        return method, following, headers, body
+
+    async def exchange(
+        self, session: aiohttp.ClientSession, request: httpx.Request, timeout: float, max_bytes: int
+    ) -> Answer:
+        """One exchange of a provider's client. Not for others: they use `send` or `provider_client`."""
+        async with self._slots:
+            try:
+                async with asyncio.timeout(timeout):
+                    return await self._exchange(
+                        session,
+                        request.method,
+                        URL(str(request.url)),
+                        request.headers,
+                        request.content or None,
+                        max_bytes,
+                        truncate=False,
+                    )
+            except TimeoutError:
+                raise TimedOut(f"No complete answer within {timeout:g} seconds.") from None
+
+    async def _exchange(
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        max_bytes: int,
+        truncate: bool,
+    ) -> Answer:
+        try:
+            async with session.request(
+                method, url, headers=headers, data=body, allow_redirects=False
+            ) as response:
+                content, truncated = await read_body(response, max_bytes, truncate)
+                return Answer(response.status, read_headers(response), content, truncated, str(url))
+        except OutboundError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _typed(error) from error
+
+    def _session(self, pool: str, *, guarded: bool) -> aiohttp.ClientSession:
+        session = self._sessions.get(pool)
+        if session is None:
+            resolver = GuardedResolver(self._resolver, self._allowed) if guarded else self._resolver
+            connector = aiohttp.TCPConnector(
+                ssl=self._certificates or True,
+                resolver=resolver,
+                socket_factory=guarded_sockets(self._allowed) if guarded else None,
+                limit=0,  # the slots are the limit
+                ttl_dns_cache=_DNS_CACHE_SECONDS,
+                keepalive_timeout=_KEEPALIVE_SECONDS,
+            )
+            session = self._sessions[pool] = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+                headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip, deflate"},
+                skip_auto_headers=("Content-Type",),
+                auto_decompress=False,
+                trust_env=False,
+            )
+        return session
+
+
+class _Transport(httpx.AsyncBaseTransport):
+    """httpx on our sessions, answers read whole within their limits."""
+
+    def __init__(self, outbound: Outbound, session: aiohttp.ClientSession) -> None:
+        self._outbound = outbound
+        self._session = session
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        timeout: dict[str, float | None] = request.extensions.get("timeout", {})
+        answer = await self._outbound.exchange(
+            self._session,
+            request,
+            timeout=timeout.get("read") or 10,
+            max_bytes=request.extensions.get("max_bytes", 8 * _MEBIBYTE),
+        )
+        return httpx.Response(answer.status, headers=answer.headers, content=answer.body, request=request)
+
+
+def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise InvalidRequest("A header has characters that HTTP does not allow.")
+    return {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+
+
+def _typed(error: Exception) -> OutboundError:
+    """Our error for one of aiohttp's. The message names no address, for it may reach a user."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return NameNotResolved("The host name has no address.")
+        case aiohttp.ClientConnectorCertificateError():
+            return TlsFailed(f"The server's certificate is not valid: {_reason(error.certificate_error)}.")
+        case aiohttp.ClientConnectorSSLError():
+            return TlsFailed("The TLS handshake failed.")
+        case aiohttp.InvalidURL():
+            return ForbiddenAddress("The URL's host is an address in a spelling that is not accepted.")
+        case aiohttp.ClientConnectorError() | aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError():
+            return ConnectFailed("The server cannot be reached, or closed the connection without an answer.")
+        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
+            return BadResponse("The answer breaks off or is not HTTP.")
+        case ValueError():
+            return InvalidRequest("The request cannot be sent as it is.")
+        case _:
+            return ConnectFailed("The connection failed.")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "verify_message", "") or "it does not verify"
