@@ -1,0 +1,357 @@
+"""The tree of an expression made into nested functions, which charge a budget for what they visit.
+
+What a node costs apart from loops is known beforehand and charged at once, by the evaluation or by the loop
+around it; a loop charges for all its rounds before the first.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
+
+from workflows import references, syntax
+from workflows.functions import CHECKS, FUNCTIONS, Function, Mapper, wrong_type
+from workflows.syntax import Node, Slice
+from workflows.values import (
+    CHEAP_VISITS,
+    COMPARED_CHARACTERS,
+    JSON,
+    Budget,
+    ExpressionError,
+    equals,
+    truthy,
+)
+
+
+class Context(NamedTuple):
+    """What stays the same through one evaluation."""
+
+    root: JSON
+    budget: Budget
+
+
+Run = Callable[[JSON, Context], JSON]
+
+
+class Compiled(NamedTuple):
+    """A node as a function from its input to its result.
+
+    `nodes` is what one call visits at most, apart from what it charges itself for each element of an array.
+    """
+
+    run: Run
+    nodes: int
+
+
+def compile_node(node: Node) -> Compiled:
+    """Check a tree's functions and make it callable.
+
+    Raises:
+        ExpressionError: `unknown_function`, `wrong_arity`, `wrong_type` or, for a `&`, `bad_expression`.
+    """
+    return _BUILDERS[node.kind](node)
+
+
+def _literal(node: Node) -> Compiled:
+    literal = cast(JSON, node.value)
+
+    def run(value: JSON, context: Context) -> JSON:
+        return literal
+
+    return Compiled(run, 1)
+
+
+def _current(node: Node) -> Compiled:
+    def run(value: JSON, context: Context) -> JSON:
+        return value
+
+    return Compiled(run, 1)
+
+
+def _root(node: Node) -> Compiled:
+    def run(value: JSON, context: Context) -> JSON:
+        return context.root
+
+    return Compiled(run, 1)
+
+
+def _field(node: Node) -> Compiled:
+    name = cast(str, node.value)
+
+    def run(value: JSON, context: Context) -> JSON:
+        return value.get(name) if isinstance(value, dict) else None
+
+    return Compiled(run, 1)
+
+
+def _path(names: tuple[str, ...]) -> Compiled:
+    def run(value: JSON, context: Context) -> JSON:
+        for name in names:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(name)
+        return value
+
+    return Compiled(run, len(names))
+
+
+def _applied(node: Node) -> Compiled:
+    names = references.plain_path(node)
+    if names is not None:
+        return _path(names)
+    parts = [compile_node(child) for child in node.children]
+    runs = tuple(part.run for part in parts)
+
+    def run(value: JSON, context: Context) -> JSON:
+        for step in runs:
+            value = step(value, context)
+        return value
+
+    return Compiled(run, sum(part.nodes for part in parts))
+
+
+def _index(node: Node) -> Compiled:
+    index = cast(int, node.value)
+
+    def run(value: JSON, context: Context) -> JSON:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            return value[index]
+        return None
+
+    return Compiled(run, 1)
+
+
+def _slice(node: Node) -> Compiled:
+    part = slice(*cast(Slice, node.value))
+
+    def run(value: JSON, context: Context) -> JSON:
+        if not isinstance(value, list):
+            return None
+        context.budget.spend(len(value) // CHEAP_VISITS)
+        return value[part]
+
+    return Compiled(run, 1)
+
+
+def _each(array: list[JSON], right: Compiled, context: Context) -> list[JSON]:
+    context.budget.spend(len(array) * (1 + right.nodes))
+    run = right.run
+    return [result for item in array if (result := run(item, context)) is not None]
+
+
+def _projection(node: Node) -> Compiled:
+    left, right = map(compile_node, node.children)
+
+    def run(value: JSON, context: Context) -> JSON:
+        array = left.run(value, context)
+        return _each(array, right, context) if isinstance(array, list) else None
+
+    return Compiled(run, 1 + left.nodes)
+
+
+def _value_projection(node: Node) -> Compiled:
+    left, right = map(compile_node, node.children)
+
+    def run(value: JSON, context: Context) -> JSON:
+        mapping = left.run(value, context)
+        return _each(list(mapping.values()), right, context) if isinstance(mapping, dict) else None
+
+    return Compiled(run, 1 + left.nodes)
+
+
+def _filter(node: Node) -> Compiled:
+    left, right, condition = map(compile_node, node.children)
+    decide = condition.run
+
+    def run(value: JSON, context: Context) -> JSON:
+        array = left.run(value, context)
+        if not isinstance(array, list):
+            return None
+        context.budget.spend(len(array) * (1 + condition.nodes))
+        return _each([item for item in array if truthy(decide(item, context))], right, context)
+
+    return Compiled(run, 1 + left.nodes)
+
+
+def _flatten(node: Node) -> Compiled:
+    (inner,) = map(compile_node, node.children)
+
+    def run(value: JSON, context: Context) -> JSON:
+        array = inner.run(value, context)
+        if not isinstance(array, list):
+            return None
+        length = sum(len(item) if isinstance(item, list) else 1 for item in array)
+        context.budget.spend((len(array) + length) // CHEAP_VISITS)
+        flat: list[JSON] = []
+        for item in array:
+            if isinstance(item, list):
+                flat += item
+            else:
+                flat.append(item)
+        return flat
+
+    return Compiled(run, 1 + inner.nodes)
+
+
+def _equality(node: Node) -> Compiled:
+    left, right = map(compile_node, node.children)
+    wanted = node.value == "=="
+
+    def run(value: JSON, context: Context) -> JSON:
+        return equals(left.run(value, context), right.run(value, context), context.budget) is wanted
+
+    return Compiled(run, 1 + left.nodes + right.nodes)
+
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def _comparator(node: Node) -> Compiled:
+    if node.value in ("==", "!="):
+        return _equality(node)
+    left, right = map(compile_node, node.children)
+    compare = _ORDERS[cast(str, node.value)]
+
+    def run(value: JSON, context: Context) -> JSON:
+        one, other = left.run(value, context), right.run(value, context)
+        if isinstance(one, str) and isinstance(other, str):
+            context.budget.spend(min(len(one), len(other)) // COMPARED_CHARACTERS)
+        elif (
+            not isinstance(one, (int, float))
+            or not isinstance(other, (int, float))
+            or isinstance(one, bool)
+            or isinstance(other, bool)
+        ):
+            return None
+        return compare(one, other)
+
+    return Compiled(run, 1 + left.nodes + right.nodes)
+
+
+def _first(node: Node, wanted: bool) -> Compiled:
+    """`||` and `&&`: the first of the operands whose truth is as wanted, else the last."""
+    parts = [compile_node(child) for child in node.children]
+    *before, last = (part.run for part in parts)
+
+    def run(value: JSON, context: Context) -> JSON:
+        for operand in before:
+            result = operand(value, context)
+            if truthy(result) is wanted:
+                return result
+        return last(value, context)
+
+    return Compiled(run, 1 + sum(part.nodes for part in parts))
+
+
+def _not(node: Node) -> Compiled:
+    (inner,) = map(compile_node, node.children)
+
+    def run(value: JSON, context: Context) -> JSON:
+        return not truthy(inner.run(value, context))
+
+    return Compiled(run, 1 + inner.nodes)
+
+
+def _list(node: Node) -> Compiled:
+    parts = [compile_node(child) for child in node.children]
+    runs = tuple(part.run for part in parts)
+
+    def run(value: JSON, context: Context) -> JSON:
+        return None if value is None else [item(value, context) for item in runs]
+
+    return Compiled(run, 1 + sum(part.nodes for part in parts))
+
+
+def _object(node: Node) -> Compiled:
+    parts = [compile_node(child) for child in node.children]
+    named = tuple(zip(cast("tuple[str, ...]", node.value), (part.run for part in parts), strict=True))
+
+    def run(value: JSON, context: Context) -> JSON:
+        return None if value is None else {name: item(value, context) for name, item in named}
+
+    return Compiled(run, 1 + sum(part.nodes for part in parts))
+
+
+def _misplaced(node: Node) -> Compiled:
+    raise syntax.bad(
+        "An expression with & is only for functions that take one, such as map().", node.position
+    )
+
+
+def _function(node: Node) -> Compiled:
+    name = cast(str, node.value)
+    function = FUNCTIONS.get(name)
+    if function is None:
+        nearest = get_close_matches(name, FUNCTIONS, n=1)
+        hint = f" Did you mean {nearest[0]}()?" if nearest else ""
+        raise ExpressionError("unknown_function", f"There is no such function.{hint}", node.position)
+    function.check_arity(len(node.children), node.position)
+    arguments = [_argument(function, index, child) for index, child in enumerate(node.children)]
+    checked = tuple((argument.run, *_check(function, index)) for index, argument in enumerate(arguments))
+    call = function.call
+
+    def run(value: JSON, context: Context) -> JSON:
+        given: list[JSON] = []
+        for argument, check, wanted in checked:
+            result = argument(value, context)
+            if check is not None and not check(result):
+                raise wrong_type(name, wanted, result)
+            given.append(result)
+        return call(context.budget, *given)
+
+    return Compiled(run, 1 + sum(argument.nodes for argument in arguments))
+
+
+def _check(function: Function, index: int) -> tuple[Callable[[JSON], bool] | None, str]:
+    parameter = function.parameter(index)
+    return CHECKS.get(parameter), parameter
+
+
+def _argument(function: Function, index: int, node: Node) -> Compiled:
+    wants_expression = function.parameter(index) == "an expression (&…)"
+    if wants_expression and node.kind != "expression":
+        message = f"{function.name}() takes an expression with & as argument {index + 1}."
+        raise ExpressionError("wrong_type", message, node.position)
+    return _mapper(node) if wants_expression else compile_node(node)
+
+
+def _mapper(node: Node) -> Compiled:
+    (inner,) = map(compile_node, node.children)
+    each = inner.run
+
+    def run(value: JSON, context: Context) -> JSON:
+        def apply(array: list[JSON]) -> list[JSON]:
+            context.budget.spend(len(array) * (1 + inner.nodes))
+            return [each(item, context) for item in array]
+
+        return cast(JSON, cast(Mapper, apply))
+
+    return Compiled(run, 1)
+
+
+_BUILDERS: dict[syntax.Kind, Callable[[Node], Compiled]] = {
+    "literal": _literal,
+    "field": _field,
+    "current": _current,
+    "root": _root,
+    "chain": _applied,
+    "pipe": _applied,
+    "index": _index,
+    "slice": _slice,
+    "projection": _projection,
+    "value_projection": _value_projection,
+    "filter": _filter,
+    "flatten": _flatten,
+    "comparator": _comparator,
+    "or": lambda node: _first(node, True),
+    "and": lambda node: _first(node, False),
+    "not": _not,
+    "list": _list,
+    "object": _object,
+    "function": _function,
+    "expression": _misplaced,
+}

@@ -1,0 +1,120 @@
+"""What an expression reads from the root of its scope, and where it seems to mean something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+from workflows.syntax import Node
+
+WHOLE_SCOPE = "@"
+# Functions whose argument at this index is usually a plain string.
+_SEARCHES = {"contains": 1, "starts_with": 1, "ends_with": 1, "join": 0}
+
+
+class Reference(NamedTuple):
+    """Something that an expression reads from the root of the scope.
+
+    Attributes:
+        root: the name at the root, for `lookup.location.city` it is `lookup`; WHOLE_SCOPE (`@`) where the
+            expression looks at the root as a whole, as `keys(@)` does.
+        path: the names after it, up to the first thing that is not a plain name: `("location", "city")`.
+        quoted: whether the root was written in double quotes.
+        position: 0-based offset of the root in the text.
+    """
+
+    root: str
+    path: tuple[str, ...]
+    quoted: bool
+    position: int
+
+
+def plain_path(root: Node) -> tuple[str, ...] | None:
+    """The names of an expression that is nothing but names and dots, else None."""
+    nodes = root.children if root.kind == "chain" else (root,)
+    if any(node.kind != "field" for node in nodes):
+        return None
+    return tuple(cast(str, node.value) for node in nodes)
+
+
+def references(root: Node) -> tuple[Reference, ...]:
+    """All references of an expression in the order they appear in, each once."""
+    walk = _Walk()
+    walk.record(walk.place(root, ()), root)
+    unique = {(found.root, found.path): found for found in reversed(walk.found)}
+    return tuple(sorted(unique.values(), key=lambda found: (found.position, found.path)))
+
+
+# Where a node's result stands in the scope: the fields from the root to it, () for the root itself.
+_Place = tuple[Node, ...]
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.found: list[Reference] = []
+
+    def record(self, place: _Place | None, node: Node) -> None:
+        if place is None:
+            return
+        names = tuple(cast(str, field.value) for field in place)
+        if names:
+            self.found.append(Reference(names[0], names[1:], place[0].quoted, place[0].position))
+        else:
+            self.found.append(Reference(WHOLE_SCOPE, (), False, node.position))
+
+    def place(self, node: Node, here: _Place | None) -> _Place | None:
+        """The place of a node's result given that of its input, where it has one; records what it reads."""
+        match node.kind:
+            case "field":
+                return None if here is None else (*here, node)
+            case "current":
+                return here
+            case "root":
+                return ()
+            case "chain" | "pipe":
+                return self._applied(node, here)
+            case "projection" | "value_projection" | "filter":
+                self.record(self.place(node.children[0], here), node.children[0])
+                for child in node.children[1:]:
+                    # Each element has no place of its own, but `$` in there has.
+                    self.record(self.place(child, None), child)
+            case "index" | "slice":
+                self.record(here, node)
+            case _:
+                inner = None if node.kind == "expression" else here
+                for child in node.children:
+                    self.record(self.place(child, inner), child)
+        return None
+
+    def _applied(self, node: Node, here: _Place | None) -> _Place | None:
+        for child in node.children:
+            before, here = here, self.place(child, here)
+            if before and not (here and here[: len(before)] == before):
+                self.record(before, child)
+        return here
+
+
+def warnings(root: Node) -> tuple[str, ...]:
+    """Where a name in double quotes stands in a place where a string is usual."""
+    return tuple(
+        f"At {position}: a name in double quotes is a field; a string is written in single quotes."
+        for position in _quoted_names(root)
+    )
+
+
+def _is_quoted_name(node: Node) -> bool:
+    return node.kind == "field" and node.quoted
+
+
+def _quoted_names(node: Node) -> Iterator[int]:
+    if node.kind == "comparator":
+        left, right = node.children
+        for one, other in ((left, right), (right, left)):
+            if _is_quoted_name(one) and other.kind != "literal":
+                yield one.position
+    elif node.kind == "function":
+        index = _SEARCHES.get(cast(str, node.value))
+        if index is not None and index < len(node.children) and _is_quoted_name(node.children[index]):
+            yield node.children[index].position
+    for child in node.children:
+        yield from _quoted_names(child)

@@ -1,0 +1,225 @@
+"""Templates: JSON whose strings hold expressions in double braces.
+
+    {"text": "{{ trigger.name }} was seen {{ length(hits) }} times", "hits": "{{ hits }}"}
+
+A string that is one `{{ … }}` and nothing else becomes the value itself, of whatever type. In a longer
+string, null is empty, a string is itself and all else is compact JSON. What is filled in is never read as a
+template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workflows import expressions
+from workflows.expressions import JSON, Budget, Expression, ExpressionError, Reference
+from workflows.values import MAX_VALUE_DEPTH, compact_json
+
+SECRETS = "secrets"
+_QUOTES = "'\"`"
+
+
+class Placeholder(NamedTuple):
+    """One `{{ … }}` of a template.
+
+    Attributes:
+        pointer: the JSON pointer to its string within the structure.
+        position: 0-based offset of the expression in that string.
+        expression: what stands between the braces.
+        secret: the name, if it is `secrets.NAME`; else None.
+    """
+
+    pointer: str
+    position: int
+    expression: Expression
+    secret: str | None
+
+
+class _Scopes(NamedTuple):
+    """What stays the same through one rendering; expressions never see the secrets."""
+
+    names: Mapping[str, JSON]
+    secrets: Mapping[str, JSON]
+    budget: Budget
+
+
+_Render = Callable[[_Scopes], JSON]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A compiled template. Made by `compile_template`.
+
+    Attributes:
+        structure: as it was written.
+        placeholders: all expressions in it, in order.
+    """
+
+    structure: JSON
+    placeholders: tuple[Placeholder, ...]
+    _render: _Render | None = field(compare=False, repr=False)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it reads from the scope, in order, apart from secrets."""
+        found = (
+            reference
+            for placeholder in self.placeholders
+            if placeholder.secret is None
+            for reference in placeholder.expression.references
+        )
+        unique: dict[tuple[str, tuple[str, ...]], Reference] = {}
+        for reference in found:
+            unique.setdefault((reference.root, reference.path), reference)
+        return tuple(unique.values())
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names in its `{{ secrets.NAME }}`, in order, each once."""
+        return tuple(dict.fromkeys(p.secret for p in self.placeholders if p.secret is not None))
+
+    def render(self, scope: Mapping[str, JSON], budget: Budget | None = None) -> JSON:
+        """The structure with its expressions evaluated; it may share parts with structure and scope.
+
+        Args:
+            scope: the names that the expressions can read; under `secrets` an object of the secrets.
+            budget: what the work is charged to; one of its own by default.
+
+        Raises:
+            ExpressionError: as `Expression.evaluate`, with the pointer to the string; or `unknown_secret`.
+        """
+        if self._render is None:
+            return self.structure
+        secrets = scope.get(SECRETS)
+        names = {name: value for name, value in scope.items() if name != SECRETS}
+        return self._render(
+            _Scopes(
+                names, secrets if isinstance(secrets, dict) else {}, Budget() if budget is None else budget
+            )
+        )
+
+
+def compile_template(value: JSON) -> Template:
+    """Read a structure and check its expressions. Keys of objects are never templates.
+
+    Raises:
+        ExpressionError: as `expressions.compile`, or `bad_secret_reference`, with the pointer to the string
+            in the structure and the position in that string.
+    """
+    placeholders: list[Placeholder] = []
+    render = _compile(value, "", 0, placeholders)
+    return Template(value, tuple(placeholders), render)
+
+
+def _compile(value: JSON, pointer: str, depth: int, found: list[Placeholder]) -> _Render | None:
+    """How to render a value; None if there is nothing to fill in."""
+    if isinstance(value, str):
+        return _string(value, pointer, found)
+    if not isinstance(value, (list, dict)):
+        return None
+    if depth >= MAX_VALUE_DEPTH:
+        raise ExpressionError("too_deep", f"A template has at most {MAX_VALUE_DEPTH} levels.", None, pointer)
+    if isinstance(value, list):
+        parts = [
+            (item, _compile(item, f"{pointer}/{index}", depth + 1, found)) for index, item in enumerate(value)
+        ]
+        if all(render is None for _, render in parts):
+            return None
+        return lambda scopes: [item if render is None else render(scopes) for item, render in parts]
+    named = [
+        (name, item, _compile(item, f"{pointer}/{_escaped(name)}", depth + 1, found))
+        for name, item in value.items()
+    ]
+    if all(render is None for _, _, render in named):
+        return None
+    return lambda scopes: {name: item if render is None else render(scopes) for name, item, render in named}
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _string(text: str, pointer: str, found: list[Placeholder]) -> _Render | None:
+    parts: list[str | Placeholder] = []
+    at = 0
+    while (opening := text.find("{{", at)) >= 0:
+        end = _end(text, opening, pointer)
+        placeholder = _placeholder(text[opening + 2 : end], opening + 2, pointer)
+        parts += [text[at:opening], placeholder]
+        found.append(placeholder)
+        at = end + 2
+    if not parts:
+        return None
+    parts.append(text[at:])
+    pieces = [part for part in parts if part != ""]
+    if len(pieces) == 1 and isinstance(pieces[0], Placeholder):
+        only = pieces[0]
+        return lambda scopes: _value(only, scopes)
+    return lambda scopes: _text(pieces, scopes)
+
+
+def _end(text: str, opening: int, pointer: str) -> int:
+    """Where the `}}` of a `{{` is: not within quotes, nor one that closes braces of the expression."""
+    at, open_braces, quote = opening + 2, 0, ""
+    while at < len(text):
+        character = text[at]
+        if quote:
+            if character == "\\":
+                at += 1
+            elif character == quote:
+                quote = ""
+        elif character in _QUOTES:
+            quote = character
+        elif character == "{":
+            open_braces += 1
+        elif character == "}" and open_braces:
+            open_braces -= 1
+        elif text.startswith("}}", at):
+            return at
+        at += 1
+    raise ExpressionError("bad_expression", "A {{ has no }}.", opening, pointer)
+
+
+def _placeholder(text: str, position: int, pointer: str) -> Placeholder:
+    try:
+        expression = expressions.compile(text)
+    except ExpressionError as error:
+        at = position + (error.position or 0)
+        raise ExpressionError(error.code, error.message, at, pointer) from None
+    secret = None
+    if any(reference.root == SECRETS for reference in expression.references):
+        if expression.path is None or len(expression.path) != 2:
+            message = "A secret is written {{ secrets.NAME }} and nothing else within the braces."
+            raise ExpressionError("bad_secret_reference", message, position, pointer)
+        secret = expression.path[1]
+    return Placeholder(pointer, position, expression, secret)
+
+
+def _value(placeholder: Placeholder, scopes: _Scopes) -> JSON:
+    if placeholder.secret is not None:
+        return _secret(placeholder, scopes)
+    try:
+        return placeholder.expression.evaluate(scopes.names, scopes.budget)
+    except ExpressionError as error:
+        raise ExpressionError(error.code, error.message, placeholder.position, placeholder.pointer) from None
+
+
+def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:
+    value = scopes.secrets.get(placeholder.secret or "")
+    if value is None:
+        message = "A secret that the template names does not exist."
+        raise ExpressionError("unknown_secret", message, placeholder.position, placeholder.pointer)
+    scopes.budget.produce(value)
+    return value
+
+
+def _text(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
+    return "".join(piece if isinstance(piece, str) else _written(_value(piece, scopes)) for piece in pieces)
+
+
+def _written(value: JSON) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact_json(value)
