@@ -150,6 +150,7 @@ class Listener:
         self._handlers = handlers
         self._task: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
+        self.connections = 0
 
     def start(self) -> None:
         """Begin to listen."""
@@ -168,6 +169,7 @@ class Listener:
                 async with connection:
                     for channel in self._handlers:
                         await connection.execute(SQL("listen {}").format(Identifier(channel)))
+                    self.connections += 1
                     self.connected.set()
                     async for message in connection.notifies():
                         self._handlers[message.channel](message.payload)

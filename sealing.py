@@ -130,6 +130,8 @@ def root_keys(secret_key: str | None, data: Path, *, sealed_data_exists: bool) -
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(key + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     return [key]
 
 

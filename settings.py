@@ -47,7 +47,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Rate:
-    """At most `requests` in any window of `seconds`."""
+    """At most `requests` in a window of `seconds`, which opens with the first of them."""
 
     requests: int
     seconds: int

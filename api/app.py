@@ -1,0 +1,99 @@
+"""The API application: `create_app(settings)` builds one, its lifespan opens and closes what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+import temporal
+from api import errors
+from api.credentials import Credentials
+from api.deps import Services
+from api.housekeeping import Housekeeping
+from api.limiter import Limiter
+from api.middleware import Edge
+from api.openapi import Application
+from api.routes import auth, credits, health, ingest, keys, lookups, runs, workflows
+from api.routetable import RouteTable
+from api.waiting import RunWaiter
+from database import Database, Listener, Notifier
+from models import accounts, sessions
+from models.runs import FINISHED_CHANNEL
+from outbound import Outbound
+from providers.lookup import Lookups
+from sealing import Keyring, root_keys
+from settings import ExitCode, Settings, StartError
+
+_POOL_SIZE = 8
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application. It opens the database, and connects to Temporal at the first call that needs it.
+
+    Raises:
+        StartError: no database is set (the supervisor sets the embedded one's).
+    """
+    if settings.database_url is None:
+        raise StartError("DATABASE_URL is not set.", ExitCode.DATABASE)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        app.state.routes = RouteTable(app)
+        app.router.routes.insert(0, app.state.routes)
+        async with AsyncExitStack() as stack:
+            app.state.services = await _open(settings, stack)
+            yield
+
+    app = Application(
+        title="vedette",
+        version="0.1.0",
+        summary="Look up, watch and automate",
+        lifespan=lifespan,
+        middleware=[Middleware(Edge, settings=settings)],
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    errors.install(app)
+    for module in (auth, keys, credits, lookups, ingest, runs, workflows, health):
+        app.include_router(module.router)
+    return app
+
+
+async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
+    """Open all services; `stack` closes them in the opposite order."""
+    assert settings.database_url is not None
+    database = Database(settings.database_url.get_secret_value(), name="vedette-api", size=_POOL_SIZE)
+    await database.open()
+    stack.push_async_callback(database.close)
+    async with database.connection() as connection:
+        sealed_data_exists = await accounts.any_exists(connection)
+    secret = settings.secret_key.get_secret_value() if settings.secret_key else None
+    keyring = Keyring(root_keys(secret, settings.data, sealed_data_exists=sealed_data_exists))
+    credentials, waiter = Credentials(database, keyring), RunWaiter(database)
+    listener = Listener(database, {sessions.CHANNEL: credentials.forget, FINISHED_CHANNEL: waiter.finished})
+    credentials.listen_with(listener)
+    outbound = await stack.enter_async_context(Outbound(settings))
+    lookups = Lookups(settings, database, keyring, outbound)
+    await lookups.open()
+    stack.push_async_callback(lookups.close)
+    notifier, housekeeping = Notifier(database), Housekeeping(database)
+    for part in (notifier, listener, housekeeping):
+        part.start()
+        stack.push_async_callback(part.stop)
+    return Services(
+        settings=settings,
+        database=database,
+        keyring=keyring,
+        notifier=notifier,
+        listener=listener,
+        temporal=await temporal.connect(settings, keyring, lazy=True),
+        credentials=credentials,
+        housekeeping=housekeeping,
+        waiter=waiter,
+        outbound=outbound,
+        lookups=lookups,
+        limiter=Limiter(database, settings),
+    )

@@ -1,0 +1,47 @@
+"""What the service knows of one request while it answers it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from starlette.types import Scope
+
+from models.idempotency import Claim
+
+if TYPE_CHECKING:
+    from api.credentials import Caller
+
+_SCOPE_KEY = "vedette"
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request.
+
+    Attributes:
+        request_id: on every answer, in every problem document, and on every log line of the request.
+        client: the client's address; what a trusted proxy says it is, else the peer's.
+        headers: put on the answer, whichever it will be.
+        started: `time.perf_counter()` when the request came.
+        caller: who makes it, once someone has asked.
+        claim: of its Idempotency-Key, if it has one; `claim.id` names what must not happen twice.
+    """
+
+    request_id: str
+    client: str | None
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
+    started: float = field(default_factory=time.perf_counter)
+    caller: Caller | None = None
+    claim: Claim | None = None
+
+
+def attach(scope: Scope, context: RequestContext) -> None:
+    """Keep the context with its request."""
+    scope[_SCOPE_KEY] = context
+
+
+def context_of(scope: Scope) -> RequestContext:
+    """The context of a request that came through the middleware."""
+    return scope[_SCOPE_KEY]

@@ -1,0 +1,163 @@
+"""What routes depend on: the opened services, the caller and what it may do, ids in paths."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+import structlog
+from fastapi import Depends, Request, Security
+from fastapi.openapi.models import HTTPBearer as BearerScheme
+from fastapi.security.base import SecurityBase
+from pydantic import BeforeValidator
+from temporalio.client import Client
+
+from api.context import context_of
+from api.credentials import Caller, Credentials, presented
+from api.housekeeping import Housekeeping
+from api.limiter import Limiter
+from api.waiting import RunWaiter
+from database import Database, Listener, Notifier
+from models.audit import Actor
+from models.errors import Forbidden, Unauthenticated, Unavailable
+from models.identifiers import parse_id
+from outbound import Outbound
+from providers.lookup import Lookups
+from sealing import Keyring
+from settings import Settings
+
+__all__ = [
+    "AGENT_PREFIX", "Caller", "Id", "Services", "ServicesDep", "actor", "authorised", "caller_of",
+    "needs_engine", "services_of",
+]  # fmt: skip
+
+AGENT_PREFIX = "/api/agent/"
+
+
+@dataclass
+class Services:
+    """What the API process has open, for the time the application runs."""
+
+    settings: Settings
+    database: Database
+    keyring: Keyring
+    notifier: Notifier
+    listener: Listener
+    temporal: Client
+    credentials: Credentials
+    housekeeping: Housekeeping
+    waiter: RunWaiter
+    outbound: Outbound
+    lookups: Lookups
+    limiter: Limiter
+
+
+def services_of(request: Request) -> Services:
+    """The services of the application that answers `request`."""
+    return request.app.state.services
+
+
+async def _services(request: Request) -> Services:
+    return services_of(request)
+
+
+ServicesDep = Annotated[Services, Depends(_services)]
+
+
+def _known_form(value: Any) -> UUID:
+    return value if isinstance(value, UUID) else parse_id(str(value)) or _NOBODYS
+
+
+_NOBODYS = UUID(int=0)
+Id = Annotated[UUID, BeforeValidator(_known_form)]
+"""An id in a path or query. What is not a UUID in canonical form becomes an id that nobody has: 404."""
+
+
+async def caller_of(request: Request) -> Caller:
+    """Who makes the request; found once, however many dependencies ask.
+
+    Raises:
+        Unauthenticated: nobody valid.
+        Problem: 400, two different credentials.
+    """
+    context = context_of(request.scope)
+    if context.caller is None:
+        token = presented(request.scope["headers"])
+        if not token:
+            raise Unauthenticated("not_authenticated", "This needs a key or a session; see /auth.md.")
+        services = services_of(request)
+        context.caller = await services.credentials.find(token)
+        structlog.contextvars.bind_contextvars(account_id=str(context.caller.account_id))
+        if context.caller.kind == "key":
+            services.housekeeping.count_use(context.caller.credential_id)
+    return context.caller
+
+
+class Authorisation(SecurityBase):
+    """A credential that may use a scope. In OpenAPI, the scope stands in the operation's `security`."""
+
+    def __init__(self, scope: str | None, *, key_only: bool, session_only: bool) -> None:
+        self.model = BearerScheme(description="A session token or an API key; a key also as X-API-Key.")
+        self.scheme_name = "bearer"
+        self._scope = scope
+        self._key_only = key_only
+        self._session_only = session_only
+
+    async def __call__(self, request: Request) -> Caller:
+        """The caller.
+
+        Raises:
+            Unauthenticated: nobody valid.
+            Forbidden: the wrong kind of credential, or one without the scope.
+        """
+        caller = await caller_of(request)
+        key_only = self._key_only or request.scope["path"].startswith(AGENT_PREFIX)
+        if key_only and caller.kind != "key":
+            raise Forbidden("api_key_required", "This path needs an API key, not a session.")
+        if self._session_only and caller.kind != "session":
+            raise Forbidden("session_required", "This needs a session: log in with e-mail and password.")
+        if self._scope is not None and self._scope not in caller.scopes:
+            raise Forbidden("insufficient_scope", f"The key lacks the scope {self._scope}.")
+        return caller
+
+
+def authorised(scope: str | None, *, key_only: bool = False, session_only: bool = False) -> Any:
+    """The dependency that gives a route its caller.
+
+    Use it as `caller: Annotated[Caller, authorised("workflows")]`.
+
+    Args:
+        scope: what the caller must be allowed; None for any valid credential.
+        key_only: refuse sessions, as every path under /api/agent/ does anyway.
+        session_only: refuse keys.
+    """
+    scopes = [] if scope is None else [scope]
+    return Security(Authorisation(scope, key_only=key_only, session_only=session_only), scopes=scopes)
+
+
+def actor(request: Request, caller: Caller) -> Actor:
+    """The caller as the audit log names it."""
+    context = context_of(request.scope)
+    return Actor(
+        account_id=caller.account_id,
+        kind=caller.kind,
+        id=caller.credential_id,
+        name=caller.name,
+        request_id=context.request_id,
+        ip=context.client,
+    )
+
+
+@contextmanager
+def needs_engine() -> Generator[None]:
+    """Around calls of `services.temporal`: a server that cannot be reached answers 503.
+
+    The lazy client reports a failed first connection as a bare `RuntimeError`.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise Unavailable("engine_unavailable", "The workflow engine is away; try again shortly.") from error

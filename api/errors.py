@@ -1,0 +1,230 @@
+"""Problem documents (RFC 9457): every answer that is not a success, from whatever layer it comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, cast
+
+import orjson
+import psycopg
+import psycopg_pool
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+from temporalio.service import RPCError, RPCStatusCode
+
+import logs
+from api.context import context_of
+from api.validation import field_errors
+from models import errors, idempotency
+from models.lookups import AllProvidersFailed, NoProvider
+
+MEDIA_TYPE = "application/problem+json"
+
+_log = logs.get(__name__)
+_INGEST_TOKEN = re.compile(r"(/ingest/)[^/?]+")
+_ENGINE_AWAY = (
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.CANCELLED,
+)
+
+_STATUS_OF: dict[type[errors.ModelError], int] = {
+    errors.Invalid: 400,
+    errors.Unauthenticated: 401,
+    errors.InsufficientCredits: 402,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.VersionMismatch: 412,
+    idempotency.KeyReused: 422,
+    errors.RateLimited: 429,
+    AllProvidersFailed: 502,
+    NoProvider: 503,
+    errors.Unavailable: 503,
+}
+_CODE_OF = {
+    400: "invalid_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_large",
+    415: "unsupported_media_type",
+}
+
+
+class FieldProblem(BaseModel):
+    """One thing wrong with the input."""
+
+    pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
+    code: str
+    message: str
+    parameter: str | None = Field(None, description="the query parameter or header, if it is not the body")
+    row: int | None = Field(None, description="for CSV: the row, the header being row 1")
+    column: str | None = None
+
+
+class ProblemDocument(BaseModel):
+    """What went wrong (RFC 9457), and beside it what programs need: `code` and `request_id`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str = Field(description="stable, snake_case")
+    message: str = Field(description="the same text as `detail`")
+    request_id: str
+    errors: list[FieldProblem] | None = None
+
+
+class Problem(HTTPException):
+    """An error that belongs to HTTP itself, not to a rule of a noun."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        errors: Sequence[errors.FieldError] = (),
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.code = code
+        self.errors = list(errors)
+
+
+def problem_response(
+    scope: Scope,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    field_errors: Sequence[errors.FieldError] = (),
+    details: Mapping[str, Any] | None = None,
+) -> Response:
+    """The problem document as an answer; it is logged with its code."""
+    context = context_of(scope)
+    body: dict[str, Any] = {
+        "type": f"urn:vedette:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": message,
+        "instance": _INGEST_TOKEN.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1")),
+        "code": code,
+        "message": message,
+        "request_id": context.request_id,
+        **(details or {}),
+    }
+    if field_errors:
+        body["errors"] = [_field_problem(error) for error in field_errors]
+    log = _log.error if status == HTTPStatus.INTERNAL_SERVER_ERROR else _log.info
+    log("problem", status=status, code=code, method=scope["method"], path=body["instance"])
+    return Response(
+        orjson.dumps(body, default=str), status, headers=dict(headers or {}), media_type=MEDIA_TYPE
+    )
+
+
+def _field_problem(error: errors.FieldError) -> dict[str, Any]:
+    return {name: value for name, value in vars(error).items() if value is not None}
+
+
+def _model_error(request: Request, error: Exception) -> Response:
+    error = cast(errors.ModelError, error)
+    status = next(_STATUS_OF[kind] for kind in type(error).__mro__ if kind in _STATUS_OF)
+    headers: dict[str, str] = {}
+    if isinstance(error, errors.RateLimited):
+        headers = {**error.headers, "Retry-After": str(error.retry_after)}
+    elif isinstance(error, errors.Unavailable):
+        headers = {"Retry-After": str(error.retry_after)}
+    elif isinstance(error, NoProvider):
+        headers = {"Retry-After": "600"}
+    elif isinstance(error, errors.Unauthenticated):
+        headers = {"WWW-Authenticate": 'Bearer realm="vedette"'}
+    elif isinstance(error, idempotency.InProgress):
+        headers = {"Retry-After": "1"}
+    return problem_response(
+        request.scope, status, error.code, error.message, headers=headers, details=error.details,
+        field_errors=error.errors if isinstance(error, errors.Invalid) else (),
+    )  # fmt: skip
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    error = cast(HTTPException, error)
+    if isinstance(error, Problem):
+        return problem_response(
+            request.scope, error.status_code, error.code, error.detail, headers=error.headers,
+            field_errors=error.errors,
+        )  # fmt: skip
+    status, headers, message = error.status_code, dict(error.headers or {}), str(error.detail)
+    if status == HTTPStatus.NOT_FOUND:
+        message = "There is nothing at this path."
+    elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = request.app.state.routes.methods(request.scope["path"])
+        headers["Allow"] = ", ".join(allowed)
+        message = f"This path answers {headers['Allow']}."
+    code = _CODE_OF.get(status, HTTPStatus(status).name.lower())
+    return problem_response(request.scope, status, code, message, headers=headers)
+
+
+def _validation_error(request: Request, error: Exception) -> Response:
+    found = cast(RequestValidationError, error)
+    if any(item["loc"][0] == "path" for item in found.errors()):
+        return problem_response(request.scope, 404, "not_found", "There is nothing with this id.")
+    listed = field_errors(found.errors(), found.body)
+    message = "; ".join(f"{e.parameter or e.pointer or '/'}: {e.message}" for e in listed[:3])
+    return problem_response(request.scope, 400, "invalid_input", message, field_errors=listed)
+
+
+def _database_error(request: Request, error: Exception) -> Response:
+    _log.warning("database_unavailable", error=type(error).__name__, reason=str(error))
+    return problem_response(
+        request.scope, 503, "database_unavailable", "The database is away; try again shortly.",
+        headers={"Retry-After": "2"},
+    )  # fmt: skip
+
+
+def _engine_error(request: Request, error: Exception) -> Response:
+    status = cast(RPCError, error).status
+    if status not in _ENGINE_AWAY:
+        raise error
+    _log.warning("engine_unavailable", status=status.name)
+    return problem_response(
+        request.scope, 503, "engine_unavailable", "The workflow engine is away; try again shortly.",
+        headers={"Retry-After": "2"},
+    )  # fmt: skip
+
+
+def unexpected(scope: Scope) -> Response:
+    """The answer to a bug: it says nothing of it but the id to look for in the log."""
+    return problem_response(
+        scope, 500, "internal_error", "Something went wrong on our side; the log has it under the request id."
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Have `app` answer every error with a problem document."""
+    app.add_exception_handler(errors.ModelError, _async(_model_error))
+    app.add_exception_handler(HTTPException, _async(_http_error))
+    app.add_exception_handler(RequestValidationError, _async(_validation_error))
+    app.add_exception_handler(psycopg.OperationalError, _async(_database_error))
+    app.add_exception_handler(psycopg_pool.PoolTimeout, _async(_database_error))
+    app.add_exception_handler(RPCError, _async(_engine_error))
+
+
+def _async(handler: Any) -> Any:
+    """Starlette runs plain functions in a thread, where these have no business."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        return handler(request, error)
+
+    return handle

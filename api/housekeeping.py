@@ -1,0 +1,80 @@
+"""What the API process does beside its requests: writes the keys' counters, removes what has expired."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+import psycopg_pool
+
+import logs
+from database import Database
+from models import idempotency, keys, limits, sessions
+
+_FLUSH_SECONDS = 1.0
+_CLEAN_SECONDS = 60.0
+
+_log = logs.get(__name__)
+
+
+class Housekeeping:
+    """Counts uses of keys in memory and writes them once a second, in one statement."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._uses: dict[UUID, tuple[int, datetime]] = {}
+        self._cleaned = time.monotonic()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="housekeeping")
+
+    async def stop(self) -> None:
+        """Write what is counted, and stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._turn()
+
+    def count_use(self, key_id: UUID) -> None:
+        """Count a request made with the key."""
+        count, _ = self._uses.get(key_id, (0, None))
+        self._uses[key_id] = (count + 1, datetime.now(UTC))
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            await self._turn()
+
+    async def _turn(self) -> None:
+        try:
+            await self.flush()
+            if time.monotonic() - self._cleaned > _CLEAN_SECONDS:
+                self._cleaned = time.monotonic()
+                await self._clean()
+        except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as error:
+            _log.warning("housekeeping_failed", error=type(error).__name__, reason=str(error))
+
+    async def flush(self) -> None:
+        """Write the counters now."""
+        if not self._uses:
+            return
+        uses, self._uses = self._uses, {}
+        try:
+            async with self._database.connection() as connection:
+                await keys.count_use(connection, uses)
+        except BaseException:
+            for key_id, (count, at) in uses.items():
+                more, later = self._uses.get(key_id, (0, at))
+                self._uses[key_id] = (count + more, later)
+            raise
+
+    async def _clean(self) -> None:
+        async with self._database.connection() as connection:
+            await limits.forget_ended(connection)
+            await idempotency.forget_expired(connection)
+            await sessions.forget_expired(connection)

@@ -1,0 +1,134 @@
+"""The `Idempotency-Key` header: `dependencies=[Idempotent]` on a route is all it takes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import orjson
+import psycopg
+import psycopg_pool
+from fastapi import Depends, Header, Request
+from fastapi.responses import Response
+
+import logs
+from api.context import context_of
+from api.deps import Services, caller_of, services_of
+from api.errors import Problem
+from models import idempotency
+from models.idempotency import Claim
+
+if TYPE_CHECKING:
+    from api.json_body import StrictRequest
+
+MAX_KEY_LENGTH = 255
+_PURPOSE = "idempotency"
+_log = logs.get(__name__)
+
+
+class _Replay(Exception):
+    """Leads from the dependency that found a stored answer to the route that gives it."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+KeyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Up to 255 visible ASCII characters. A repeat within 24 hours gets the first answer.",
+    ),
+]
+
+
+async def _claim(request: Request, idempotency_key: KeyHeader = None) -> None:
+    if idempotency_key is None:
+        return
+    _check(idempotency_key)
+    services, context, caller = services_of(request), context_of(request.scope), await caller_of(request)
+    raw = await cast("StrictRequest", request).raw()
+    asked = idempotency.Request(
+        account_id=caller.account_id,
+        key=idempotency_key,
+        method=request.method,
+        path=request.url.path,
+        fingerprint=hashlib.sha256(request.scope["query_string"] + b"\0" + raw).digest(),
+    )
+    async with services.database.connection() as connection:
+        claim = await idempotency.claim(connection, asked)
+    if claim.answer is not None:
+        raise _Replay(_opened(services, claim))
+    context.claim = claim
+
+
+async def _refuse(idempotency_key: KeyHeader = None) -> None:
+    if idempotency_key is not None:
+        raise Problem(
+            400, "idempotency_not_supported", "A stream cannot be replayed: send no Idempotency-Key."
+        )
+
+
+Idempotent = Depends(_claim)
+"""On a route that spends or starts: a repeat with the same key gets the first answer."""
+
+NotIdempotent = Depends(_refuse)
+"""On a route that streams: the header is refused."""
+
+
+async def answer_once(
+    request: StrictRequest, handle: Callable[[Request], Coroutine[Any, Any, Response]]
+) -> Response:
+    """Handle a request; if it claimed a key, keep a success for its repeats and forget a failure."""
+    context = context_of(request.scope)
+    try:
+        response = await handle(request)
+    except _Replay as replay:
+        return replay.response
+    except Exception:
+        if context.claim is not None:
+            await _write(services_of(request), context.claim, None)
+        raise
+    if context.claim is not None:
+        await _write(services_of(request), context.claim, response if response.status_code < 400 else None)
+    return response
+
+
+async def _write(services: Services, claim: Claim, response: Response | None) -> None:
+    """Store the answer or give the claim up; when that fails, the claim's lease ends by itself."""
+    try:
+        async with services.database.connection() as connection:
+            if response is None:
+                await idempotency.give_up(connection, claim)
+            else:
+                await idempotency.store(connection, claim, _sealed(services, claim, response))
+    except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
+        _log.warning("idempotency_answer_not_stored", error=type(error).__name__)
+
+
+def _check(key: str) -> None:
+    if not 0 < len(key) <= MAX_KEY_LENGTH or not all("!" <= character <= "~" for character in key):
+        raise Problem(
+            400, "invalid_idempotency_key",
+            f"Idempotency-Key needs 1 to {MAX_KEY_LENGTH} visible ASCII characters.",
+        )  # fmt: skip
+
+
+def _sealed(services: Services, claim: Claim, response: Response) -> bytes:
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers]
+    head = orjson.dumps({"status": response.status_code, "headers": headers})
+    return services.keyring.seal(_PURPOSE, head + b"\n" + bytes(response.body), str(claim.id))
+
+
+def _opened(services: Services, claim: Claim) -> Response:
+    assert claim.answer is not None
+    head, _, body = services.keyring.open(_PURPOSE, claim.answer, str(claim.id)).partition(b"\n")
+    stored = orjson.loads(head)
+    response = Response(body, stored["status"])
+    response.raw_headers = [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in stored["headers"]
+    ]
+    response.headers["Idempotent-Replayed"] = "true"
+    return response

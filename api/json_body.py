@@ -1,0 +1,162 @@
+"""Strict JSON: request bodies are read up to their limit and parsed once, by rules of our own.
+
+Refused, always with a 4xx: another content type, more bytes than the route allows, nesting over 100,
+`NaN` and numbers that no double holds, integers beyond 64 bits, NUL characters, lone surrogates, bytes
+that are not UTF-8. Of a name that comes twice in an object the last value counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import orjson
+from fastapi import Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+
+from api.errors import Problem
+from api.idempotency import answer_once
+from api.validation import Body
+from models.errors import FieldError
+
+__all__ = ["JSON", "MAX_BODY_BYTES", "MAX_DEPTH", "Body", "StrictRequest", "StrictRoute", "parse_json"]
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_DEPTH = 100
+BODY_SECONDS = 60.0
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_STEP = [0] * 256
+_STEP[ord("[")] = _STEP[ord("{")] = 1
+_STEP[ord("]")] = _STEP[ord("}")] = -1
+# An odd number of backslashes makes the escape of a NUL; an even one is a backslash and the text u0000.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_LONG_DIGITS = re.compile(rb"[0-9]{19}")
+# Digits that are a whole number: no fraction and no exponent before or after them.
+_LONG_INTEGER = re.compile(rb"(?<![0-9.eE])(?<![eE][+-])-?[0-9]{19,}(?![0-9.eE])")
+
+
+def parse_json(raw: bytes) -> JSON:
+    """Parse a body.
+
+    Raises:
+        Problem: 400 with `invalid_json`, `too_deep`, `number_out_of_range` or `invalid_text`.
+    """
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:
+        raise _refusal("too_deep", f"Arrays and objects may be nested {MAX_DEPTH} deep at most.")
+    if _LONG_DIGITS.search(raw):
+        _check_integers(raw)
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise _refusal("invalid_json", f"The body is not JSON: {error.msg} at byte {error.pos}.") from None
+    if b"u0000" in raw and _NUL.search(raw):
+        raise _refusal("invalid_text", "Text may not contain NUL characters.")
+    return value
+
+
+def _depth(raw: bytes) -> int:
+    brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+
+
+def _check_integers(raw: bytes) -> None:
+    for match in _LONG_INTEGER.finditer(_STRING.sub(b"", raw)):
+        if len(match[0]) > 20 or not -(2**63) <= int(match[0]) < 2**64:
+            raise _refusal("number_out_of_range", "Integers must fit in 64 bits.")
+
+
+def _refusal(code: str, message: str) -> Problem:
+    return Problem(400, code, message, errors=[FieldError("", code, message)])
+
+
+class StrictRequest(Request):
+    """A request whose body is read and parsed by the rules of this module, once."""
+
+    def __init__(self, request: Request, limit: int) -> None:
+        super().__init__(request.scope, request.receive)
+        self._limit = limit
+        self._raw: bytes | None = None
+
+    async def stream(self) -> AsyncGenerator[bytes]:
+        """The body's chunks, for uploads and forms; the limit holds for them too.
+
+        Raises:
+            Problem: 413, as soon as it is known to be too long.
+        """
+        declared = self.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared[:20]) > self._limit:
+            raise _too_large(self._limit)
+        size = 0
+        async for chunk in super().stream():
+            size += len(chunk)
+            if size > self._limit:
+                raise _too_large(self._limit)
+            yield chunk
+
+    async def raw(self) -> bytes:
+        """The body, of whatever type.
+
+        Raises:
+            Problem: 413, as soon as it is known to be too long; 400 when it takes too long to come.
+        """
+        if self._raw is None:
+            try:
+                async with asyncio.timeout(BODY_SECONDS), aclosing(self.stream()) as stream:
+                    self._raw = b"".join([chunk async for chunk in stream])
+            except TimeoutError:
+                raise Problem(400, "body_too_slow", "The body took too long to come.") from None
+        return self._raw
+
+    async def body(self) -> bytes:
+        """The body, which must be JSON or empty.
+
+        Raises:
+            Problem: 413, or 415 for another content type.
+        """
+        raw = await self.raw()
+        media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if raw and media_type != "application/json":
+            raise Problem(415, "unsupported_media_type", "The body must be JSON: application/json.")
+        return raw
+
+    async def json(self) -> JSON:
+        """The parsed body.
+
+        Raises:
+            Problem: as `parse_json`.
+        """
+        return parse_json(await self.raw())
+
+
+def _too_large(limit: int) -> Problem:
+    # The server drops what still comes of the body, so that the client is sure to see this answer.
+    return Problem(413, "body_too_large", f"The body may have {limit} bytes at most.")
+
+
+class StrictRoute(APIRoute):
+    """The route class of every router: strict bodies (`max_body_size` is its limit) and idempotency keys."""
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], *, max_body_size: int | None = None, **options: Any
+    ) -> None:
+        # FastAPI's own limit answers in plain text, past our error handlers: ours takes its place.
+        self._limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler, given a strict request."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await answer_once(StrictRequest(request, self._limit), handle)
+
+        return strict

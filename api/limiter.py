@@ -1,0 +1,126 @@
+"""Decides which requests pass a rate limit, for this process.
+
+Requests that wait for a decision at the same moment are decided together, in one statement. A subject that
+is known to be over its limit is refused from memory, without SQL, until its window ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+
+from database import Database
+from models import limits
+from models.errors import RateLimited
+from models.limits import Subject, Taken
+from settings import Rate, Settings
+
+_MOST_BLOCKED = 10_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A request may pass.
+
+    Attributes:
+        name: of the limit.
+        rate: of the limit.
+        remaining: how many more may pass in this window.
+        taken: the window.
+    """
+
+    name: str
+    rate: Rate
+    remaining: int
+    taken: Taken
+
+    def headers(self) -> dict[str, str]:
+        """The `RateLimit` headers that say so."""
+        return _headers(self.name, self.rate, self.remaining, self.taken.resets_in)
+
+
+@dataclass
+class _Asked:
+    rate: Rate
+    waiting: list[asyncio.Future[tuple[int, Taken]]]
+
+
+class Limiter:
+    """Decides for this process."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._asked: dict[Subject, _Asked] = {}
+        self._blocked: dict[Subject, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def check(self, name: str, subject: str, *, remember: bool = True) -> Decision | None:
+        """Count a request; None when the limit is off.
+
+        Args:
+            name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
+            subject: who is counted.
+            remember: refuse from memory until the window ends; not for requests that may be given back.
+
+        Raises:
+            RateLimited: the window is full.
+        """
+        rate: Rate | None = getattr(self._settings, f"limit_{name}")
+        if rate is None:
+            return None
+        left = self._blocked.get((name, subject), 0.0) - time.monotonic()
+        if left > 0:
+            raise _refusal(name, rate, left)
+        place, taken = await self._ask((name, subject), rate)
+        if place >= taken.admitted:
+            if remember:
+                self._block((name, subject), taken.resets_in)
+            raise _refusal(name, rate, taken.resets_in)
+        # Those who were decided together share out what was left, in the order they came.
+        remaining = rate.requests - taken.used + (taken.admitted - 1 - place)
+        return Decision(name, rate, max(0, remaining), taken)
+
+    def _ask(self, subject: Subject, rate: Rate) -> asyncio.Future[tuple[int, Taken]]:
+        future: asyncio.Future[tuple[int, Taken]] = asyncio.get_running_loop().create_future()
+        self._asked.setdefault(subject, _Asked(rate, [])).waiting.append(future)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._decide(), name="limiter")
+        return future
+
+    async def _decide(self) -> None:
+        """Decide for all who wait, then for all who came meanwhile, until nobody waits."""
+        while self._asked:
+            asked, self._asked = self._asked, {}
+            try:
+                async with self._database.connection() as connection:
+                    counts = {subject: (len(item.waiting), item.rate) for subject, item in asked.items()}
+                    taken = await limits.take(connection, counts)
+            except Exception as error:
+                # Whoever waits gets the error: it is theirs to answer.
+                for future in (future for item in asked.values() for future in item.waiting):
+                    if not future.done():
+                        future.set_exception(error)
+                continue
+            for subject, item in asked.items():
+                for place, future in enumerate(item.waiting):
+                    if not future.done():
+                        future.set_result((place, taken[subject]))
+
+    def _block(self, subject: Subject, seconds: float) -> None:
+        if len(self._blocked) >= _MOST_BLOCKED:
+            self._blocked.clear()
+        self._blocked[subject] = time.monotonic() + seconds
+
+
+def _refusal(name: str, rate: Rate, resets_in: float) -> RateLimited:
+    return RateLimited(max(1, math.ceil(resets_in)), _headers(name, rate, 0, resets_in))
+
+
+def _headers(name: str, rate: Rate, remaining: int, resets_in: float) -> dict[str, str]:
+    return {
+        "RateLimit-Policy": f'"{name}";q={rate.requests};w={rate.seconds}',
+        "RateLimit": f'"{name}";r={remaining};t={math.ceil(resets_in)}',
+    }

@@ -1,0 +1,81 @@
+"""Rate limits on routes: `dependencies=[limited("ip")]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Depends, Request
+
+from api.context import context_of
+from api.deps import Services, caller_of, services_of
+from api.limiter import Decision
+from models import limits
+from models.limits import Subject, Taken
+
+
+def limited(name: str) -> Any:
+    """A dependency that counts a request of the caller's account under the limit `name`.
+
+    Args:
+        name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
+    """
+
+    async def limit(request: Request) -> None:
+        caller = await caller_of(request)
+        await check(services_of(request), name, str(caller.account_id), request=request)
+
+    return Depends(limit)
+
+
+async def check(services: Services, name: str, subject: str, *, request: Request | None = None) -> None:
+    """Count a request of `subject` under the limit `name`.
+
+    Args:
+        services: of the application.
+        name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
+        subject: who is counted: an account, an address, a workflow.
+        request: whose answer gets the `RateLimit` headers.
+
+    Raises:
+        RateLimited: the window is full.
+    """
+    decision = await services.limiter.check(name, subject)
+    if decision is not None and request is not None:
+        _announce(request, decision)
+
+
+@dataclass
+class Attempt:
+    """A try at a password: it counts before it is made, and is given back when it was the right one."""
+
+    services: Services
+    taken: list[tuple[Subject, Taken]]
+
+    @classmethod
+    async def begin(cls, services: Services, request: Request, name: str, *subjects: str) -> Attempt:
+        """Count a try for each subject.
+
+        Raises:
+            RateLimited: one of them has failed too often.
+        """
+        attempt = cls(services, [])
+        for subject in subjects:
+            decision = await services.limiter.check(name, subject, remember=False)
+            if decision is not None:
+                attempt.taken.append(((name, subject), decision.taken))
+                if len(attempt.taken) == 1:
+                    _announce(request, decision)
+        return attempt
+
+    async def succeeded(self) -> None:
+        """Give the try back."""
+        async with self.services.database.connection() as connection:
+            for subject, taken in self.taken:
+                await limits.give_back(connection, subject, taken.opened_at)
+
+
+def _announce(request: Request, decision: Decision) -> None:
+    context_of(request.scope).headers += [
+        (name.lower().encode(), value.encode()) for name, value in decision.headers().items()
+    ]

@@ -1,0 +1,59 @@
+"""Counters for Prometheus, of the process that answers.
+
+With `PROMETHEUS_MULTIPROC_DIR` set, as for several API processes, they are the sums over all processes.
+"""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+
+_requests = Counter("vedette_http_requests", "Answered requests", ["method", "route", "status"])
+_seconds = Histogram(
+    "vedette_http_request_seconds",
+    "From the first byte of a request to the last of its answer",
+    ["method", "route"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+_counters: dict[tuple[str, str, int], Counter] = {}
+_histograms: dict[tuple[str, str], Histogram] = {}
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+def observe(method: str, route: str, status: int, seconds: float) -> None:
+    """Count an answered request.
+
+    Args:
+        method: of HTTP.
+        route: the path's template, never the path itself.
+        status: of the answer.
+        seconds: how long it took.
+    """
+    key = (method, route, status)
+    counter = _counters.get(key)
+    if counter is None:
+        counter = _counters[key] = _requests.labels(method, route, str(status))
+    counter.inc()
+    histogram = _histograms.get(key[:2])
+    if histogram is None:
+        histogram = _histograms[key[:2]] = _seconds.labels(method, route)
+    histogram.observe(seconds)
+
+
+def rendered() -> bytes:
+    """All counters in Prometheus' text format."""
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    return generate_latest(registry)

@@ -1,0 +1,183 @@
+"""The outermost layer: request ids, client addresses, the host check, headers, metrics, and bugs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import traceback
+from collections.abc import Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import structlog
+from fastapi.exceptions import ValidationException
+from pydantic import ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import logs
+from api import metrics
+from api.context import RequestContext, attach
+from api.errors import problem_response, unexpected
+from api.routetable import RouteTable
+from settings import Networks, Settings
+
+_log = logs.get(__name__)
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{8,64}")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OWN_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+# The interactive documentation loads its script and style from the address that FastAPI gives it.
+_DOCS = (
+    b"content-security-policy",
+    b"default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; style-src 'unsafe-inline'"
+    b" https://cdn.jsdelivr.net; img-src 'self' data: https://fastapi.tiangolo.com; connect-src 'self';"
+    b" frame-ancestors 'none'",
+)
+_NO_STORE = (b"cache-control", b"no-store")
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+
+
+class Edge:
+    """Wraps the application; every answer leaves through here."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._trusted = settings.trusted_proxies
+        self._hosts = _allowed_hosts(settings)
+        self._any_host = "*" in settings.allowed_hosts
+        common = [*_HEADERS, _HSTS] if settings.address.startswith("https://") else _HEADERS
+        self._api_headers = [*common, _CLOSED, _NO_STORE]
+        self._docs_headers = [*common, _DOCS]
+        self._other_headers = [*common, _CLOSED]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        host, request_id, forwarded = _read(scope["headers"])
+        peer = scope["client"][0] if scope.get("client") else None
+        context = RequestContext(request_id, client_address(peer, forwarded, self._trusted))
+        attach(scope, context)
+        # A pipelined request inherits what the one before it had bound.
+        structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        answer = _Answer(send, context, self._headers_for(scope["path"]))
+        try:
+            if self._knows(host):
+                await self._app(scope, receive, answer.send)
+            else:
+                refused = problem_response(scope, 400, "unknown_host", "This service has another host name.")
+                await refused(scope, receive, answer.send)
+        except Exception as error:
+            _log.error("unexpected_error", method=scope["method"], exception=described(error))
+            if answer.status:
+                raise  # too late for another answer: the server cuts the connection
+            await unexpected(scope)(scope, receive, answer.send)
+        finally:
+            routes: RouteTable = scope["app"].state.routes
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            metrics.observe(
+                method, routes.template(scope), answer.status, time.perf_counter() - context.started
+            )
+
+    def _knows(self, host: str | None) -> bool:
+        if self._any_host or host is None:
+            return host is not None
+        match = _HOST.fullmatch(host)
+        return match is not None and match[1].lower() in self._hosts
+
+    def _headers_for(self, path: str) -> list[tuple[bytes, bytes]]:
+        if path.startswith("/api/"):
+            return self._api_headers
+        return self._docs_headers if path == "/docs" else self._other_headers
+
+
+class _Answer:
+    """Adds our headers to the start of an answer, and remembers its status."""
+
+    __slots__ = ("_context", "_headers", "_send", "status")
+
+    def __init__(self, send: Send, context: RequestContext, headers: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._context = context
+        self._headers = headers
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+            present = {name for name, _ in own}
+            context = self._context
+            added = [(b"x-request-id", context.request_id.encode()), *context.headers, *self._headers]
+            message["headers"] = own + [header for header in added if header[0] not in present]
+        await self._send(message)
+
+
+def described(error: Exception) -> str:
+    """The error with its traceback, but without the values that a validation error repeats."""
+    if not isinstance(error, ValidationError | ValidationException):
+        return "".join(traceback.format_exception(error))
+    wrong = [f"{'.'.join(map(str, item['loc']))}: {item['type']}" for item in error.errors()]
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    return f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {'; '.join(wrong)}"
+
+
+def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str]:
+    """Host, request id (theirs if it is well formed, else a new one), and the forwarded addresses."""
+    host: str | None = None
+    request_id = ""
+    forwarded: list[str] = []
+    for name, value in headers:
+        if name == b"host":
+            host = value.decode("latin-1") if host is None else ""  # two hosts are none
+        elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            request_id = value.decode()
+        elif name == b"x-forwarded-for":
+            forwarded.append(value.decode("latin-1"))
+    return host, request_id or os.urandom(12).hex(), ",".join(forwarded)
+
+
+def client_address(peer: str | None, forwarded: str, trusted: Networks) -> str | None:
+    """Who the client is: the last address in `X-Forwarded-For` that is not one of our own proxies.
+
+    Args:
+        peer: who connected.
+        forwarded: the header's value; believed only as far as trusted proxies wrote it.
+        trusted: the networks of our proxies.
+    """
+    hops = [part.strip() for part in forwarded.split(",") if part.strip()]
+    while hops and peer is not None and _within(peer, trusted):
+        try:
+            peer = str(ip_address(hops.pop()))
+        except ValueError:
+            break
+    return peer
+
+
+def _within(address: str, networks: Networks) -> bool:
+    if not networks:
+        return False
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False  # a Unix socket
+    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
+    return any(mapped in network for network in networks)
+
+
+def _allowed_hosts(settings: Settings) -> frozenset[str]:
+    public = urlsplit(settings.address).hostname or ""
+    public = f"[{public}]" if ":" in public else public
+    return frozenset({public, *_OWN_NAMES, *(host.lower() for host in settings.allowed_hosts)})

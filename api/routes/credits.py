@@ -1,0 +1,105 @@
+"""Credits: the balance, the ledger, and automatic top-up."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from api.deps import Caller, ServicesDep, actor, authorised
+from api.json_body import StrictRoute
+from api.validation import Body
+from models import credits, ledger, topups
+from models.credits import AutoTopUp, BalanceView
+from models.errors import FieldError, Invalid
+from models.ledger import EntryView
+
+router = APIRouter(prefix="/api/credits", tags=["credits"], route_class=StrictRoute)
+
+Amount = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
+
+
+class AutoTopUpWanted(Body):
+    """When the balance falls below `threshold`, `amount` is added, at most `monthly_cap` in a month."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"enabled": True, "threshold": 100, "amount": 1000, "monthly_cap": 10000}]
+        }
+    )
+
+    enabled: StrictBool
+    threshold: Amount
+    amount: Amount
+    monthly_cap: Amount | None = None
+
+
+class CreditSettings(Body):
+    """What an account may choose about its credits, beside auto top-up."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"low_balance_threshold": 100}]})
+
+    low_balance_threshold: Amount
+
+
+class LedgerPage(BaseModel):
+    """Entries, newest first."""
+
+    entries: list[EntryView]
+    next_cursor: str | None
+
+
+@router.get("")
+async def get_credits(caller: Annotated[Caller, authorised("credits")], services: ServicesDep) -> BalanceView:
+    """The balance, and what is held for work under way."""
+    async with services.database.connection() as connection:
+        return await credits.balance(connection, caller.account_id)
+
+
+@router.patch("")
+async def set_credit_settings(
+    body: CreditSettings,
+    request: Request,
+    caller: Annotated[Caller, authorised("credits")],
+    services: ServicesDep,
+) -> BalanceView:
+    """Choose the balance under which the account counts as low."""
+    async with services.database.transaction() as connection:
+        who, threshold = actor(request, caller), body.low_balance_threshold
+        return await credits.set_low_balance_threshold(connection, who, threshold)
+
+
+@router.get("/ledger")
+async def get_ledger(
+    caller: Annotated[Caller, authorised("credits")],
+    services: ServicesDep,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: str | None = None,
+) -> LedgerPage:
+    """Every change of the balance; the sum of all amounts is the balance."""
+    before = None if cursor is None else _number(cursor)
+    async with services.database.connection() as connection:
+        page, more = await ledger.entries(connection, caller.account_id, before=before, limit=limit)
+    return LedgerPage(entries=page, next_cursor=None if more is None else str(more))
+
+
+@router.put("/auto-topup")
+async def set_auto_topup(
+    body: AutoTopUpWanted,
+    request: Request,
+    caller: Annotated[Caller, authorised("credits", session_only=True)],
+    services: ServicesDep,
+) -> AutoTopUp:
+    """Choose when credits are added by themselves."""
+    wanted = AutoTopUp(**body.model_dump())
+    async with services.database.transaction() as connection:
+        await topups.configure(connection, actor(request, caller), wanted)
+    return wanted
+
+
+def _number(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
+        message = "This is not a cursor of an earlier answer."
+        raise Invalid([FieldError("", "invalid_cursor", message, parameter="cursor")])
+    return int(cursor)

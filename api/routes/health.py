@@ -1,0 +1,123 @@
+"""Health and metrics, for whoever runs the service."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Literal
+
+import psycopg
+import psycopg_pool
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+from temporalio.service import RPCError
+
+from api import metrics
+from api.deps import Services, ServicesDep
+from api.json_body import StrictRoute
+from api.openapi import problems
+from migrations.upgrade import head
+from models import workers
+from models.errors import Forbidden, Unauthenticated
+
+router = APIRouter(tags=["health"], route_class=StrictRoute)
+
+_TIMEOUT = 1.0
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """What the service needs, part by part: `ok`, or what is wrong."""
+
+    status: Literal["ready", "degraded", "unavailable"]
+    checks: dict[str, str]
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """Whether this process answers."""
+    return Health()
+
+
+@router.get("/readyz", responses={503: {"model": Readiness, "description": "the database is away"}})
+async def readyz(services: ServicesDep, response: Response) -> Readiness:
+    """Whether the service can work: 503 only without the database, since all else can wait."""
+    names = ("database", "schema", "workers", "temporal", "data")
+    checks = (_database, _schema, _workers, _temporal, _data)
+    answers = await asyncio.gather(*(_checked(check(services)) for check in checks))
+    results: dict[str, str] = dict(zip(names, answers, strict=True))
+    if results["database"] != "ok":
+        response.status_code = 503
+        response.headers["Retry-After"] = "1"
+        return Readiness(status="unavailable", checks=results)
+    ready = all(result == "ok" for result in results.values())
+    return Readiness(status="ready" if ready else "degraded", checks=results)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **problems(401, 403)},
+)
+async def get_metrics(request: Request, services: ServicesDep) -> Response:
+    """Counters for Prometheus: to this machine only, or to whoever has `VEDETTE_METRICS_TOKEN`."""
+    token = services.settings.metrics_token
+    if token is not None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
+            raise Unauthenticated("invalid_credentials", "The metrics need their token.")
+    elif not _is_local(request):
+        message = "Without VEDETTE_METRICS_TOKEN, metrics answer this machine only."
+        raise Forbidden("loopback_only", message)
+    return Response(metrics.rendered(), media_type=metrics.CONTENT_TYPE)
+
+
+def _is_local(request: Request) -> bool:
+    """Whether the request comes from this machine, and not through a proxy on it."""
+    local = request.client is not None and request.client.host in _LOOPBACK
+    return local and "x-forwarded-for" not in request.headers
+
+
+async def _checked(check: Awaitable[str]) -> str:
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            return await check
+    except TimeoutError:
+        return "no answer in time"
+    except (psycopg.Error, psycopg_pool.PoolTimeout, RPCError, RuntimeError):
+        return "unreachable"
+
+
+async def _database(services: Services) -> str:
+    async with services.database.connection() as connection:
+        await connection.execute("select 1")
+    return "ok"
+
+
+async def _schema(services: Services) -> str:
+    async with services.database.connection() as connection:
+        row = await (await connection.execute("select version_num from alembic_version")).fetchone()
+    return "ok" if row is not None and row["version_num"] == head() else "another version than this code's"
+
+
+async def _workers(services: Services) -> str:
+    async with services.database.connection() as connection:
+        return "ok" if await workers.alive(connection) else "none alive"
+
+
+async def _temporal(services: Services) -> str:
+    healthy = await services.temporal.service_client.check_health(timeout=timedelta(seconds=_TIMEOUT))
+    return "ok" if healthy else "not serving"
+
+
+async def _data(services: Services) -> str:
+    missing = [row.name for row in await services.lookups.describe() if row.state == "no_data"]
+    return f"not fetched: {', '.join(missing)}" if missing else "ok"

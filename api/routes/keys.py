@@ -1,0 +1,102 @@
+"""API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from api.deps import Caller, Id, ServicesDep, actor, authorised
+from api.json_body import StrictRoute
+from api.openapi import problems
+from api.validation import Body
+from models import keys
+from models.errors import FieldError, Forbidden, Invalid
+from models.keys import DEFAULT_SCOPES, Key, Scope
+
+router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
+
+Keeper = Annotated[Caller, authorised("keys")]
+
+
+class NewKey(Body):
+    """A key to create."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "CI", "scopes": ["lookups"]}]})
+
+    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+    scopes: list[Scope] | None = Field(None, min_length=1, max_length=20, description="default: all but keys")
+    expires_at: AwareDatetime | None = None
+
+
+class KeyCreated(BaseModel):
+    """The new key. `key` is shown this once."""
+
+    id: UUID
+    name: str
+    key: str
+    key_preview: str
+    scopes: list[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class Keys(BaseModel):
+    """All keys of the account, newest first."""
+
+    keys: list[Key]
+
+
+class Done(BaseModel):
+    """It is done."""
+
+    success: bool = True
+    message: str
+
+
+@router.post("", status_code=201, responses=problems(409))
+async def create_key(body: NewKey, request: Request, caller: Keeper, services: ServicesDep) -> KeyCreated:
+    """Create a key. A key with the scope `keys` may create others, with no scope that it lacks itself."""
+    scopes = frozenset(DEFAULT_SCOPES & caller.scopes if body.scopes is None else body.scopes)
+    if not scopes <= caller.scopes:
+        raise Forbidden("insufficient_scope", "A key cannot give a scope that it does not have.")
+    if body.expires_at is not None and body.expires_at <= datetime.now(body.expires_at.tzinfo):
+        raise Invalid([FieldError("/expires_at", "not_in_future", "Must be in the future.")])
+    async with services.database.transaction() as connection:
+        key, secret = await keys.create_key(
+            connection, caller.account_id, body.name, scopes, body.expires_at, actor=actor(request, caller)
+        )
+    return KeyCreated(key=secret, **key.model_dump(include=set(KeyCreated.model_fields)))
+
+
+@router.get("")
+async def list_keys(caller: Keeper, services: ServicesDep) -> Keys:
+    """All keys, with their use so far."""
+    async with services.database.connection() as connection:
+        return Keys(keys=await keys.list_keys(connection, caller.account_id))
+
+
+@router.delete("", responses=problems(404))
+async def delete_key_by_query(
+    id: Annotated[Id, Query()],
+    request: Request,
+    caller: Keeper,
+    services: ServicesDep,
+    permanent: bool = False,
+) -> Done:
+    """Revoke a key, at once and everywhere; `permanent` also removes its record."""
+    return await delete_key(id, request, caller, services, permanent)
+
+
+@router.delete("/{id}")
+async def delete_key(
+    id: Id, request: Request, caller: Keeper, services: ServicesDep, permanent: bool = False
+) -> Done:
+    """Revoke a key, at once and everywhere; `permanent` also removes its record."""
+    async with services.database.transaction() as connection:
+        await keys.revoke(connection, actor(request, caller), id, permanent=permanent)
+    services.credentials.forget(str(id))
+    return Done(message="The key is deleted." if permanent else "The key is revoked.")

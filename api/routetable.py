@@ -1,0 +1,103 @@
+"""The application's routes by path: who answers, which methods a path has, which template it follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
+from starlette.convertors import Convertor
+from starlette.routing import BaseRoute, Match, compile_path
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+UNMATCHED = "unmatched"
+
+_SCOPE_KEY = "vedette.route"
+_INDEXED_SEGMENTS = 2
+
+
+@dataclass(frozen=True)
+class _Entry:
+    template: str
+    pattern: re.Pattern[str]
+    convertors: dict[str, Convertor[Any]]
+    methods: frozenset[str]
+    route: BaseRoute
+    app: ASGIApp
+
+
+class RouteTable(BaseRoute):
+    """Finds the route of a request by the text of its path, where FastAPI tries one after the other.
+
+    That takes FastAPI about 4 µs a route, twice for included ones: half a millisecond with a hundred of
+    them. Stand it first among the application's routes. A path without parameters wins over one with; what
+    is not found here (404, 405, mounts, paths that begin with a parameter) is left to FastAPI.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._fixed: dict[tuple[str, str], _Entry] = {}
+        self._open: dict[tuple[str, ...], list[_Entry]] = {}
+        self._all: list[_Entry] = []
+        for entry in _entries(app):
+            self._all.append(entry)
+            if not entry.convertors:
+                for method in entry.methods:
+                    self._fixed.setdefault((method, entry.template), entry)
+            elif "{" not in "".join(_index(entry.template)):
+                self._open.setdefault(_index(entry.template), []).append(entry)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether we know the route, and what its handler needs in the scope."""
+        if scope["type"] != "http":
+            return Match.NONE, {}
+        path, method = scope["path"], scope["method"]
+        entry = self._fixed.get((method, path))
+        if entry is not None:
+            return Match.FULL, self._child(entry, {})
+        for entry in self._open.get(_index(path), ()):
+            found = entry.pattern.match(path) if method in entry.methods else None
+            if found:
+                values = {
+                    name: entry.convertors[name].convert(text) for name, text in found.groupdict().items()
+                }
+                return Match.FULL, self._child(entry, values)
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the route that matched answer."""
+        await scope[_SCOPE_KEY].app(scope, receive, send)
+
+    @staticmethod
+    def _child(entry: _Entry, values: dict[str, Any]) -> Scope:
+        return {"path_params": values, "route": entry.route, _SCOPE_KEY: entry}
+
+    def methods(self, path: str) -> list[str]:
+        """The methods that `path` answers, sorted."""
+        return sorted({m for entry in self._all if entry.pattern.match(path) for m in entry.methods})
+
+    def template(self, scope: Scope) -> str:
+        """The template of the route that took the request (`/api/keys/{id}`), or `unmatched`."""
+        entry: _Entry | None = scope.get(_SCOPE_KEY)
+        return UNMATCHED if entry is None else entry.template
+
+
+def _index(path: str) -> tuple[str, ...]:
+    """What paths with parameters are looked up by: how many segments, and the first two of them."""
+    segments = path.split("/")
+    return (str(len(segments)), *segments[1 : 1 + _INDEXED_SEGMENTS])
+
+
+def _entries(app: FastAPI) -> Iterator[_Entry]:
+    for context in iter_route_contexts(app.routes):
+        if isinstance(context.original_route, APIRoute):
+            yield _entry(context, context.original_route)
+
+
+def _entry(context: RouteContext, route: APIRoute) -> _Entry:
+    assert context.path is not None
+    pattern, template, convertors = compile_path(context.path)
+    methods = frozenset(context.methods or ())
+    return _Entry(template, pattern, convertors, methods, route, context.app)

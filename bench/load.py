@@ -1,0 +1,109 @@
+"""A load generator: keep-alive HTTP/1.1 over asyncio, cheap enough to share a machine with a server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import cast
+
+
+@dataclass
+class Result:
+    """What a load run saw.
+
+    Attributes:
+        seconds: how long it ran.
+        latencies: of every answer, in seconds.
+        statuses: how many answers had which status.
+    """
+
+    seconds: float
+    latencies: list[float] = field(default_factory=list[float])
+    statuses: Counter[int] = field(default_factory=Counter[int])
+
+    @property
+    def rate(self) -> float:
+        """Answers per second."""
+        return len(self.latencies) / self.seconds
+
+    def percentile(self, share: float) -> float:
+        """The latency, in milliseconds, that this share of the answers stayed under."""
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
+    def __str__(self) -> str:
+        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(self.statuses.items()))
+        return (
+            f"{self.rate:8.0f}/s   p50 {self.percentile(0.5):7.2f} ms   p99 {self.percentile(0.99):7.2f} ms"
+            f"   ({statuses})"
+        )
+
+
+class _Client(asyncio.Protocol):
+    """One connection with one request in flight."""
+
+    def __init__(self, request: bytes, result: Result, deadline: float, done: asyncio.Future[None]) -> None:
+        self._request = request
+        self._result = result
+        self._deadline = deadline
+        self._done = done
+        self._received = b""
+        self._sent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._send()
+
+    def _send(self) -> None:
+        self._sent = time.perf_counter()
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        length = 0
+        for line in head.split(b"\r\n"):
+            if line[:15].lower() == b"content-length:":
+                length = int(line[15:])
+        if len(body) < length:
+            return
+        self._received = b""
+        now = time.perf_counter()
+        self._result.latencies.append(now - self._sent)
+        self._result.statuses[int(head[9:12])] += 1
+        if now < self._deadline:
+            self._send()
+        else:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_result(None)
+
+
+def request_bytes(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
+    """A request, ready to be written."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{k}: {v}" for k, v in headers.items())]
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def run(host: str, port: int, request: bytes, *, clients: int, seconds: float) -> Result:
+    """Send `request` over and over from `clients` connections for `seconds`."""
+    loop = asyncio.get_running_loop()
+    started = time.perf_counter()
+    result, futures = Result(seconds), list[asyncio.Future[None]]()
+    for _ in range(clients):
+        done = loop.create_future()
+        futures.append(done)
+        await loop.create_connection(
+            lambda done=done: _Client(request, result, started + seconds, done), host, port
+        )
+    await asyncio.gather(*futures)
+    result.seconds = time.perf_counter() - started
+    return result

@@ -1,0 +1,115 @@
+"""What the rules of a noun can refuse. Each error is a type with a stable code; nothing reads its message.
+
+`api/errors.py` turns them into problem documents, activities into Temporal failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """One thing wrong with the input.
+
+    Attributes:
+        pointer: JSON pointer into the body (`/steps/2/config/expression`), empty for the body as a whole.
+        code: stable, snake_case.
+        message: what is wrong and what would be right, without the offending value.
+        parameter: the query parameter or header, if it is not the body that is wrong.
+        row: of a CSV file; the header is row 1.
+        column: of a CSV file.
+    """
+
+    pointer: str
+    code: str
+    message: str
+    parameter: str | None = None
+    row: int | None = None
+    column: str | None = None
+
+
+class ModelError(Exception):
+    """A rule said no.
+
+    Attributes:
+        code: stable, snake_case, for programs.
+        message: for people.
+        details: further members of the answer (`required`, `balance`, `run_id` …).
+    """
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class Invalid(ModelError):
+    """The input does not fit; `errors` names every field at once."""
+
+    def __init__(self, errors: Sequence[FieldError], code: str = "invalid_input") -> None:
+        super().__init__(code, "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors[:3]))
+        self.errors = list(errors)
+
+
+class NotFound(ModelError):
+    """No such thing, or another account's: the two answer alike."""
+
+    def __init__(self, noun: str) -> None:
+        super().__init__("not_found", f"There is no such {noun}.")
+
+
+class Conflict(ModelError):
+    """The state of things does not allow it now."""
+
+
+class Unauthenticated(ModelError):
+    """No credential, or one that is not valid."""
+
+
+class Forbidden(ModelError):
+    """A valid credential that may not do this."""
+
+
+class InsufficientCredits(ModelError):
+    """The balance does not cover the price."""
+
+    def __init__(self, required: int, balance: int) -> None:
+        super().__init__(
+            "insufficient_credits",
+            f"This needs {required} credits; the balance is {balance}.",
+            required=required,
+            balance=balance,
+        )
+
+
+class VersionMismatch(ModelError):
+    """The object has changed since the version that the client names."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__("version_mismatch", f"The current version is {current}.", version=current)
+
+
+class RateLimited(ModelError):
+    """Too many requests in the window.
+
+    Attributes:
+        retry_after: whole seconds until the next request can pass.
+        headers: the `RateLimit` headers of the answer.
+    """
+
+    def __init__(self, retry_after: int, headers: dict[str, str]) -> None:
+        super().__init__("rate_limited", f"Too many requests. Try again in {retry_after} s.")
+        self.retry_after = retry_after
+        self.headers = headers
+
+
+class Unavailable(ModelError):
+    """A part that this needs is away for now."""
+
+    def __init__(self, code: str, message: str, *, retry_after: int = 1, **details: Any) -> None:
+        super().__init__(code, message, **details)
+        self.retry_after = retry_after

@@ -1,0 +1,220 @@
+"""API keys: `vedette_live_` and 32 base62 characters, 26 of them random and 6 their checksum.
+
+Only a hash is stored. The checksum lets us, and scanners of leaked secrets, tell a key from junk without
+asking the database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import string
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast, get_args
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import ARRAY, BigInteger, Column, DateTime, ForeignKey, Index, LargeBinary, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor, Target
+from models.errors import Conflict, NotFound
+from models.identifiers import new_id
+from models.sessions import CHANNEL
+
+Scope = Literal["lookups", "monitors", "lists", "workflows", "webhooks", "bulk", "credits", "keys"]
+
+ALL_SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+DEFAULT_SCOPES: frozenset[Scope] = ALL_SCOPES - {"keys"}
+PREFIX = "vedette_live_"
+MAX_KEYS = 1000
+
+_ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_RANDOM_LENGTH, _CHECKSUM_LENGTH = 26, 6
+
+
+class KeyRow(SQLModel, table=True):
+    """A key."""
+
+    __tablename__ = "keys"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        Index("ix_keys_account_id_id", "account_id", "id"),
+        # Its counters change every second: keep those updates out of the indexes.
+        {"postgresql_with": {"fillfactor": 70}},
+    )
+
+    id: UUID = Field(primary_key=True)
+    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
+    name: str = Field(sa_type=Text)
+    hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False, unique=True))
+    preview: str = Field(sa_type=Text)
+    scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    total_requests: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    last_used: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    expires_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    revoked_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+
+
+class Key(BaseModel, frozen=True):
+    """A key as the API shows it: never its secret."""
+
+    id: UUID
+    name: str
+    key_preview: str
+    scopes: list[Scope]
+    total_requests: int
+    credits_used: int
+    created_at: datetime
+    last_used: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True)
+class LiveKey:
+    """A key that opens the API now."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    scopes: frozenset[str]
+    expires_at: datetime | None
+
+
+def new_secret() -> str:
+    """A new key: 155 random bits and their checksum."""
+    body = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return PREFIX + body + _checksum(body)
+
+
+def is_well_formed(text: str) -> bool:
+    """Whether `text` can be one of our keys: prefix, length and checksum fit."""
+    body = text[len(PREFIX) : len(PREFIX) + _RANDOM_LENGTH]
+    return text.isascii() and text == PREFIX + body + _checksum(body) and len(body) == _RANDOM_LENGTH
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(_CHECKSUM_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits = _ALPHABET[digit] + digits
+    return digits
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+async def create_key(
+    connection: Connection,
+    account_id: UUID,
+    name: str,
+    scopes: Iterable[Scope],
+    expires_at: datetime | None,
+    *,
+    actor: Actor | None = None,
+) -> tuple[Key, str]:
+    """Create a key; call it in a transaction.
+
+    Args:
+        connection: inside a transaction.
+        account_id: the owner.
+        name: for people.
+        scopes: what it may do.
+        expires_at: when it stops by itself.
+        actor: who creates it, if not the service itself.
+
+    Returns:
+        The key, and its secret, which is not stored.
+
+    Raises:
+        Conflict: the account has 1,000 keys.
+    """
+    count = await connection.execute(
+        "select count(*)::int as n from keys where account_id = %s", (account_id,)
+    )
+    if cast(dict[str, int], await count.fetchone())["n"] >= MAX_KEYS:
+        raise Conflict("too_many_keys", f"An account has at most {MAX_KEYS} keys; delete some for good.")
+    secret = new_secret()
+    cursor = await connection.execute(
+        "insert into keys (id, account_id, name, hash, preview, scopes, created_at, expires_at)"
+        " values (%s, %s, %s, %s, %s, %s, now(), %s) returning *",
+        (
+            new_id(), account_id, name, _hash(secret), f"{PREFIX}…{secret[-4:]}", sorted(scopes), expires_at,
+        ),
+    )  # fmt: skip
+    key = _key(cast(dict[str, Any], await cursor.fetchone()))
+    actor = actor or Actor(account_id=account_id, kind="system", name="system")
+    changes = {"name": name, "scopes": key.scopes, "expires_at": expires_at and expires_at.isoformat()}
+    await audit.record(connection, actor, "key.created", Target("key", key.id, name), changes)
+    return key, secret
+
+
+async def list_keys(connection: Connection, account_id: UUID) -> list[Key]:
+    """The account's keys, newest first, revoked ones too."""
+    cursor = await connection.execute(
+        "select * from keys where account_id = %s order by id desc", (account_id,)
+    )
+    return [_key(row) for row in await cursor.fetchall()]
+
+
+async def revoke(connection: Connection, actor: Actor, key_id: UUID, *, permanent: bool = False) -> None:
+    """Stop a key everywhere at once, and with `permanent` forget it; call it in a transaction.
+
+    The notification stands in the transaction, unlike those of the hot path: a revocation is rare, and
+    must not be lost between commit and notice.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    change = "delete from keys" if permanent else "update keys set revoked_at = coalesce(revoked_at, now())"
+    cursor = await connection.execute(
+        f"with gone as ({change} where id = %s and account_id = %s returning id, name)"  # pyright: ignore[reportArgumentType]
+        f" select name, pg_notify('{CHANNEL}', id::text) from gone",
+        (key_id, actor.account_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("key")
+    action = "key.deleted" if permanent else "key.revoked"
+    await audit.record(connection, actor, action, Target("key", key_id, row["name"]))
+
+
+async def find_live(connection: Connection, secret: str) -> LiveKey | None:
+    """The key with this secret, if it is neither revoked nor expired."""
+    cursor = await connection.execute(
+        "select id, account_id, name, scopes, expires_at from keys"
+        " where hash = %s and revoked_at is null and (expires_at is null or expires_at > now())",
+        (_hash(secret),),
+    )
+    row = await cursor.fetchone()
+    return LiveKey(scopes=frozenset(row.pop("scopes")), **row) if row else None
+
+
+async def find_owner(connection: Connection, key_id: UUID) -> UUID | None:
+    """The account that has the key."""
+    cursor = await connection.execute("select account_id from keys where id = %s", (key_id,))
+    row = await cursor.fetchone()
+    return row["account_id"] if row else None
+
+
+async def count_use(connection: Connection, uses: Mapping[UUID, tuple[int, datetime]]) -> None:
+    """Add to the keys' counters: for each how many requests, and when the last one was."""
+    await connection.execute(
+        "update keys k set total_requests = k.total_requests + u.n,"
+        " last_used = greatest(k.last_used, u.at)"
+        " from (select * from unnest(%s::uuid[], %s::bigint[], %s::timestamptz[]) as u(id, n, at)"
+        " order by id) u where k.id = u.id",
+        (list(uses), [count for count, _ in uses.values()], [at for _, at in uses.values()]),
+    )
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return Key(key_preview=row["preview"], **{name: row[name] for name in Key.model_fields if name in row})

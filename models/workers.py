@@ -1,0 +1,48 @@
+"""Worker processes that are alive: they sign in here every second, and are forgotten when they stop."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Column, DateTime
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+
+_ALIVE_SECONDS = 15
+
+
+class Worker(SQLModel, table=True):
+    """One worker process."""
+
+    __tablename__ = "workers"  # pyright: ignore[reportAssignmentType]
+
+    id: UUID = Field(primary_key=True)
+    started_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    seen_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+
+
+async def sign_in(connection: Connection, worker_id: UUID) -> None:
+    """Say that this worker is alive; forget those long silent."""
+    await connection.execute(
+        "insert into workers (id, started_at, seen_at) values (%s, now(), now())"
+        " on conflict (id) do update set seen_at = now()",
+        (worker_id,),
+    )
+    await connection.execute("delete from workers where seen_at < now() - interval '1 hour'")
+
+
+async def sign_out(connection: Connection, worker_id: UUID) -> None:
+    """Say that this worker has stopped."""
+    await connection.execute("delete from workers where id = %s", (worker_id,))
+
+
+async def alive(connection: Connection) -> int:
+    """How many workers have signed in within the last 15 seconds."""
+    cursor = await connection.execute(
+        "select count(*)::int as n from workers where seen_at > now() - make_interval(secs => %s)",
+        (_ALIVE_SECONDS,),
+    )
+    row = await cursor.fetchone()
+    return row["n"] if row else 0

@@ -1,0 +1,115 @@
+"""The API for tests: the real application behind a real uvicorn, on a random port, in the test's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Generator, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.deps import Services
+from api.protocol import BoundedHttp
+from models import accounts, keys, passwords, sessions
+from models.accounts import Account
+from models.keys import Scope
+from settings import Settings
+
+PASSWORD = "correct horse battery staple"
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield  # Ctrl-C belongs to pytest
+
+
+@cache
+def _password_hash() -> str:
+    return passwords._hasher.hash(PASSWORD)  # pyright: ignore[reportPrivateUsage]
+
+
+@dataclass
+class Person:
+    """An account with a client for its session and one for a key with every scope."""
+
+    account: Account
+    token: str
+    secret: str
+    session: httpx.AsyncClient
+    key: httpx.AsyncClient
+
+
+@dataclass
+class Api:
+    """A running API."""
+
+    app: FastAPI
+    url: str
+    stack: contextlib.AsyncExitStack
+    http: httpx.AsyncClient = field(init=False)
+
+    @property
+    def services(self) -> Services:
+        return self.app.state.services
+
+    async def client(self, **headers: str) -> httpx.AsyncClient:
+        """An HTTP client with these headers (`_` for `-`)."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        client = httpx.AsyncClient(base_url=self.url, headers=named, timeout=30, trust_env=False)
+        return await self.stack.enter_async_context(client)
+
+    async def person(self, *, credits: int = 0, scopes: Iterable[Scope] = keys.ALL_SCOPES) -> Person:
+        """A new account."""
+        settings, database = self.services.settings, self.services.database
+        async with database.transaction() as connection:
+            account = await accounts.create_account(
+                connection, f"{uuid4().hex}@example.com", _password_hash(), "Test", credits
+            )
+            _, secret = await keys.create_key(connection, account.id, "test", scopes, None)
+            token = await sessions.begin(
+                connection, self.services.keyring, account.id, settings.session_hours, None
+            )
+        return Person(
+            account,
+            token.token,
+            secret,
+            await self.client(Authorization=f"Bearer {token.token}"),
+            await self.client(Authorization=f"Bearer {secret}"),
+        )
+
+
+@contextlib.asynccontextmanager
+async def serving(app: FastAPI) -> AsyncGenerator[Api]:
+    """Serve `app` until the block ends."""
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, http=BoundedHttp, ws="none", lifespan="on", log_config=None,
+        access_log=False, proxy_headers=False, server_header=False, timeout_graceful_shutdown=3,
+    )  # fmt: skip
+    server = _Server(config)
+    task = asyncio.create_task(server.serve())
+    try:
+        while not server.started:
+            if task.done():
+                await task
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        async with contextlib.AsyncExitStack() as stack:
+            api = Api(app, f"http://127.0.0.1:{port}", stack)
+            api.http = await api.client()
+            yield api
+    finally:
+        server.should_exit = True
+        await task
+
+
+def running(settings: Settings, **changes: Any) -> contextlib.AbstractAsyncContextManager[Api]:
+    """The API with `settings` and these changes to them; it asks no source outside this machine."""
+    return serving(create_app(settings.model_copy(update={"local_only": True, **changes})))

@@ -1,0 +1,30 @@
+"""An API process for the tests of its log: `python logged_api.py <port>`, with a route that has a bug."""
+
+import sys
+
+import uvicorn
+from fastapi import APIRouter
+
+import logs
+import settings
+from api.app import create_app
+from api.json_body import StrictRoute
+
+router = APIRouter(route_class=StrictRoute)
+
+
+@router.post("/api/bug")
+async def bug() -> None:
+    raise LookupError("the reason of the bug")
+
+
+@router.get("/api/wrong-answer")
+async def wrong_answer() -> list[int]:
+    return ["canary-in-an-answer"]  # type: ignore[list-item]
+
+
+if __name__ == "__main__":
+    logs.configure("api")
+    app = create_app(settings.load())
+    app.include_router(router)
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_config=None, access_log=False)

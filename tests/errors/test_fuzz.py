@@ -1,0 +1,58 @@
+"""Schemathesis over the whole API: no 5xx, no status or shape that OpenAPI does not name, no open door."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from settings import Settings
+from tests.api_server import running
+
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance,missing_required_header,unsupported_method,allow_header_conformance,"
+    "ignored_auth,use_after_free"
+)
+# Nobody runs the accepted runs here: waiting for them long would only take long. Without a network most
+# lookups have no source to ask, which is a documented 503.
+CONFIGURATION = """
+[parameters]
+"query.wait" = 1
+
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", "503"]
+"""
+# A session that logged itself out or changed its password would find nothing but 401 from then on.
+SELECTIONS = {
+    "key": ("--exclude-path-regex", "^/api/auth/(logout|password)$"),
+    "session": ("--include-path-regex", "^/api/(credits|keys)"),
+}
+
+
+@pytest.mark.parametrize("credential", SELECTIONS)
+async def test_nothing_that_a_fuzzer_sends_breaks_the_api(
+    settings: Settings, tmp_path: Path, credential: str
+) -> None:
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+    off = {name: None for name in type(settings).model_fields if name.startswith("limit_")}
+    async with running(settings, **off) as api:
+        person = await api.person(credits=1000)
+        token = person.secret if credential == "key" else person.token
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()",
+            "run", f"{api.url}/openapi.json", "--header", f"Authorization: Bearer {token}",
+            "--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "10",
+            "--seed", "1", "--workers", "1", *SELECTIONS[credential], "--no-color",
+            "--generation-database", "none",
+            cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(180):
+                output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+    assert process.returncode == 0, output.decode()

@@ -1,0 +1,113 @@
+"""What a process writes to its log: enough to find a request, and no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from database import Database
+from settings import Settings
+from tests.stacks import eventually
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class LoggedApi:
+    http: httpx.AsyncClient
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def of(self, response: httpx.Response) -> list[dict[str, Any]]:
+        return [line for line in self.lines() if line.get("request_id") == response.headers["x-request-id"]]
+
+
+@pytest.fixture(scope="module")
+async def logged(
+    settings: Settings, database: Database, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[LoggedApi]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = tmp_path_factory.mktemp("log") / "api.log"
+    environment = {
+        **os.environ, "PYTHONPATH": str(HERE.parents[1]), "DATABASE_URL": database.url,
+        "VEDETTE_DATA": str(settings.data), "VEDETTE_LIMIT_LOGIN": "off",
+    }  # fmt: skip
+    with path.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(HERE / "logged_api.py"), str(port), env=environment, stderr=file
+        )
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as http:
+
+        async def answers() -> bool:
+            assert process.returncode is None, path.read_text()
+            try:
+                return (await http.get("/healthz")).status_code == 200
+            except httpx.ConnectError:
+                return False
+
+        await eventually(answers, 20)
+        yield LoggedApi(http, path)
+    process.terminate()
+    await process.wait()
+
+
+async def test_a_bug_tells_the_log_everything_and_the_client_nothing(logged: LoggedApi) -> None:
+    response = await logged.http.post("/api/bug")
+    assert response.status_code == 500
+    assert "LookupError" not in response.text
+    assert "reason" not in response.text
+    first = logged.of(response)[0]
+    assert first["event"] == "unexpected_error"
+    assert "LookupError: the reason of the bug" in first["exception"]
+
+
+async def test_every_problem_is_logged_under_its_request_id(logged: LoggedApi) -> None:
+    response = await logged.http.get("/api/nothing", headers={"x-request-id": "find-me-again"})
+    assert response.json()["request_id"] == "find-me-again"
+    (line,) = logged.of(response)
+    assert (line["event"], line["code"], line["status"]) == ("problem", "not_found", 404)
+
+
+async def test_no_secret_reaches_the_log(logged: LoggedApi) -> None:
+    password, wrong, ingest = "canary-password-1", "canary-password-2", "canary-ingest-token"
+    user = {"email": "canary@example.com", "password": password}
+    started = await logged.http.post("/api/auth/register", json=user)
+    token = started.json()["token"]
+    session = {"authorization": f"Bearer {token}"}
+    created = await logged.http.post("/api/keys", headers=session, json={"name": "canary"})
+    key = created.json()["key"]
+    responses = [
+        await logged.http.post("/api/auth/login", json={**user, "password": wrong}),
+        await logged.http.post("/api/auth/login", json={**user, "passwort": wrong}),
+        await logged.http.post("/api/auth/login", content=f'{{"password": "{wrong}"'),
+        await logged.http.post(
+            "/api/auth/password", headers=session, json={"current_password": wrong, "new_password": "short"}
+        ),
+        await logged.http.post(f"/api/workflows/ingest/{ingest}", json={}),
+        await logged.http.delete(f"/api/workflows/ingest/{ingest}"),
+        await logged.http.get("/api/credits", headers={"x-api-key": key[:-1] + "~"}),
+        await logged.http.post(
+            "/api/bug", headers={**session, "idempotency-key": "canary-replay"}, json=user
+        ),
+        await logged.http.get("/api/wrong-answer"),
+        await logged.http.get(f"/api/nothing?key={key}", headers={"x-api-key": key}),
+    ]
+    assert all(response.status_code >= 400 for response in responses)
+    written = logged.path.read_text()
+    assert all(logged.of(response) for response in responses)
+    for secret in ("canary-in-an-answer", password, wrong, ingest, token, key, key[:-1], token.split(".")[2]):
+        assert secret not in written

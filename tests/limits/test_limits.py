@@ -1,0 +1,160 @@
+"""Rate limits: exact over all processes, announced, and cheap for those who are over them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import APIRouter
+
+from api.app import create_app
+from api.json_body import StrictRoute
+from api.limits import limited
+from database import Database
+from models import limits
+from models.limits import Taken
+from settings import Rate, Settings
+from tests.api_server import Api, Person, serving
+from tests.stacks import eventually
+
+router = APIRouter(route_class=StrictRoute)
+
+
+@router.get("/api/counted", dependencies=[limited("lookups")])
+async def counted() -> str:
+    return "passed"
+
+
+@asynccontextmanager
+async def limited_to(settings: Settings, rate: Rate | None) -> AsyncGenerator[Api]:
+    app = create_app(settings.model_copy(update={"limit_lookups": rate}))
+    app.include_router(router)
+    async with serving(app) as api:
+        yield api
+
+
+async def ask(api: Api, person: Person) -> httpx.Response:
+    return await api.http.get("/api/counted", headers={"x-api-key": person.secret})
+
+
+async def test_a_window_admits_its_number_and_then_says_when_it_ends(settings: Settings) -> None:
+    async with limited_to(settings, Rate(3, 60)) as api:
+        person = await api.person()
+        answers = [await ask(api, person) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+        assert {answer.headers["ratelimit-policy"] for answer in answers} == {'"lookups";q=3;w=60'}
+        left = [answer.headers["ratelimit"].split(";")[1] for answer in answers]
+        assert left == ["r=2", "r=1", "r=0", "r=0", "r=0"]
+        refusal = answers[-1]
+        assert refusal.json()["code"] == "rate_limited"
+        assert 55 <= int(refusal.headers["retry-after"]) <= 60
+        assert refusal.headers["ratelimit"].endswith(f"t={refusal.headers['retry-after']}")
+
+
+async def test_it_counts_accounts_not_credentials(settings: Settings) -> None:
+    async with limited_to(settings, Rate(2, 60)) as api:
+        one, other = await api.person(), await api.person()
+        clients = [one.key, one.session, one.key]
+        assert [(await c.get("/api/counted")).status_code for c in clients] == [200, 200, 429]
+        assert (await ask(api, other)).status_code == 200
+
+
+async def test_after_its_end_the_next_request_opens_a_new_window(settings: Settings) -> None:
+    async with limited_to(settings, Rate(1, 1)) as api:
+        person = await api.person()
+        assert (await ask(api, person)).status_code == 200
+        refusal = await ask(api, person)
+        assert (refusal.status_code, refusal.headers["retry-after"]) == (429, "1")
+
+        async def passes() -> bool:
+            return (await ask(api, person)).status_code == 200
+
+        await eventually(passes, 3)
+
+
+async def test_off_is_off(settings: Settings) -> None:
+    async with limited_to(settings, None) as api:
+        person = await api.person()
+        answers = [await ask(api, person) for _ in range(200)]
+        assert {answer.status_code for answer in answers} == {200}
+        assert "ratelimit" not in answers[0].headers
+
+
+async def test_it_is_exact_over_processes_whatever_comes_at_once(settings: Settings) -> None:
+    async with AsyncExitStack() as stack:
+        apis = [await stack.enter_async_context(limited_to(settings, Rate(60, 60))) for _ in range(3)]
+        person = await apis[0].person()
+        answers = await asyncio.gather(*(ask(apis[number % 3], person) for number in range(240)))
+        assert Counter(answer.status_code for answer in answers) == {200: 60, 429: 180}
+        left = sorted(
+            int(a.headers["ratelimit"].split("r=")[1].split(";")[0]) for a in answers if a.is_success
+        )
+        assert left == list(range(60))
+
+
+async def test_whoever_is_over_the_limit_costs_no_statement(settings: Settings, database: Database) -> None:
+    async with limited_to(settings, Rate(1, 60)) as api:
+        person = await api.person()
+        await asyncio.wait_for(api.services.listener.connected.wait(), 5)
+        assert [(await ask(api, person)).status_code for _ in range(2)] == [200, 429]
+        async with database.connection() as connection:
+            await connection.execute("alter table rate_windows rename to away")
+            try:
+                assert (await ask(api, person)).status_code == 429
+            finally:
+                await connection.execute("alter table away rename to rate_windows")
+
+
+async def test_a_request_without_a_credential_is_not_counted(settings: Settings, database: Database) -> None:
+    async with limited_to(settings, Rate(1, 60)) as api:
+        async with database.connection() as connection:
+            await connection.execute("truncate rate_windows")
+            assert (await api.http.get("/api/counted")).status_code == 401
+            assert (await (await connection.execute("select * from rate_windows")).fetchall()) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "admitted"),
+    [([1, 1, 1, 1], [1, 1, 1, 0]), ([2, 2], [2, 1]), ([5], [3]), ([3, 1], [3, 0])],
+)
+async def test_many_decisions_in_one_statement_share_out_what_is_left(
+    database: Database, asked: list[int], admitted: list[int]
+) -> None:
+    subject = ("test", f"{asked}")
+    async with database.connection() as connection:
+        taken = [(await limits.take(connection, {subject: (n, Rate(3, 60))}))[subject] for n in asked]
+    assert [item.admitted for item in taken] == admitted
+    assert taken[-1].used == 3
+
+
+async def test_a_request_given_back_can_be_taken_again(database: Database) -> None:
+    subject, rate = ("test", "given back"), Rate(1, 60)
+
+    async def take() -> Taken:
+        async with database.connection() as connection:
+            return (await limits.take(connection, {subject: (1, rate)}))[subject]
+
+    first = await take()
+    assert (first.admitted, (await take()).admitted) == (1, 0)
+    async with database.connection() as connection:
+        await limits.give_back(connection, subject, first.opened_at)
+        await limits.give_back(connection, ("test", "nobody"), first.opened_at)
+    assert (await take()).admitted == 1
+    assert math.ceil(first.resets_in) == 60
+
+
+async def test_windows_that_ended_are_forgotten(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("truncate rate_windows")
+        await limits.take(connection, {("test", "old"): (1, Rate(1, 60)), ("test", "new"): (1, Rate(1, 60))})
+        await connection.execute(
+            "update rate_windows set opened_at = now() - interval '3 minutes' where subject = 'old'"
+        )
+        await limits.forget_ended(connection)
+        cursor = await connection.execute("select subject from rate_windows")
+        assert [row["subject"] for row in await cursor.fetchall()] == ["new"]

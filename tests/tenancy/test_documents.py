@@ -1,0 +1,54 @@
+"""docs/security.md and the examples in OpenAPI say what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from api.app import create_app
+from settings import Settings
+
+SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+ROW = re.compile(r"^\| `([A-Z]+ /\S*)` \| `?(\w+)`? \|", re.MULTILINE)
+
+
+@pytest.fixture
+def document(settings: Settings) -> dict[str, Any]:
+    return create_app(settings).openapi()
+
+
+def scope(operation: dict[str, Any]) -> str:
+    if "security" not in operation:
+        return "public"
+    scopes = operation["security"][0]["bearer"]
+    return scopes[0] if scopes else "any"
+
+
+def test_the_table_of_scopes_has_every_route_with_its_scope(document: dict[str, Any]) -> None:
+    told = dict(ROW.findall(SECURITY.read_text()))
+    real = {
+        f"{method.upper()} {path}": scope(operation)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+    assert told == real
+
+
+def test_every_example_is_valid(document: dict[str, Any]) -> None:
+    components: dict[str, Any] = document["components"]
+    examples = 0
+    for schema in components["schemas"].values():
+        for example in schema.get("examples", []):
+            jsonschema_rs.validate({**schema, "components": components}, example)
+            examples += 1
+    assert examples
+
+
+def test_every_operation_is_described_and_has_a_name_of_its_own(document: dict[str, Any]) -> None:
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    assert all(operation["summary"] and operation["description"] for operation in operations)
+    assert len({operation["operationId"] for operation in operations}) == len(operations)

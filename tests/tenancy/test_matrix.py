@@ -1,0 +1,123 @@
+"""Another account's id answers exactly as an id that nobody has, on every route that takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from api.app import create_app
+from settings import Settings
+from tests.api_server import Api, Person
+
+Maker = Callable[[Person], Awaitable[str]]
+
+
+async def a_key(owner: Person) -> str:
+    return (await owner.session.post("/api/keys", json={"name": "theirs"})).json()["id"]
+
+
+async def a_workflow(owner: Person) -> str:
+    return (await owner.session.post("/api/workflows", json={"name": "theirs"})).json()["id"]
+
+
+async def a_run(owner: Person) -> str:
+    workflow = await a_workflow(owner)
+    return (await owner.session.post(f"/api/workflows/{workflow}/run", json={})).json()["run_id"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to make the thing whose id the route takes, and what else the request needs."""
+
+    make: Maker
+    json: Any = None
+    query: str | None = None
+
+
+# Every route with an id in its path, or in a query parameter or body field named here.
+MATRIX = {
+    "DELETE /api/keys": Case(a_key, query="id"),
+    "DELETE /api/keys/{id}": Case(a_key),
+    "GET /api/workflows/{workflow_id}": Case(a_workflow),
+    "PUT /api/workflows/{workflow_id}": Case(a_workflow, json={"name": "changed"}),
+    "PATCH /api/workflows/{workflow_id}": Case(a_workflow, json={"name": "changed"}),
+    "DELETE /api/workflows/{workflow_id}": Case(a_workflow),
+    "POST /api/workflows/{workflow_id}/run": Case(a_workflow, json={}),
+    "GET /api/workflows/runs/{run_id}": Case(a_run),
+    "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
+}
+# Routes whose id is not an account's: an ingest token is its own credential.
+EXEMPT = {"POST /api/workflows/ingest/{token}"}
+
+
+def operations(settings: Settings) -> dict[str, dict[str, Any]]:
+    paths: dict[str, Any] = create_app(settings).openapi()["paths"]
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+
+
+def takes_an_id(name: str, operation: dict[str, Any]) -> bool:
+    parameters = operation.get("parameters", [])
+    return any(p["in"] == "path" or p["name"] == "id" or p["name"].endswith("_id") for p in parameters)
+
+
+def test_every_route_that_takes_an_id_is_in_the_matrix(settings: Settings) -> None:
+    taking = {name for name, operation in operations(settings).items() if takes_an_id(name, operation)}
+    assert taking == MATRIX.keys() | EXEMPT
+
+
+def test_every_route_needs_a_credential_but_those_that_are_public(settings: Settings) -> None:
+    public = {name for name, operation in operations(settings).items() if not operation.get("security")}
+    assert public == EXEMPT | {
+        "POST /api/auth/register", "POST /api/auth/login", "GET /healthz", "GET /readyz", "GET /metrics",
+    }  # fmt: skip
+
+
+async def ask(client: httpx.AsyncClient, name: str, case: Case, id: str) -> httpx.Response:
+    method, path = name.split(" ")
+    path = "/".join(id if part.startswith("{") else part for part in path.split("/"))
+    query = {case.query: id} if case.query else None
+    return await client.request(method, path, params=query, json=case.json)
+
+
+def shown(response: httpx.Response, id: str) -> tuple[int, str, set[str]]:
+    """What a client can tell answers apart by, but for what differs from request to request."""
+    text = response.text.replace(id, "ID").replace(response.headers["x-request-id"], "REQUEST")
+    return response.status_code, text, set(response.headers)
+
+
+@pytest.mark.parametrize("name", MATRIX)
+async def test_anothers_id_answers_as_nobodys(api: Api, name: str) -> None:
+    case = MATRIX[name]
+    owner, stranger = await api.person(), await api.person()
+    theirs = await case.make(owner)
+    nobodys, malformed = str(uuid4()), "not-an-id"
+    answers = [await ask(stranger.key, name, case, id) for id in (theirs, nobodys, malformed)]
+    seen = [shown(answer, id) for answer, id in zip(answers, (theirs, nobodys, malformed), strict=True)]
+    assert seen[0] == seen[1] == seen[2]
+    assert answers[0].status_code == 404
+    assert (await ask(owner.key, name, case, theirs)).is_success, "the stranger's request did nothing to it"
+
+
+@pytest.mark.parametrize("name", MATRIX)
+async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> None:
+    assert (await ask(api.http, name, MATRIX[name], str(uuid4()))).status_code == 401
+
+
+async def test_listings_show_nothing_of_another_account(api: Api) -> None:
+    owner, stranger = await api.person(credits=77), await api.person()
+    ids = [await make(owner) for make in (a_key, a_workflow, a_run)]
+    listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]
+    for name in listings:
+        path = name.split(" ")[1]
+        if "{" not in path:
+            text = (await stranger.key.get(path)).text
+            assert not [id for id in (*ids, str(owner.account.id), owner.account.email) if id in text], name
