@@ -1,0 +1,251 @@
+"""Lookups: what all sources together know about a target, and where each value is from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.context import context_of
+from api.deps import Caller, ServicesDep, authorised
+from api.idempotency import Idempotent
+from api.json_body import StrictRoute
+from api.limits import limited
+from api.openapi import problems
+from api.validation import Body
+from models.errors import FieldError, Invalid
+from models.identifiers import new_id
+from models.lookups import ProviderRow
+from providers.breach.answer import BreachAnswer
+from providers.charging import Payer
+from providers.company.answer import CompanyAnswer
+from providers.company.kind import MOST_PEOPLE, PEOPLE
+from providers.darkweb.answer import DarkwebAnswer
+from providers.domain.answer import DomainAnswer
+from providers.email.answer import EmailAnswer
+from providers.email.kind import chosen_fields
+from providers.ip.answer import IpAnswer
+from providers.phone.answer import PhoneAnswer
+from providers.phone.number import number
+from providers.username.answer import UsernameAnswer
+from providers.validate.answer import ValidateAnswer
+from providers.websearch.answer import WebSearchAnswer
+from providers.websearch.kind import LIMIT, cut
+
+router = APIRouter(prefix="/api", tags=["lookups"], route_class=StrictRoute)
+
+Reader = Annotated[Caller, authorised("lookups")]
+
+
+async def _payer(request: Request, caller: Reader) -> Payer:
+    """The caller pays, once for an Idempotency-Key however often the request is repeated."""
+    claim = context_of(request.scope).claim
+    reference = f"lookup/{claim.id if claim else new_id()}"
+    return Payer(caller.account_id, reference, caller.credential_id if caller.kind == "key" else None)
+
+
+PAID: Any = {"dependencies": [limited("lookups"), Idempotent], "responses": problems(402, 429, 502, 503)}
+"""What the routes of lookups that cost something share."""
+
+Paying = Annotated[Payer, Depends(_payer)]
+
+
+class IpQuery(Body):
+    """An address to look up."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ip": "8.8.8.8"}]})
+
+    ip: str
+
+
+class EmailQuery(Body):
+    """An e-mail address to look up."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"email": "ada@example.com"}]})
+
+    email: str
+
+
+class PhoneQuery(Body):
+    """A phone number to look up, in either field; without its country code if `country` names the country."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"phone": "+14155552671"}]})
+
+    phone: str | None = None
+    query: str | None = None
+    country: str | None = None
+
+    def target(self) -> str:
+        """The number in E.164.
+
+        Raises:
+            Invalid: if there is none.
+        """
+        name = "query" if self.phone is None and self.query is not None else "phone"
+        text = self.query if name == "query" else self.phone
+        if text is None:
+            raise Invalid([FieldError("/phone", "required", "Give a number, such as +14155552671.")])
+        return number(text, f"/{name}", self.country).e164
+
+
+class DomainQuery(Body):
+    """A domain to look up, in either field."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"domain": "example.com"}]})
+
+    domain: str | None = None
+    query: str | None = None
+
+
+class UsernameQuery(Body):
+    """A user name to look up, in either field."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"username": "octocat"}]})
+
+    username: str | None = None
+    query: str | None = None
+
+
+class WebSearchQuery(Body):
+    """What to search the web for; `limit` is how many results to give at most."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Ada Lovelace", "limit": 10}]})
+
+    query: str
+    limit: int = Field(20, ge=1, le=LIMIT)
+
+
+class CompanyQuery(Body):
+    """A company to search for by name or domain, in either field; `limit`: the most people to give."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"company": "Example Bank plc", "limit": 10}]})
+
+    company: str | None = None
+    query: str | None = None
+    limit: int = Field(PEOPLE, ge=1, le=MOST_PEOPLE)
+
+
+class DarkwebQuery(Body):
+    """What to search the dark web for; `offset` is how many mentions to leave out, 20 being a page."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "example.com", "offset": 0}]})
+
+    query: str
+    offset: int = Field(0, ge=0, le=100_000)
+
+
+def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
+    """The text of the field `name`, or else that of `query`; and the pointer to where it stood.
+
+    Raises:
+        Invalid: if there is neither.
+    """
+    if text is not None:
+        return text, f"/{name}"
+    if query is None:
+        raise Invalid([FieldError(f"/{name}", "required", "This field is required.")])
+    return query, "/query"
+
+
+class Providers(BaseModel):
+    """All sources."""
+
+    providers: list[ProviderRow]
+
+
+@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(429, 502, 503))
+async def look_up_ip(body: IpQuery, caller: Reader, services: ServicesDep) -> IpAnswer:
+    """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
+    result = await services.lookups.lookup("ip", body.ip)
+    return IpAnswer.model_validate(result.answer())
+
+
+@router.post(
+    "/agent/breaches",
+    dependencies=[limited("breaches")],
+    responses=problems(429, 502, 503),
+    response_model_exclude_unset=True,
+)
+async def check_breaches(body: EmailQuery, caller: Reader, services: ServicesDep) -> BreachAnswer:
+    """An e-mail address: the known breaches that it is in. Free."""
+    result = await services.lookups.lookup("breach", body.email, pointer="/email")
+    return BreachAnswer.model_validate(result.answer())
+
+
+@router.post("/agent/lookup", **PAID)
+async def look_up_email(
+    body: EmailQuery,
+    payer: Paying,
+    services: ServicesDep,
+    fields: Annotated[str | None, Query(description="Parted by commas: the only ones that matter.")] = None,
+    nocache: Annotated[bool, Query(description="Ask every source anew.")] = False,
+) -> EmailAnswer:
+    """An e-mail address: the person behind it, and the address itself. 1 credit if the person is known."""
+    wanted, max_age = chosen_fields(fields), 0 if nocache else None
+    result = await services.lookups.lookup("email", body.email, fields=wanted, max_age=max_age, payer=payer)
+    return EmailAnswer.model_validate(result.answer())
+
+
+@router.post("/agent/validate", dependencies=[limited("lookups")], responses=problems(429, 502, 503))
+async def validate_email(body: EmailQuery, caller: Reader, services: ServicesDep) -> ValidateAnswer:
+    """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
+    result = await services.lookups.lookup("validate", body.email, pointer="/email")
+    return ValidateAnswer.model_validate(result.answer())
+
+
+@router.post("/agent/phone", **PAID)
+async def look_up_phone(body: PhoneQuery, payer: Paying, services: ServicesDep) -> PhoneAnswer:
+    """A phone number: its country, carrier and sort, what is known of it. 1 credit if it is valid."""
+    result = await services.lookups.lookup("phone", body.target(), payer=payer)
+    return PhoneAnswer.model_validate(result.answer())
+
+
+@router.post("/agent/domain", **PAID)
+async def look_up_domain(body: DomainQuery, payer: Paying, services: ServicesDep) -> DomainAnswer:
+    """A domain: its registration, DNS, certificate and hosting, what is known against it. 1 credit."""
+    text, pointer = either("domain", body.domain, body.query)
+    result = await services.lookups.lookup("domain", text, pointer=pointer, payer=payer)
+    return DomainAnswer.model_validate(result.answer())
+
+
+@router.post("/agent/username", **PAID)
+async def look_up_username(body: UsernameQuery, payer: Paying, services: ServicesDep) -> UsernameAnswer:
+    """A user name: the sites that have an account of that name. 1 credit."""
+    text, pointer = either("username", body.username, body.query)
+    result = await services.lookups.lookup("username", text, pointer=pointer, payer=payer)
+    return UsernameAnswer.model_validate(result.answer())
+
+
+@router.post("/agent/websearch", **PAID)
+async def search_web(body: WebSearchQuery, payer: Paying, services: ServicesDep) -> WebSearchAnswer:
+    """A search of the web, by all engines that are set up. 1 credit."""
+    result = await services.lookups.lookup("websearch", body.query, pointer="/query", payer=payer)
+    return WebSearchAnswer.model_validate(cut(result.answer(), body.limit))
+
+
+@router.post("/agent/company", **PAID)
+async def search_company(body: CompanyQuery, payer: Paying, services: ServicesDep) -> CompanyAnswer:
+    """A company by name or domain: its profile, and the people there. 1 credit a person."""
+    text, pointer = either("company", body.company, body.query)
+    result = await services.lookups.lookup("company", text, pointer=pointer, limit=body.limit, payer=payer)
+    return CompanyAnswer.model_validate(result.answer())
+
+
+@router.post(
+    "/agent/darkweb",
+    **PAID,
+    response_model_exclude_unset=True,
+)
+async def search_darkweb(body: DarkwebQuery, payer: Paying, services: ServicesDep) -> DarkwebAnswer:
+    """An e-mail address, a domain, an IP address or words: where the dark web has it. 1 credit a block."""
+    result = await services.lookups.lookup(
+        "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer
+    )
+    return DarkwebAnswer.model_validate(result.answer())
+
+
+@router.get("/providers")
+async def list_providers(caller: Reader, services: ServicesDep) -> Providers:
+    """Every lookup source: whether it is on, what it fills, its licence, how it has been doing."""
+    return Providers(providers=await services.lookups.describe())

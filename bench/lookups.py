@@ -1,0 +1,267 @@
+"""Lookups without the API around them: local data, sources that answer, hang, and cannot be reached.
+
+    python -m bench.lookups [--seconds 3]
+
+Starts an embedded Postgres and local HTTP sources of its own. The data is that of `vedette data fetch`; lists
+that cannot be had here are made up, in their real sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any
+
+import psutil
+import uvloop
+from aiohttp import web
+
+from bench.stack import machine
+from database import Database
+from embedded.postgres import Postgres
+from embedded.report import Report
+from migrations.upgrade import upgrade
+from outbound import Outbound
+from providers import datasets, installed, ranges
+from providers.base import Context, Fields, Kind, LocalSource, Query, RemoteSource, RemoteSpec, json_answer
+from providers.ip.kind import KIND
+from providers.lookup import Lookups
+from providers.registry import DATASETS
+from sealing import Keyring, root_keys
+from settings import Settings
+
+SOURCES, DELAY_SECONDS = 8, 0.05
+FIELDS = [f"security.is_{name}" for name in ("vpn", "proxy", "tor", "hosting", "relay", "mobile", "abuse")]
+# How many ranges the real lists have, by dataset and table; a label that the source can read.
+MADE_UP = {
+    "tor": {"exits": (1_300, "exit")},
+    "x4bnet": {"vpn": (11_000, "vpn"), "datacenter": (31_000, "datacenter")},
+    "applerelay": {"egress": (60_000, "relay")},
+    "cloud": {"ranges": (12_000, "aws")},
+    "spamhaus": {"drop": (1_800, "drop")},
+}
+
+
+def resident() -> float:
+    """Memory of this process, in MiB."""
+    return psutil.Process().memory_info().rss / 2**20
+
+
+def addresses(count: int, seed: int = 1) -> list[str]:
+    """Public addresses, nine in ten of them IPv4."""
+    chance = random.Random(seed)
+    found: list[str] = []
+    while len(found) < count:
+        address: IPv4Address | IPv6Address = IPv4Address(chance.getrandbits(32))
+        if chance.random() < 0.1:
+            address = IPv6Address((0x2A00 << 112) | chance.getrandbits(112))
+        if address.is_global:
+            found.append(str(address))
+    return found
+
+
+def make_up(data: Path, name: str) -> None:
+    """Install ranges spread evenly over the IPv4 addresses, in place of a list that cannot be had."""
+    folder = installed.folder(data)
+    files: dict[str, Path] = {}
+    for role, (count, label) in MADE_UP[name].items():
+        step = (223 << 24) // count
+        files[role] = folder / f"{name}-{role}.new"
+        ranges.write(files[role], list(_spread(count, step, label)))
+    installed.install(data, name, files, source="made up", version="-", licence="-")
+
+
+def _spread(count: int, step: int, label: str) -> Iterator[ranges.Range]:
+    for n in range(count):
+        start = (1 << 24) + n * step
+        yield ranges.Range(start.to_bytes(4), (start + 255).to_bytes(4), label)
+
+
+async def fetch_data(data: Path) -> None:
+    """Have all data, and say where it is from."""
+    print(f"data, of {len(DATASETS)} datasets:")
+    settings = Settings.model_validate({"data": data})
+    for result in await datasets.fetch(settings, if_missing=True, report=lambda _: None):
+        if result.version is None and result.name in MADE_UP:
+            make_up(data, result.name)
+            print(f"  {result.name}: made up")
+        else:
+            print(f"  {result.name}: {result.version} {result.detail}")
+
+
+async def rate(call: Callable[[str], Awaitable[Any]], queries: Sequence[str], seconds: float) -> float:
+    """Calls per second, one after the other."""
+    done, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        await call(queries[done % len(queries)])
+        done += 1
+    return done / (time.perf_counter() - started)
+
+
+async def latencies(lookups: Lookups, queries: Sequence[str]) -> list[float]:
+    """How long each took, in ms, one after the other."""
+    took: list[float] = []
+    for query in queries:
+        started = time.perf_counter()
+        await lookups.lookup("ip", query)
+        took.append((time.perf_counter() - started) * 1000)
+    return took
+
+
+def told(took: Sequence[float]) -> str:
+    ordered = sorted(took)
+    return f"p50 {statistics.median(ordered):7.2f} ms   p99 {ordered[int(len(ordered) * 0.99)]:7.2f} ms"
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    return json_answer(await context.client.get(f"{context.base_url}/{query.text}", timeout=context.timeout))
+
+
+def parse(raw: Any) -> Fields:
+    return dict(raw)
+
+
+def remote_kind(names: Sequence[str]) -> Kind:
+    """IP lookups whose sources are the local data and `names`."""
+    local = tuple(source for source in KIND.sources if isinstance(source, LocalSource))
+    specs = [
+        RemoteSpec(
+            name=name, kind="ip", fields=frozenset(FIELDS), licence="-", attribution="-", timeout=3,
+            ttl=3600, negative_ttl=3600,
+        )
+        for name in names
+    ]  # fmt: skip
+    return replace(KIND, sources=(*local, *(RemoteSource(spec, fetch, parse) for spec in specs)))
+
+
+@asynccontextmanager
+async def serving(delay: float | None) -> AsyncGenerator[str]:
+    """A source that answers after `delay` seconds, or never."""
+    ended = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if delay is None:
+            await ended.wait()
+        else:
+            await asyncio.sleep(delay)
+        return web.json_response({"security.is_vpn": False, "security.is_tor": False})
+
+    app = web.Application()
+    app.router.add_get("/{query}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        ended.set()
+        await runner.cleanup()
+
+
+class Bench:
+    """A Postgres, and lookups over it."""
+
+    def __init__(self, data: Path, database: Database, stack: AsyncExitStack) -> None:
+        self.data = data
+        self.database = database
+        self.stack = stack
+        self.keyring = Keyring(root_keys(None, data, sealed_data_exists=False))
+
+    async def lookups(self, kind: Kind, **settings: Any) -> Lookups:
+        """Lookups with nothing kept and no breaker open."""
+        async with self.database.connection() as connection:
+            await connection.execute("truncate lookup_answers, provider_states")
+        configured = Settings.model_validate({"data": self.data, **settings})
+        outbound = await self.stack.enter_async_context(Outbound(configured))
+        lookups = Lookups(configured, self.database, self.keyring, outbound, kinds={"ip": kind})
+        await lookups.open()
+        self.stack.push_async_callback(lookups.close)
+        return lookups
+
+    async def offline(self, seconds: float) -> None:
+        """Ask the data on this machine alone."""
+        before = resident()
+        lookups = await self.lookups(KIND, local_only=True)
+        queries = addresses(50_000)
+        busy = time.process_time()
+        per_second = await rate(lambda query: lookups.lookup("ip", query), queries, seconds)
+        cpu = (time.process_time() - busy) / seconds / per_second * 1000
+        print(f"local data alone      {per_second:8.0f}/s   {cpu:.3f} ms of CPU a lookup")
+        print(f"memory, all data loaded and used: {resident():.0f} MiB, {resident() - before:.0f} of it here")
+
+    async def answering(self) -> None:
+        """Ask sources that answer after 50 ms, once all of them, once with one that hangs."""
+        async with self._sources([DELAY_SECONDS] * SOURCES) as lookups:
+            print(f"{SOURCES} sources at 50 ms       {told(await latencies(lookups, addresses(100, 2)))}")
+            print(f"  the same again, kept  {told(await latencies(lookups, addresses(100, 2)))}")
+        async with self._sources([*[DELAY_SECONDS] * (SOURCES - 1), None]) as lookups:
+            took = await latencies(lookups, addresses(6, 7))
+            print("one of them hangs, lookup by lookup: " + " ".join(f"{ms:.0f}" for ms in took) + " ms")
+            print(f"  after that            {told(await latencies(lookups, addresses(100, 9)))}")
+
+    @asynccontextmanager
+    async def _sources(self, delays: Sequence[float | None]) -> AsyncGenerator[Lookups]:
+        names = [f"fake{n}" for n in range(len(delays))]
+        async with AsyncExitStack() as servers:
+            urls = [await servers.enter_async_context(serving(delay)) for delay in delays]
+            providers = {name: {"base_url": url} for name, url in zip(names, urls, strict=True)}
+            yield await self.lookups(remote_kind(names), providers=providers)
+
+    async def closed(self) -> None:
+        """As it is installed, on a network that drops everything: 192.0.2.0/24 is nobody's (RFC 5737)."""
+        nowhere = {"base_url": "http://192.0.2.1:8080"}
+        providers = {"ptr": {"base_url": "dns://192.0.2.1:53"}, "rdap": nowhere, "greynoise": nowhere}
+        lookups = await self.lookups(KIND, providers=providers)
+        took = await latencies(lookups, addresses(20, 3))
+        print("no way out, lookup by lookup: " + " ".join(f"{ms:.0f}" for ms in took) + " ms")
+        print(f"  after that          {told(await latencies(lookups, addresses(500, 4)))}")
+
+
+async def measure(data: Path, url: str, seconds: float) -> None:
+    async with AsyncExitStack() as stack:
+        database = Database(url, name="bench")
+        await database.open()
+        stack.push_async_callback(database.close)
+        bench = Bench(data, database, stack)
+        await bench.offline(seconds)
+        await bench.answering()
+        await bench.closed()
+
+
+def main(seconds: float) -> None:
+    print(machine())
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import providers.lookup"], check=True)
+    print(f"a process that imports all sources: {time.perf_counter() - started:.2f} s")
+    with tempfile.TemporaryDirectory(prefix="vedette-bench-") as folder:
+        data = Path(folder)
+        data.chmod(0o711)
+        postgres = Postgres(data, data / "logs" / "postgres.log", Report())
+        # uvloop cannot start a process as another user, as Postgres needs it when we are root.
+        with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as fast:
+            plain.run(fetch_data(data))
+            plain.run(postgres.start())
+            try:
+                upgrade(postgres.url)
+                fast.run(measure(data, postgres.url, seconds))
+            finally:
+                plain.run(postgres.stop())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=3)
+    main(parser.parse_args().seconds)

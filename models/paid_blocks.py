@@ -1,0 +1,56 @@
+"""Blocks of results that an account has paid for: for 24 hours their pages are free."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Column, DateTime, ForeignKey, Index, LargeBinary, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+
+_FREE = "24 hours"
+
+
+class PaidBlock(SQLModel, table=True):
+    """One block of the results of one query."""
+
+    __tablename__ = "paid_blocks"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (Index("ix_paid_blocks_paid_at", "paid_at"),)
+
+    account_id: UUID = Field(
+        sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True)
+    )
+    kind: str = Field(sa_column=Column(Text, primary_key=True))
+    query_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    block: int = Field(primary_key=True)
+    paid_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+
+
+async def is_paid(connection: Connection, account_id: UUID, kind: str, query_hash: bytes, block: int) -> bool:
+    """Whether the account has paid for the block within the last 24 hours."""
+    cursor = await connection.execute(
+        "select 1 from paid_blocks where account_id = %s and kind = %s and query_hash = %s and block = %s"
+        " and paid_at > now() - %s::interval",
+        (account_id, kind, query_hash, block, _FREE),
+    )
+    return await cursor.fetchone() is not None
+
+
+async def note(connection: Connection, account_id: UUID, kind: str, query_hash: bytes, block: int) -> None:
+    """Note that the account pays now; call it in the transaction of the charge."""
+    await connection.execute(
+        "insert into paid_blocks (account_id, kind, query_hash, block, paid_at)"
+        " values (%s, %s, %s, %s, now())"
+        " on conflict (account_id, kind, query_hash, block) do update set paid_at = now()",
+        (account_id, kind, query_hash, block),
+    )
+
+
+async def purge(connection: Connection) -> int:
+    """Forget the blocks whose pages are free no longer; returns how many."""
+    cursor = await connection.execute(
+        "delete from paid_blocks where paid_at < now() - %s::interval", (_FREE,)
+    )
+    return cursor.rowcount

@@ -1,0 +1,187 @@
+"""Many sources' fields → one answer that says which source each value is from. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args, get_origin
+
+import orjson
+from pydantic import BaseModel
+
+from models.lookups import LookupAnswer
+from providers.base import Fields, Rule, Spec
+
+
+@dataclass(frozen=True)
+class Merged:
+    """One value for every field that any source knows.
+
+    Attributes:
+        fields: path → value.
+        sources: path → the sources that this value is from.
+        conflicts: path → source → value, where sources differ.
+    """
+
+    fields: Fields
+    sources: dict[str, list[str]]
+    conflicts: dict[str, dict[str, Any]]
+
+
+def declared(spec: Spec, fields: Mapping[str, Any]) -> tuple[Fields, list[str]]:
+    """What a source knows, without the unknown and the undeclared, and the names of the undeclared.
+
+    An undeclared field means that the source's answers have drifted from what its parser was written for.
+    """
+    known = {path: value for path, value in fields.items() if path in spec.fields and not _unknown(value)}
+    return known, [path for path in fields if path not in spec.fields]
+
+
+def _unknown(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and not math.isfinite(value))
+
+
+def merge(answers: Iterable[tuple[str, Fields]], rules: Mapping[str, Rule]) -> Merged:
+    """Merge the fields of the sources, given in the order of precedence."""
+    merged = Merged({}, {}, {})
+    given: dict[str, dict[str, Any]] = {}
+    for name, fields in answers:
+        for path, value in fields.items():
+            if path in given:
+                given[path][name] = value
+            else:
+                given[path] = {name: value}
+    for path, values in given.items():
+        if len(values) == 1:
+            # By far the most common case, and the same by every rule.
+            merged.fields[path] = next(iter(values.values()))
+            merged.sources[path] = list(values)
+            continue
+        rule = rules.get(path, "first")
+        value = _RULES[rule](list(values.values()))
+        merged.fields[path] = value
+        if rule in ("union", "union_by_name", "union_by_url"):
+            merged.sources[path] = list(values)
+            continue
+        merged.sources[path] = [name for name, given_value in values.items() if given_value == value]
+        if any(given_value != value for given_value in values.values()):
+            merged.conflicts[path] = values
+    return merged
+
+
+def _first(values: list[Any]) -> Any:
+    return values[0]
+
+
+def _any_true(values: list[Any]) -> bool:
+    return any(value is True for value in values)
+
+
+def _union(values: list[Any]) -> list[Any]:
+    items = (item for value in values for item in value)
+    return list({orjson.dumps(item, option=orjson.OPT_SORT_KEYS): item for item in items}.values())
+
+
+def _union_by_name(values: list[Any]) -> list[Any]:
+    """The first spelling of each name."""
+    names: dict[str, Any] = {}
+    for value in values:
+        for item in value:
+            names.setdefault(bare_name(item), item)
+    return list(names.values())
+
+
+def _union_by_url(values: list[Any]) -> list[Any]:
+    """The first item of each page: all first ones, then all second ones, as each source has ranked them."""
+    pages: dict[str, Any] = {}
+    for rank in range(max(len(value) for value in values)):
+        for value in values:
+            if rank < len(value):
+                pages.setdefault(bare_url(value[rank]["url"]), value[rank])
+    return list(pages.values())
+
+
+def bare_url(url: str) -> str:
+    """An address without what does not make another page: the scheme, `www.`, the fragment, a last slash."""
+    address = url.partition("#")[0].partition("://")[2]
+    host, slash, path = address.partition("/")
+    return f"{host.lower().removeprefix('www.')}{slash}{path}".rstrip("/")
+
+
+def bare_name(name: str) -> str:
+    """A name without what sources write differently: case, punctuation, the ending of a domain."""
+    bare = _DOMAIN_ENDING.sub("", name.strip().casefold())
+    return "".join(character for character in bare if character.isalnum()) or name
+
+
+# Of a name that is one word: so that "linkedin.com" is LinkedIn, and "Dr. Who" stays what it is.
+_DOMAIN_ENDING = re.compile(r"(?<=^)(?:www\.)|(?<=\S)(?:\.(?:co|com|net|org))?\.[a-z]{2,6}(?=$)")
+
+_RULES: dict[Rule, Any] = {
+    "first": _first,
+    "any_true": _any_true,
+    "union": _union,
+    "union_by_name": _union_by_name,
+    "union_by_url": _union_by_url,
+    "max": max,
+}
+
+
+def paths(model: type[BaseModel]) -> frozenset[str]:
+    """All fields of an answer that sources can fill, as dotted paths."""
+    found: set[str] = set()
+    for name in _own_fields(model):
+        block = _block(model, name)
+        found |= {f"{name}.{path}" for path in paths(block)} if block else {name}
+    return frozenset(found)
+
+
+def nest(fields: Mapping[str, Any], answer: type[BaseModel]) -> dict[str, Any]:
+    """The fields as the nested object that the answer is.
+
+    What nobody knows is null, or `[]` for an array. Blocks are always there, except those that may be null.
+    """
+    result = orjson.loads(_nothing(answer))
+    for path, value in fields.items():
+        *blocks, name = path.split(".")
+        holder, model = result, answer
+        for block in blocks:
+            inner = _block(model, block)
+            assert inner is not None
+            if holder[block] is None:
+                holder[block] = orjson.loads(_nothing(inner))
+            holder, model = holder[block], inner
+        holder[name] = value
+    return result
+
+
+@cache
+def _nothing(model: type[BaseModel]) -> bytes:
+    """An answer with nothing known, as JSON: reading that is the quickest way to a fresh copy."""
+    return orjson.dumps({name: _unknown_value(model, name) for name in _own_fields(model)})
+
+
+def _unknown_value(model: type[BaseModel], name: str) -> Any:
+    annotation: Any = model.model_fields[name].annotation
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return orjson.loads(_nothing(annotation))
+    return [] if get_origin(annotation) is list else None
+
+
+def _own_fields(model: type[BaseModel]) -> list[str]:
+    """The fields of a model, without those that every answer has."""
+    common = LookupAnswer.model_fields if issubclass(model, LookupAnswer) else ()
+    return [name for name in model.model_fields if name not in common]
+
+
+@cache
+def _block(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The model of a nested block, which may be optional; None for a plain field or a list."""
+    annotation: Any = model.model_fields[name].annotation
+    if get_origin(annotation) is list:
+        return None
+    candidates = (annotation, *get_args(annotation))
+    return next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)

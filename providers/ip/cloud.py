@@ -1,0 +1,88 @@
+"""The address ranges that cloud and delivery networks publish as their own.
+
+An address in them is hosted there; who rents it is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from providers.base import Fields, Spec
+from providers.ip import listed
+from providers.lists import Lists, merged
+
+_FILES = {
+    "aws": "https://ip-ranges.amazonaws.com/ip-ranges.json",
+    "gcp": "https://www.gstatic.com/ipranges/cloud.json",
+    "cloudflare": "https://api.cloudflare.com/client/v4/ips",
+    "fastly": "https://api.fastly.com/public-ip-list",
+    "github": "https://api.github.com/meta",
+}
+_COMPANIES = {
+    "aws": ("Amazon Web Services", "aws.amazon.com"),
+    "gcp": ("Google Cloud", "cloud.google.com"),
+    "cloudflare": ("Cloudflare", "cloudflare.com"),
+    "fastly": ("Fastly", "fastly.com"),
+    "github": ("GitHub", "github.com"),
+}
+# GitHub's own addresses; those of its `actions` are of the cloud that they run in.
+_GITHUB = ("hooks", "web", "api", "git", "packages", "pages", "importer")
+
+
+def tables(files: dict[str, bytes]) -> listed.Tables:
+    """Read the publishers' JSON, each in its own shape."""
+    try:
+        return {
+            "ranges": [
+                row
+                for name in _FILES
+                for row in merged(_networks(name, orjson.loads(files[name])), name, fewest=5)
+            ]
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the ranges have another shape ({type(error).__name__})") from None
+
+
+def _networks(name: str, told: Any) -> Iterator[str]:
+    match name:
+        case "aws":
+            yield from (entry["ip_prefix"] for entry in told["prefixes"])
+            yield from (entry["ipv6_prefix"] for entry in told["ipv6_prefixes"])
+        case "gcp":
+            yield from (entry.get("ipv4Prefix") or entry["ipv6Prefix"] for entry in told["prefixes"])
+        case "cloudflare":
+            yield from told["result"]["ipv4_cidrs"]
+            yield from told["result"]["ipv6_cidrs"]
+        case "fastly":
+            yield from told["addresses"]
+            yield from told["ipv6_addresses"]
+        case _:
+            yield from (network for service in _GITHUB for network in told.get(service, []))
+
+
+def meaning(label: str) -> Fields:
+    """What a range of the cloud `label` says of an address in it."""
+    name, domain = _COMPANIES[label]
+    return {
+        "security.is_hosting": True,
+        "company.name": name,
+        "company.domain": domain,
+        "company.type": "hosting",
+    }
+
+
+DATASET = listed.dataset("cloud", Lists("the clouds", "cloud", _FILES, "published by each operator"), tables)
+SOURCE = listed.source(
+    Spec(
+        name="cloud",
+        kind="ip",
+        fields=frozenset({"security.is_hosting", "company.name", "company.domain", "company.type"}),
+        licence="published by each operator",
+        attribution="AWS, Google Cloud, Cloudflare, Fastly and GitHub, " + ", ".join(_FILES.values()),
+        dataset=DATASET.name,
+    ),
+    {"ranges": meaning},
+)

@@ -1,0 +1,61 @@
+"""Sources that are lists: an address that is on one is what the list says; of any other it says nothing.
+
+Not being on a list is unknown and not false, for no list is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from providers.downloads import Dataset
+from providers.installed import Datasets
+from providers.lists import Lists, read
+from providers.ranges import Range, RangeTable, write
+
+_FRESH = timedelta(days=2)
+Tables = Mapping[str, Iterable[Range]]
+
+
+def open_tables(files: Mapping[str, Path]) -> dict[str, RangeTable]:
+    """Role → open table."""
+    return {role: RangeTable(path) for role, path in files.items()}
+
+
+def source(spec: Spec, meanings: Mapping[str, Callable[[str], Fields]]) -> LocalSource:
+    """A source that looks an address up in the tables of its dataset.
+
+    Args:
+        spec: of the source; with a dataset.
+        meanings: role of a table → what a label in it says of an address.
+    """
+    dataset = spec.dataset
+    assert dataset is not None
+
+    def find(query: Query, datasets: Datasets) -> Fields:
+        tables = datasets.get(dataset, open_tables)
+        if tables is None:
+            raise SourceError("skipped", "no_data")
+        fields: Fields = {}
+        for role, meaning in meanings.items():
+            label = tables[role].find(query.value.packed)
+            if label is not None:
+                fields |= meaning(label)
+        return fields
+
+    return LocalSource(spec, find)
+
+
+def dataset(name: str, origin: Lists, tables: Callable[[dict[str, bytes]], Tables]) -> Dataset:
+    """The dataset of such a source: the origin's files, read by `tables` into ranges by role."""
+
+    def build(download: Path, folder: Path) -> dict[str, Path]:
+        paths: dict[str, Path] = {}
+        for role, ranges in tables(read(download)).items():
+            paths[role] = folder / f"{name}.{role}.new"
+            write(paths[role], ranges)
+        return paths
+
+    return Dataset(name=name, origins=(origin,), build=build, small=True, optional=True, good_enough=_FRESH)

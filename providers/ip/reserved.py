@@ -1,0 +1,38 @@
+"""Private, reserved and other special addresses: what they are for is in the standards; nobody is asked.
+
+The ranges are those of IANA's special-purpose registries (RFC 6890 and its updates). That such an address
+never leaves the machine is also a guard: it would tell a third party about the inside of a network.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+
+from guard import forbidden_address
+from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from providers.installed import Datasets
+
+
+def find(query: Query, datasets: Datasets) -> Fields:
+    """Say of a special address that it is reserved.
+
+    Raises:
+        SourceError: `skipped`, for a public address.
+    """
+    address: IPv4Address | IPv6Address = query.value
+    if not forbidden_address(address):
+        raise SourceError("skipped", "public_address")
+    return {"threat.usage_type": "Reserved"}
+
+
+SOURCE = LocalSource(
+    Spec(
+        name="reserved",
+        kind="ip",
+        fields=frozenset({"threat.usage_type"}),
+        licence="public domain",
+        attribution="IANA special-purpose address registries, https://www.iana.org/numbers",
+        exclusive=True,
+    ),
+    find,
+)

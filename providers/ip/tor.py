@@ -1,0 +1,32 @@
+"""The exits of the Tor network, as its own project measures them. IPv4 addresses only."""
+
+from __future__ import annotations
+
+from providers.base import Spec
+from providers.ip import listed
+from providers.lists import Lists, lines, merged
+
+_ON_IT = {"security.is_tor": True, "threat.is_tor": True}
+
+
+def tables(files: dict[str, bytes]) -> listed.Tables:
+    """Read the list: an address a line."""
+    return {"exits": merged(lines(files["exits"]), "exit", fewest=100)}
+
+
+DATASET = listed.dataset(
+    "tor",
+    Lists("torproject.org", "tor", {"exits": "https://check.torproject.org/torbulkexitlist"}, "CC0 1.0"),
+    tables,
+)
+SOURCE = listed.source(
+    Spec(
+        name="tor",
+        kind="ip",
+        fields=frozenset(_ON_IT),
+        licence="CC0 1.0",
+        attribution="The Tor Project, https://www.torproject.org",
+        dataset=DATASET.name,
+    ),
+    {"exits": lambda _: dict(_ON_IT)},
+)

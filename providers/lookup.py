@@ -1,0 +1,351 @@
+"""The one call for every lookup: by a request, a step, a monitor or a job.
+
+Sources on this machine answer at once. For the others: answers kept in the process, then those kept in
+Postgres, then the sources themselves, all at the same time under one deadline; a query that is already on
+its way to a source is not sent again. A source that fails is named in the answer, and never fails the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from database import Database
+from models import lookups, suppressions
+from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow, State, Status
+from outbound import Outbound
+from providers.aggregate import declared, merge, nest
+from providers.asking import Asker, Outcome
+from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source, SourceError
+from providers.charging import Payer, Till
+from providers.installed import Datasets, Installed
+from providers.registry import KINDS
+from providers.result import LookupResult
+from sealing import Keyring
+from settings import Settings
+
+_DEADLINE_SECONDS = 8.0
+_ANSWERS: frozenset[Status] = frozenset({"ok", "empty", "cached"})
+
+
+class Lookups:
+    """All lookups of this process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        keyring: Keyring,
+        outbound: Outbound,
+        *,
+        kinds: Mapping[str, Kind] = KINDS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: which sources are on, their keys and addresses, and whether all stays local.
+            database: where all processes keep answers and limits.
+            keyring: seals what is kept.
+            outbound: the clients of the sources; open.
+            kinds: what can be looked up, and where.
+        """
+        self._database = database
+        self._keyring = keyring
+        self._till = Till(database, keyring)
+        self._kinds = kinds
+        self._datasets = Datasets(settings.data)
+        self._asker = Asker(settings, database, keyring, outbound, self._datasets)
+        self._off = {
+            source.spec.name: _switched_off(source, settings)
+            for kind in kinds.values()
+            for source in kind.sources
+        }
+
+    async def open(self) -> None:
+        """Open the data on this machine now, so that the first lookup need not wait for that."""
+        for kind in self._kinds.values():
+            for source in kind.sources:
+                spec = source.spec
+                if isinstance(source, LocalSource) and spec.dataset and self._off[spec.name] is None:
+                    self._find(source, kind.normalise(kind.example, ""))
+
+    async def close(self) -> None:
+        """Give up what is on its way."""
+        await self._asker.close()
+
+    async def lookup(
+        self,
+        kind: str,
+        query: str,
+        *,
+        pointer: str | None = None,
+        fields: Collection[str] | None = None,
+        max_age: float | None = None,
+        deadline: float = _DEADLINE_SECONDS,
+        offset: int = 0,
+        limit: int | None = None,
+        payer: Payer | None = None,
+    ) -> LookupResult:
+        """Look `query` up at every source of `kind` that is on.
+
+        Args:
+            kind: `ip` …
+            query: as the caller gave it.
+            pointer: where in the caller's input it stood, for the error; `/<kind>` by default.
+            fields: the only dotted fields that matter; sources that fill none of them are not asked.
+            max_age: seconds; no kept answer older than that is used, 0 for none at all.
+            deadline: seconds for everything.
+            offset: how many results to leave out, for a kind that has pages.
+            limit: the most results to deliver, for a kind that has many.
+            payer: who pays; None where nobody does.
+
+        Raises:
+            models.errors.Invalid: if `query` is not of this kind.
+            AllProvidersFailed: if every source that was asked failed.
+            NoProvider: if no source could be asked at all.
+            InsufficientCredits: if the payer cannot pay.
+        """
+        chosen = self._kinds[kind]
+        parsed = chosen.normalise(query, pointer or f"/{kind}")
+        if payer is not None and chosen.price:
+            limit = await self._till.most(payer, chosen, parsed, offset, limit)
+        if await self._suppressed(parsed):
+            outcomes = [(source, Outcome("empty", detail="suppressed")) for source in chosen.sources]
+        else:
+            outcomes = await self._ask(chosen, parsed, fields, max_age, deadline)
+        result = _result(chosen, parsed, outcomes, offset, limit)
+        _check(result)
+        if payer is not None and result.credits:
+            return await self._till.charge(payer, result, by_block=chosen.block > 0)
+        return result
+
+    async def _suppressed(self, query: Query) -> bool:
+        """Whether the query is a person about whom nothing is to be looked up."""
+        identifier = suppressions.identifier(query.text)
+        if identifier is None:
+            return False
+        async with self._database.connection() as connection:
+            return await suppressions.contains(connection, self._keyring, identifier)
+
+    async def _ask(
+        self,
+        kind: Kind,
+        query: Query,
+        fields: Collection[str] | None,
+        max_age: float | None,
+        deadline: float,
+    ) -> list[tuple[Source, Outcome]]:
+        outcomes: dict[str, Outcome] = {}
+        remote: list[RemoteSource] = []
+        alone: str | None = None
+        for source in kind.sources:
+            spec = source.spec
+            off = self._off[spec.name]
+            if alone is not None:
+                outcomes[spec.name] = Outcome("skipped", detail=f"{alone}_knows")
+            elif off is not None:
+                outcomes[spec.name] = Outcome("skipped", detail=off)
+            elif fields is not None and not kind.wants(source, fields) and not spec.exclusive:
+                outcomes[spec.name] = Outcome("skipped", detail="not_wanted")
+            elif isinstance(source, LocalSource):
+                outcome = outcomes[spec.name] = self._find(source, query)
+                alone = spec.name if spec.exclusive and outcome.status == "ok" else None
+            elif kind.resolve is None and not source.takes(query):
+                outcomes[spec.name] = Outcome("skipped", detail="not_its_sort")
+            else:
+                remote.append(source)
+        ask = self._ask_remote if kind.resolve is None else partial(self._ask_in_two_rounds, kind.resolve)
+        outcomes |= await ask(remote, query, max_age, deadline)
+        return [(source, _placed(source, outcomes[source.spec.name])) for source in kind.sources]
+
+    async def _ask_in_two_rounds(
+        self,
+        resolve: Callable[[Query, Mapping[str, Fields]], Resolution],
+        sources: Sequence[RemoteSource],
+        query: Query,
+        max_age: float | None,
+        deadline: float,
+    ) -> dict[str, Outcome]:
+        """Find out first what exactly the query means, then ask every source about just that."""
+        started = time.perf_counter()
+        searching = [source for source in sources if source.takes(query)]
+        first = await self._ask_remote(searching, query, max_age, deadline / 2)
+        resolution = resolve(query, {name: outcome.fields for name, outcome in first.items()})
+        knowing = [source for source in sources if source.takes(resolution.query)]
+        left = deadline - (time.perf_counter() - started)
+        second = await self._ask_remote(knowing, resolution.query, max_age, left)
+        stayed = {
+            name: replace(outcome, fields=resolution.fields.get(name, {})) for name, outcome in first.items()
+        }
+        unasked = {source.spec.name: Outcome("skipped", detail="not_its_sort") for source in sources}
+        return unasked | stayed | second
+
+    async def _ask_remote(
+        self, sources: Sequence[RemoteSource], query: Query, max_age: float | None, deadline: float
+    ) -> dict[str, Outcome]:
+        """Ask all at once, each as in its own kind."""
+        groups = {
+            kind: [source for source in sources if source.spec.kind == kind]
+            for kind in dict.fromkeys(source.spec.kind for source in sources)
+        }
+        answers = await asyncio.gather(
+            *(
+                self._asker.ask(group, replace(query, kind=kind), max_age=max_age, deadline=deadline)
+                for kind, group in groups.items()
+            )
+        )
+        return {
+            source.spec.name: outcome
+            for group, outcomes in zip(groups.values(), answers, strict=True)
+            for source, outcome in zip(group, outcomes, strict=True)
+        }
+
+    def _find(self, source: LocalSource, query: Query) -> Outcome:
+        started = time.perf_counter()
+        try:
+            fields, drifted = declared(source.spec, source.find(query, self._datasets))
+        except SourceError as error:
+            return Outcome(error.status, detail=error.detail)
+        ms = round((time.perf_counter() - started) * 1000)
+        if drifted:
+            return Outcome("bad_response", fields, ms, detail="undeclared_fields")
+        return Outcome("ok" if fields else "empty", fields, ms)
+
+    async def describe(self) -> list[ProviderRow]:
+        """Every source of every kind, and how it is doing."""
+        async with self._database.connection() as connection:
+            states = await lookups.states(connection)
+        return [
+            self._row(source, states.get(source.spec.name, {}))
+            for kind in self._kinds.values()
+            for source in kind.sources
+            if source.spec.kind == kind.name
+        ]
+
+    def _row(self, source: Source, known: Mapping[str, Any]) -> ProviderRow:
+        spec = source.spec
+        installed = self._datasets.info(spec.dataset) if spec.dataset else None
+        rate = source.spec.rate if isinstance(source, RemoteSource) else None
+        off = self._off[spec.name]
+        state: State = "ready"
+        if off is not None:
+            state = "no_key" if off == "no_key" else "disabled"
+        elif spec.dataset and installed is None:
+            state = "no_data"
+        elif known.get("blocked") or not self._asker.gates.open(spec.name):
+            state = "cooling_down"
+        return ProviderRow(
+            name=spec.name,
+            kind=spec.kind,
+            state=state,
+            fields=sorted(spec.fields),
+            licence=installed.licence if installed else spec.licence,
+            attribution=spec.attribution,
+            quota=f"{rate.requests}/{rate.seconds}" if rate else None,
+            dataset_age=_age(installed) if installed else None,
+            last_success=known.get("last_success"),
+            error_rate=known.get("error_rate"),
+        )
+
+
+def _age(installed: Installed) -> int:
+    return round((datetime.now(UTC) - installed.fetched_at).total_seconds())
+
+
+def _switched_off(source: Source, settings: Settings) -> str | None:
+    """Why the settings keep a source from being asked, or None."""
+    chosen = settings.provider(source.spec.name)
+    enabled = source.spec.enabled if chosen.enabled is None else chosen.enabled
+    if not enabled:
+        return "disabled"
+    if isinstance(source, RemoteSource):
+        if source.spec.key == "required" and source.spec.secret(settings) is None:
+            return "no_key"
+        if source.spec.own and chosen.base_url is None:
+            return "no_base_url"
+        if settings.local_only:
+            return "local_only"
+    return None
+
+
+def _result(
+    kind: Kind,
+    query: Query,
+    outcomes: Sequence[tuple[Source, Outcome]],
+    offset: int,
+    limit: int | None,
+) -> LookupResult:
+    merged = merge(((source.spec.name, outcome.fields) for source, outcome in outcomes), kind.rules)
+    for path, (value, origin) in kind.derive(merged.fields, datetime.now(UTC)).items():
+        if path not in merged.fields and value is not None:
+            merged.fields[path] = value
+            merged.sources[path] = merged.sources[origin]
+    for path, (value, origin) in kind.none.items():
+        could = [(source.spec.name, outcome) for source, outcome in outcomes if origin in source.fields]
+        answered = [name for name, outcome in could if outcome.status in _ANSWERS]
+        if answered and path not in merged.fields:
+            merged.fields[path] = value
+            merged.sources[path] = answered
+    merged.fields[kind.echo] = query.text
+    if kind.count is not None:
+        merged.fields[kind.count] = sum(outcome.status in _ANSWERS for _, outcome in outcomes)
+    delivered = kind.cut(merged.fields, offset, limit)
+    statuses = {outcome.status for _, outcome in outcomes}
+    remote = {outcome.status for source, outcome in outcomes if isinstance(source, RemoteSource)}
+    return LookupResult(
+        kind=kind.name,
+        query=query.text,
+        data=_data(kind, delivered),
+        credits=kind.cost(delivered),
+        cached="cached" in remote and remote <= {"cached", "skipped"},
+        partial=not statuses.isdisjoint(FAILURES),
+        providers=[_report(source, outcome) for source, outcome in outcomes],
+        sources=merged.sources,
+        conflicts=merged.conflicts,
+        block=offset // kind.block if kind.block else 0,
+    )
+
+
+def _data(kind: Kind, fields: Mapping[str, Any]) -> dict[str, Any]:
+    data = nest(fields, kind.answer)
+    return {name: value for name, value in data.items() if value or name not in kind.absent}
+
+
+def _placed(source: Source, outcome: Outcome) -> Outcome:
+    """The outcome with the fields named as in the kind that the source stands in."""
+    if not source.places:
+        return outcome
+    fields = {source.places.get(path, path): value for path, value in outcome.fields.items()}
+    return replace(outcome, fields=fields)
+
+
+def _report(source: Source, outcome: Outcome) -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "name": source.spec.name,
+        "status": outcome.status,
+        "ms": outcome.ms,
+        "fields": list(outcome.fields),
+        "cached": outcome.status == "cached",
+    }
+    if outcome.stale:
+        report["stale"] = True
+    if outcome.retry_after is not None:
+        report["retry_after"] = math.ceil(outcome.retry_after)
+    if outcome.detail is not None:
+        report["detail"] = outcome.detail
+    return report
+
+
+def _check(result: LookupResult) -> None:
+    """Refuse an answer that nobody gave."""
+    statuses = {report["status"] for report in result.providers}
+    if statuses == {"skipped"}:
+        raise NoProvider(result.providers)
+    if statuses <= FAILURES | {"skipped"}:
+        raise AllProvidersFailed(result.providers)

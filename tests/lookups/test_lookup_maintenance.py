@@ -1,0 +1,49 @@
+"""The activities that keep lookup data fresh and kept answers few."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.maintenance import MaintenanceActivities
+from database import Database
+from models import lookups
+from models.lookups import Key
+from providers import datasets
+from providers.ip.data import CITIES, NETWORKS
+from settings import Settings
+from tests.datasets import write_small_datasets
+
+DATASETS = {dataset.name: dataset for dataset in (CITIES, NETWORKS)}
+
+
+async def test_a_refresh_that_fails_says_so_and_keeps_what_is_there(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))  # no npm client
+    write_small_datasets(tmp_path)
+    closed = {"base_url": "http://127.0.0.1:9"}
+    settings = Settings.model_validate({"data": tmp_path, "providers": {"dbip": closed, "asn": closed}})
+    monkeypatch.setattr(datasets, "fetch", partial(datasets.fetch, datasets=DATASETS))
+    before = (tmp_path / "datasets" / "manifest.json").read_bytes()
+    with pytest.raises(ApplicationError) as failed:
+        await ActivityEnvironment().run(MaintenanceActivities(settings, database).refresh_datasets)
+    assert failed.value.type == "datasets_failed"
+    assert not failed.value.non_retryable
+    assert (tmp_path / "datasets" / "manifest.json").read_bytes() == before
+
+
+async def test_kept_answers_are_purged_when_they_can_serve_nobody(database: Database, tmp_path: Path) -> None:
+    async with database.connection() as connection:
+        await connection.execute("truncate lookup_answers")
+        for number, stale in enumerate((-1.0, 3600.0)):
+            key = Key("a", 1, bytes([number]))
+            await lookups.keep(connection, key, b"sealed", ttl=-2, stale=stale)
+    activities = MaintenanceActivities(Settings(data=tmp_path), database)
+    assert await ActivityEnvironment().run(activities.purge_lookups) == 1
+    assert await ActivityEnvironment().run(activities.purge_lookups) == 0
