@@ -1,0 +1,1 @@
+"""Sources for the breaches that an e-mail address was found in."""

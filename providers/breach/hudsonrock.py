@@ -1,0 +1,52 @@
+"""Hudson Rock: whether a computer on which the address was in use was infected by an infostealer. No key.
+
+Its answers hold logins and passwords, partly masked, names of computers and their addresses. Of all that
+only the fact is read; the rest is dropped here, before anything is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from settings import Rate
+
+_SERVICE = "Infostealer malware"
+_EXPOSED = "Credentials saved on an infected computer"
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask whether the address is known from an infected computer."""
+    response = await context.client.get(
+        f"{context.base_url}/api/json/v2/osint-tools/search-by-email",
+        params={"email": query.text},
+        timeout=context.timeout,
+    )
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer: one entry for each infected computer."""
+    stealers = raw["stealers"]
+    if not isinstance(stealers, list):
+        raise SourceError("bad_response", "unexpected_shape")
+    return {"services": [_SERVICE], "exposed_data": [_EXPOSED]} if stealers else {}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="hudsonrock",
+        kind="breach",
+        fields=frozenset({"services", "exposed_data"}),
+        licence="Hudson Rock terms: free community API",
+        attribution="Hudson Rock, https://www.hudsonrock.com",
+        base_url="https://cavalier.hudsonrock.com",
+        personal=True,
+        timeout=4,
+        ttl=86400,
+        negative_ttl=86400,
+        rate=Rate(5, 5),  # they publish none
+    ),
+    fetch,
+    parse,
+)

@@ -1,0 +1,69 @@
+"""LeakCheck's public API: the names of the leaks that an address is in, and what kinds of data are in them.
+
+No key. It never hands out the data itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from settings import Rate
+
+# Their names of fields → as the other sources name kinds of data.
+_KINDS = {
+    "address": "Physical addresses",
+    "dob": "Dates of birth",
+    "email": "Email addresses",
+    "first_name": "Names",
+    "ip": "IP addresses",
+    "last_name": "Names",
+    "name": "Names",
+    "password": "Passwords",
+    "phone": "Phone numbers",
+    "username": "Usernames",
+    "zip": "Postal codes",
+}
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the leaks of the address."""
+    response = await context.client.get(
+        f"{context.base_url}/api/public", params={"check": query.text}, timeout=context.timeout
+    )
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer. "Not found" comes as a failure, with status 200."""
+    if raw["success"] is not True:
+        reason = str(raw.get("error") or raw.get("message") or "")
+        if reason.strip().lower() == "not found":
+            return {}
+        raise SourceError("bad_response", "not_successful")
+    if not raw["found"]:
+        return {}
+    exposed = [_KINDS.get(name, name.replace("_", " ").capitalize()) for name in raw["fields"]]
+    return {
+        "services": list(dict.fromkeys(leak["name"] for leak in raw["sources"])),
+        "exposed_data": list(dict.fromkeys(exposed)),
+    }
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="leakcheck",
+        kind="breach",
+        fields=frozenset({"services", "exposed_data"}),
+        licence="LeakCheck terms: free with attribution",
+        attribution="Powered by LeakCheck, https://leakcheck.io",
+        base_url="https://leakcheck.io",
+        personal=True,
+        timeout=4,
+        ttl=86400,
+        negative_ttl=86400,
+        rate=Rate(3, 1),
+    ),
+    fetch,
+    parse,
+)

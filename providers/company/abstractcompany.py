@@ -1,0 +1,79 @@
+"""Abstract Company Enrichment: what is known of the company behind a domain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.company.identity import Company
+from settings import Rate
+
+_QUOTA_SECONDS = 3600.0
+_NAMES = {
+    "profile.name": "company_name",
+    "profile.domain": "domain",
+    "profile.description": "description",
+    "profile.founding_date": "year_founded",
+    "profile.industry": "industry",
+    "profile.company_type": "type",
+    "profile.revenue": "annual_revenue",
+    "profile.country": "country",
+    "profile.logo": "logo",
+    "profile.linkedin": "linkedin_url",
+    "profile.twitter": "twitter_url",
+    "profile.ticker": "ticker",
+}
+_ADDRESS = ("street_address", "city", "state", "postal_code", "country")
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask about the domain; None if they have no data on it."""
+    response = await context.client.get(
+        f"{context.base_url}/",
+        params={"api_key": context.key or "", "domain": query.value.domain},
+        timeout=context.timeout,
+    )
+    if response.status_code == 204:
+        return None
+    if response.status_code == 422:
+        raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer; for a domain that they do not know, all but the domain is null."""
+    if raw is None or raw["company_name"] is None:
+        return {}
+    texts = {field: str(raw[name]) for field, name in _NAMES.items() if raw.get(name)}
+    for field in ("profile.linkedin", "profile.twitter"):
+        if field in texts and "://" not in texts[field]:
+            texts[field] = f"https://{texts[field]}"
+    count = str(raw.get("employee_count") or "")
+    return texts | {
+        "profile.employee_count": int(count) if count.isdigit() else None,
+        "profile.address": ", ".join(str(raw[part]) for part in _ADDRESS if raw.get(part)),
+        "profile.phone": next(iter(raw.get("phone_numbers") or []), None),
+        "profile.sic_codes": [str(raw["sic_code"])] if raw.get("sic_code") else None,
+    }
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="abstractcompany",
+        kind="company",
+        fields=frozenset(
+            {*_NAMES, *(f"profile.{name}" for name in ("employee_count", "address", "phone", "sic_codes"))}
+        ),
+        licence="Abstract API terms of service",
+        attribution="Abstract API, https://www.abstractapi.com",
+        base_url="https://companyenrichment.abstractapi.com/v2",
+        key="required",
+        timeout=6,
+        ttl=7 * 86400,
+        negative_ttl=86400,
+        rate=Rate(3, 1),
+    ),
+    fetch,
+    parse,
+    takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
+)

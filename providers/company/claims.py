@@ -1,0 +1,73 @@
+"""Reads the statements of a Wikidata item: the best values of a property, without those that have ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_DAY, _MONTH, _YEAR = 11, 10, 9  # how exact a time is
+_START, _END, _MOMENT = "P580", "P582", "P585"
+
+
+def values(entity: dict[str, Any], name: str) -> list[Any]:
+    """The values of the property `name`, the preferred ones if there are such."""
+    return [_value(one["mainsnak"]) for one in statements(entity, name)]
+
+
+def first(entity: dict[str, Any], name: str) -> Any:
+    """The first of them, or None."""
+    return next(iter(values(entity, name)), None)
+
+
+def statements(entity: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The statements behind them."""
+    lasting = [
+        one
+        for one in entity.get("claims", {}).get(name, [])
+        if one["mainsnak"]["snaktype"] == "value"
+        and one["rank"] != "deprecated"
+        and _END not in one.get("qualifiers", {})
+    ]
+    return [one for one in lasting if one["rank"] == "preferred"] or lasting
+
+
+def latest(entity: dict[str, Any], name: str) -> Any:
+    """The value that holds for the latest moment, or None."""
+    known = statements(entity, name)
+    return _value(max(known, key=_moment)["mainsnak"]) if known else None
+
+
+def item(value: Any) -> str | None:
+    """The id of the item that a value is."""
+    return value["id"] if value else None
+
+
+def items(entity: dict[str, Any], name: str) -> list[str]:
+    """The ids of the items that the values of a property are."""
+    return [value["id"] for value in values(entity, name)]
+
+
+def date(value: dict[str, Any] | None) -> str | None:
+    """A point in time as a date, a month or a year, as exactly as it is known."""
+    if value is None or value["precision"] < _YEAR or not value["time"].startswith("+"):
+        return None
+    length = {_DAY: 10, _MONTH: 7}.get(value["precision"], 4)
+    return value["time"][1 : length + 1]
+
+
+def start(statement: dict[str, Any]) -> str | None:
+    """Since when a statement holds."""
+    return date(qualifier(statement, _START))
+
+
+def qualifier(statement: dict[str, Any], name: str) -> Any:
+    """The first value of a statement's qualifier, or None."""
+    given = (one for one in statement.get("qualifiers", {}).get(name, []) if one["snaktype"] == "value")
+    return next((_value(one) for one in given), None)
+
+
+def _moment(statement: dict[str, Any]) -> str:
+    return date(qualifier(statement, _MOMENT)) or ""
+
+
+def _value(snak: dict[str, Any]) -> Any:
+    return snak["datavalue"]["value"]

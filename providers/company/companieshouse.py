@@ -1,0 +1,159 @@
+"""Companies House: the register of the United Kingdom, with officers and persons with significant control."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.company.identity import Company, Wanted, candidate
+from settings import Rate
+
+_HITS = 20
+_MOST_PEOPLE = 100
+_UNITED_KINGDOM = "United Kingdom"
+_ADDRESS = (
+    "care_of",
+    "po_box",
+    "premises",
+    "address_line_1",
+    "address_line_2",
+    "locality",
+    "region",
+    "postal_code",
+)
+_NOT_FOUND = frozenset({404})
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found: companies."""
+
+    wanted: Wanted
+    items: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the register says of one company: itself, its officers, who controls it. None: nothing."""
+
+    company: Any
+    officers: Any
+    controllers: Any
+
+
+async def fetch(query: Query, context: Context) -> Found | Read:
+    """Search for the company, or read what the register says of it."""
+    if isinstance(query.value, Wanted):
+        told = await _get(context, "/search/companies", q=query.value.name, items_per_page=str(_HITS))
+        if not isinstance(told, dict) or "items" not in told:
+            raise SourceError("bad_response", "unexpected_shape")
+        return Found(query.value, told["items"])  # pyright: ignore[reportUnknownArgumentType]
+    path = f"/company/{query.value.companies_house}"
+    pages = {"items_per_page": str(_MOST_PEOPLE)}
+    return Read(
+        *await asyncio.gather(
+            _get(context, path),
+            _get(context, f"{path}/officers", **pages),
+            _get(context, f"{path}/persons-with-significant-control", **pages),
+        )
+    )
+
+
+async def _get(context: Context, path: str, **parameters: str) -> Any:
+    response = await context.client.get(
+        f"{context.base_url}{path}",
+        params=parameters,
+        auth=httpx.BasicAuth(context.key or "", ""),
+        timeout=context.timeout,
+    )
+    return json_answer(response, empty=_NOT_FOUND if path.startswith("/company/") else frozenset())
+
+
+def parse(raw: Found | Read) -> Fields:
+    """Read what was found, or what the register says."""
+    if isinstance(raw, Found):
+        found = [_candidate(raw.wanted, item) for item in raw.items]
+        candidates = [one for one in found if one is not None]
+        return {"candidates": candidates} if candidates else {}
+    if raw.company is None:
+        return {}
+    company = raw.company
+    profile: dict[str, Any] = {
+        "name": company["company_name"],
+        "founding_date": company.get("date_of_creation"),
+        "company_type": company["type"],
+        "status": company.get("company_status"),
+        "address": _address(company.get("registered_office_address") or {}),
+        "country": None if company["type"] == "oversea-company" else _UNITED_KINGDOM,
+        "registration_number": company["company_number"],
+        "jurisdiction": company.get("jurisdiction"),
+        "sic_codes": company.get("sic_codes"),
+        "officers": [_officer(one) for one in _items(raw.officers) if "resigned_on" not in one],
+        "shareholders": [_controller(one) for one in _items(raw.controllers) if "ceased_on" not in one],
+    }
+    return {f"profile.{name}": value for name, value in profile.items() if value}
+
+
+def _candidate(wanted: Wanted, item: dict[str, Any]) -> dict[str, Any] | None:
+    ids = Company(companies_house=item["company_number"])
+    description = " ".join(part for part in (item.get("company_status"), item.get("address_snippet")) if part)
+    return candidate(wanted, item["title"], ids, country=_UNITED_KINGDOM, description=description or None)
+
+
+def _items(told: Any) -> list[dict[str, Any]]:
+    return told["items"] if told else []
+
+
+def _address(told: dict[str, Any]) -> str:
+    return ", ".join(told[part] for part in _ADDRESS if told.get(part))
+
+
+def _officer(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": told["name"],
+        "role": told["officer_role"],
+        "appointed_on": told.get("appointed_on"),
+        "nationality": told.get("nationality"),
+    }
+
+
+def _controller(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": told.get("name") or told["kind"],  # who is protected has no name here
+        "natures_of_control": told.get("natures_of_control", []),
+        "nationality": told.get("nationality"),
+        "notified_on": told.get("notified_on"),
+    }
+
+
+_PROFILE = (
+    "name founding_date company_type status address country registration_number jurisdiction sic_codes"
+    " officers shareholders"
+).split()
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="companieshouse",
+        kind="company",
+        fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
+        licence="Open Government Licence v3.0",
+        attribution="Companies House, https://www.gov.uk/government/organisations/companies-house",
+        base_url="https://api.company-information.service.gov.uk",
+        key="required",
+        timeout=6,
+        ttl=86400,
+        negative_ttl=86400,
+        rate=Rate(150, 300),
+    ),
+    fetch,
+    parse,
+    takes=lambda query: (
+        query.value.domain is None
+        if isinstance(query.value, Wanted)
+        else query.value.companies_house is not None
+    ),
+)

@@ -1,0 +1,73 @@
+"""Hunter: people at a company, by the e-mail addresses that are published under its domain.
+
+One key is for this source and `hunter`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from answers import retry_after
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.company.identity import Company
+from settings import Rate
+
+# As many as paid plans give, and as many as the free one gives.
+_MOST, _MOST_FREE = 100, 10
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the people of the domain; fewer of them where the plan allows no more."""
+    told = await _ask(query, context, _MOST)
+    return await _ask(query, context, _MOST_FREE) if told is None else told
+
+
+async def _ask(query: Query, context: Context, limit: int) -> Any:
+    response = await context.client.get(
+        f"{context.base_url}/domain-search",
+        params={"domain": query.value.domain, "type": "personal", "limit": str(limit)},
+        headers={"accept": "application/json", "x-api-key": context.key or ""},
+        timeout=context.timeout,
+    )
+    if response.status_code == 403:  # here it means too many requests, and 401 a bad key
+        raise SourceError("rate_limited", "http_403", retry_after(response.headers))
+    if response.status_code == 400 and limit > _MOST_FREE and b"pagination_error" in response.content:
+        return None
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer."""
+    people = [_person(one) for one in raw["data"]["emails"] if one["type"] == "personal"]
+    return {"results": people} if people else {}
+
+
+def _person(told: dict[str, Any]) -> dict[str, Any]:
+    linkedin = told.get("linkedin") or ""
+    return {
+        "email": told["value"],
+        "name": " ".join(part for part in (told["first_name"], told["last_name"]) if part) or None,
+        "role": told.get("position"),
+        "linkedin": linkedin if linkedin.startswith("http") else None,
+    }
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="hunterdomain",
+        kind="company",
+        fields=frozenset({"results"}),
+        licence="Hunter terms of service",
+        attribution="Hunter, https://hunter.io",
+        base_url="https://api.hunter.io/v2",
+        key="required",
+        account="hunter",
+        timeout=6,
+        ttl=7 * 86400,
+        negative_ttl=86400,
+        rate=Rate(15, 1),
+    ),
+    fetch,
+    parse,
+    takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
+)

@@ -1,0 +1,198 @@
+"""Which company is meant: names and domains → the ids under which each source knows that one company.
+
+In a first round sources are searched by name. What they find is one company if it shares an id, never if
+it only shares its name. One that stands out is asked about by its ids alone; else all are candidates.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from models.errors import FieldError, Invalid
+from providers.base import Fields, Query, Resolution
+from providers.domain import names
+
+_SHORTEST, _LONGEST = 2, 160
+_MOST_CANDIDATES = 10
+_NO_TEXT = frozenset({"Cc", "Cs", "Cn", "Co"})
+# Points of a hundred: the whole name, one of its other names, the name but for its legal form; and what
+# each further source that knows the company adds. Who leads by less than `_LEAD` does not stand out.
+_WHOLE, _OTHER, _BARE, _CONFIRMED = 90, 85, 80, 10
+_LEAD = 10
+_CERTAIN = 100
+_LEGAL_FORMS = frozenset(
+    "ab ag aktiengesellschaft aps as asa bhd bv co company corp corporation cv eg gmbh inc incorporated"
+    " kabushiki kaisha kg kgaa kk limited llc llp lp ltd ltda nv oy oyj plc pte pty public pvt sa sab sarl"
+    " sas se spa srl zrt".split()
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for: a name, or the company of a domain."""
+
+    name: str
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
+class Company:
+    """One company, by its ids: a Wikidata item, an LEI, the SEC's and Companies House's number, a domain."""
+
+    wikidata: str | None = None
+    lei: str | None = None
+    cik: str | None = None
+    companies_house: str | None = None
+    domain: str | None = None
+
+
+_IDS = tuple(field.name for field in fields(Company))
+
+
+def normalise(text: str, pointer: str) -> Query:
+    """A company's name with its spaces put in order, or a registered domain.
+
+    Raises:
+        Invalid: if `text` is neither.
+    """
+    if any(unicodedata.category(character) in _NO_TEXT for character in text.strip()):
+        raise _invalid(pointer, "This has control characters in it")
+    name = " ".join(text.split())
+    if not _SHORTEST <= len(name) <= _LONGEST or not plain(name):
+        raise _invalid(pointer, f"A company's name has {_SHORTEST} to {_LONGEST} characters")
+    if "://" in name:
+        raise _invalid(pointer, "This is a URL; only its domain belongs here")
+    if "@" in name and " " not in name:
+        raise _invalid(pointer, "This is an e-mail address; only its domain belongs here")
+    domain = None if " " in name else registered(name)
+    if domain is not None:
+        return Query("company", domain, Wanted(domain.partition(".")[0], domain))
+    return Query("company", name, Wanted(name))
+
+
+def _invalid(pointer: str, complaint: str) -> Invalid:
+    message = f"{complaint}; give a name or a domain, such as Example Bank plc or example.com."
+    return Invalid([FieldError(pointer, "invalid_company", message)])
+
+
+def registered(host: str | None) -> str | None:
+    """The registered domain that a host belongs to; None if it has none."""
+    if host is None or "." not in host:
+        return None
+    try:
+        return names.read(host, "").registered
+    except Invalid:
+        return None
+
+
+def plain(name: str) -> str:
+    """A name without what is written in several ways: case, accents, punctuation, `&`."""
+    decomposed = unicodedata.normalize("NFKD", name.casefold().replace("&", " and "))
+    kept = "".join(character for character in decomposed if not unicodedata.combining(character))
+    kept = re.sub(r"(?<=\b\w)\.(?=\w\b)", "", kept)  # S.A. and SA are one
+    return " ".join(re.sub(r"[^\w]+", " ", kept).split())
+
+
+def bare(name: str) -> str:
+    """The same without a leading `the` and the legal form at the end."""
+    words = plain(name).removeprefix("the ").split()
+    while len(words) > 1 and (words[-1] in _LEGAL_FORMS or words[-1] == "and"):
+        words.pop()
+    return " ".join(words)
+
+
+def likeness(wanted: str, name: str, others: tuple[str, ...] = ()) -> int:
+    """Points of a hundred for a company of that name and those other names; 0 if it is another one."""
+    if plain(wanted) == plain(name):
+        return _WHOLE
+    if plain(wanted) in map(plain, others):
+        return _OTHER
+    return _BARE if bare(wanted) in map(bare, (name, *others)) else 0
+
+
+def candidate(
+    wanted: Wanted,
+    name: str,
+    ids: Company,
+    *,
+    country: str | None = None,
+    description: str | None = None,
+    others: tuple[str, ...] = (),
+) -> dict[str, Any] | None:
+    """What a source found, as a candidate of the answer; None if it is not what is wanted."""
+    if wanted.domain is not None:
+        points = _CERTAIN if ids.domain == wanted.domain else 0
+    else:
+        points = likeness(wanted.name, name, others)
+    if points == 0:
+        return None
+    told = {"name": name, "country": country, "description": description, "score": points / 100}
+    return told | asdict(ids)
+
+
+def resolve(query: Query, answers: Mapping[str, Fields]) -> Resolution:
+    """The one company that stands out among what the sources found, or else all of them as candidates."""
+    found = [(source, one) for source, told in answers.items() for one in told.get("candidates", [])]
+    groups = _grouped(found)
+    groups.sort(key=lambda group: -group.points)
+    if groups and (len(groups) == 1 or groups[0].points - groups[1].points >= _LEAD):
+        return Resolution(_exact(groups[0].ids), {})
+    left: dict[str, Fields] = {}
+    for group in groups[:_MOST_CANDIDATES]:
+        left.setdefault(group.source, {"candidates": []})["candidates"].append(group.candidate)
+    return Resolution(_exact(Company(domain=query.value.domain)), left)
+
+
+def _exact(ids: Company) -> Query:
+    text = " ".join(f"{name}:{value}" for name, value in asdict(ids).items() if value)
+    return Query("company", text, ids)
+
+
+class _Group:
+    """What several sources found, and which is one company."""
+
+    def __init__(self, source: str, found: dict[str, Any]) -> None:
+        self.source = source
+        self._sources = {source}
+        self.candidate = dict(found)
+        self._points = round(found["score"] * 100)
+
+    @property
+    def points(self) -> int:
+        return min(_CERTAIN, self._points + _CONFIRMED * (len(self._sources) - 1))
+
+    @property
+    def ids(self) -> Company:
+        return Company(**{name: self.candidate[name] for name in _IDS})
+
+    def has(self, found: Mapping[str, Any]) -> bool:
+        """Whether `found` shares an id and contradicts none."""
+        pairs = {name: (self.candidate[name], found[name]) for name in _IDS}
+        shared = any(one is not None and one == other for one, other in pairs.values())
+        return shared and not any(
+            one != other for name, (one, other) in pairs.items() if name != "domain" and one and other
+        )
+
+    def add(self, source: str, found: Mapping[str, Any]) -> None:
+        self._sources.add(source)
+        self._points = max(self._points, round(found["score"] * 100))
+        for name, value in found.items():
+            if self.candidate[name] is None:
+                self.candidate[name] = value
+        self.candidate["score"] = self.points / 100
+
+
+def _grouped(found: list[tuple[str, dict[str, Any]]]) -> list[_Group]:
+    """The companies; those found with more ids first, since these join what has fewer."""
+    groups: list[_Group] = []
+    for source, one in sorted(found, key=lambda pair: -sum(pair[1][name] is not None for name in _IDS)):
+        group = next((group for group in groups if group.has(one)), None)
+        if group is None:
+            groups.append(_Group(source, one))
+        else:
+            group.add(source, one)
+    return groups

@@ -1,0 +1,62 @@
+"""The kind `company`: its sources in the order of precedence, and how their fields become one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from providers.base import Fields, Kind
+from providers.company import abstractcompany, companieshouse, gleif, hunterdomain, sec, wikidata
+from providers.company.answer import CompanyAnswer, Profile
+from providers.company.identity import normalise, resolve
+
+PEOPLE, MOST_PEOPLE = 25, 100
+
+
+def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+    """Where no source tells of people, those that run the company, each once."""
+    people = {
+        officer["name"]: {"email": None, "name": officer["name"], "role": officer["role"], "linkedin": None}
+        for officer in reversed(fields.get("profile.officers", []))
+    }
+    return {"results": (list(reversed(people.values())), "profile.officers")} if people else {}
+
+
+def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+    """As many people as are asked for."""
+    people = fields.get("results", [])[: PEOPLE if limit is None else limit]
+    return {**fields, "results": people, "total": len(people)}
+
+
+def cost(fields: Mapping[str, Any]) -> int:
+    """1 for each person."""
+    return len(fields["results"])
+
+
+KIND = Kind(
+    name="company",
+    sources=(
+        companieshouse.SOURCE,
+        wikidata.SOURCE,
+        sec.SOURCE,
+        gleif.SOURCE,
+        abstractcompany.SOURCE,
+        hunterdomain.SOURCE,
+    ),
+    answer=CompanyAnswer,
+    example="Example Bank plc",
+    rules={"candidates": "union"},
+    normalise=normalise,
+    echo="company",
+    derive=derive,
+    price=MOST_PEOPLE,
+    cost=cost,
+    # Whatever is wanted of a company, it must be known first which one it is.
+    origins={
+        "results": ("profile.officers", "candidates"),
+        **dict.fromkeys(("profile", *(f"profile.{name}" for name in Profile.model_fields)), ("candidates",)),
+    },
+    resolve=resolve,
+    cut=cut,
+)

@@ -1,0 +1,132 @@
+"""Intelligence X: leaks, pastes and dark-web pages with an e-mail address, a domain or an IP address in them.
+
+A search is started, then asked for its results until it has no more. It takes exact terms only, no free text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.darkweb.mentions import MOST, iso_timestamp, mention
+from settings import Rate
+
+_BUCKETS = ("darknet", "leaks", "pastes", "dumpster")
+_PER_BUCKET = 100
+_SEARCH_SECONDS = 5
+_LATEST_FIRST = 4
+_POLL_SECONDS = 0.25
+_QUOTA_SECONDS = 3600.0
+# What an answer says of itself: more may come, that was all, nothing yet.
+_MORE, _ALL, _NOT_YET = 0, 1, 3
+# Of a search: the key has too many going on.
+_TOO_MANY = 2
+
+
+async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
+    """Search, and collect what is found in the time there is."""
+    until = time.monotonic() + context.timeout - 1
+    response = await context.client.post(
+        f"{context.base_url}/intelligent/search",
+        headers=_headers(context),
+        json={
+            "term": query.text,
+            "buckets": [],
+            "lookuplevel": 0,
+            "maxresults": _PER_BUCKET,
+            "timeout": _SEARCH_SECONDS,
+            "datefrom": "",
+            "dateto": "",
+            "sort": _LATEST_FIRST,
+            "media": 0,
+            "terminate": [],
+        },
+        timeout=context.timeout,
+    )
+    search = _started(_read(response, "id"))
+    records: list[dict[str, Any]] = []
+    while True:
+        response = await context.client.get(
+            f"{context.base_url}/intelligent/search/result",
+            headers=_headers(context),
+            params={"id": search, "limit": str(MOST)},
+            timeout=context.timeout,
+        )
+        answer = _read(response, "records")
+        records += answer["records"] or []
+        if answer["status"] == _ALL or len(records) >= MOST:
+            return records
+        if answer["status"] not in (_MORE, _NOT_YET):
+            raise SourceError("error", "search_failed")
+        if time.monotonic() > until:
+            if not records:
+                raise SourceError("timeout", "search_timeout")
+            return records
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _started(answer: dict[str, Any]) -> str:
+    if answer["status"] == _TOO_MANY:
+        raise SourceError("rate_limited", "too_many_searches")
+    if answer["status"] != 0:
+        raise SourceError("bad_response", "term_refused")
+    return answer["id"]
+
+
+def _headers(context: Context) -> dict[str, str]:
+    return {"accept": "application/json", "x-key": context.key or ""}
+
+
+def _read(response: httpx.Response, part: str) -> dict[str, Any]:
+    if response.status_code == 402:
+        raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
+    answer = json_answer(response)
+    if not isinstance(answer, dict) or not {"status", part} <= answer.keys():
+        raise SourceError("bad_response", "unexpected_shape")
+    return answer  # pyright: ignore[reportUnknownVariableType]
+
+
+def parse(raw: list[dict[str, Any]]) -> Fields:
+    """Read the records, each once."""
+    records = {record["systemid"]: record for record in raw if record["bucket"].startswith(_BUCKETS)}
+    if not records:
+        return {}
+    return {"results": [_mention(record) for record in records.values()][:MOST], "total": len(records)}
+
+
+def _mention(record: dict[str, Any]) -> dict[str, Any]:
+    bucket, name = record["bucket"], record.get("name") or None
+    leak: dict[str, Any] = {"name": name, "host": None, "actors": [], "affected_records": None}
+    return mention(
+        record.get("bucketh") or bucket,
+        title=name,
+        body=record.get("description"),
+        crawl_date=iso_timestamp(record.get("date")),
+        leak=leak if bucket.startswith("leaks") else None,
+        paste={"name": name} if bucket.startswith("pastes") else None,
+    )
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="intelx",
+        kind="darkweb",
+        fields=frozenset({"results", "total"}),
+        licence="Intelligence X terms of service",
+        attribution="Intelligence X, https://intelx.io",
+        base_url="https://2.intelx.io",
+        key="required",
+        personal=True,
+        timeout=7,
+        ttl=86400,
+        negative_ttl=6 * 3600,
+        rate=Rate(30, 60),
+    ),
+    fetch,
+    parse,
+    takes=lambda query: query.value in ("email", "domain", "ip"),
+)

@@ -1,0 +1,84 @@
+"""The kind `darkweb`: its sources in the order of precedence, and how their mentions become pages.
+
+What all sources have is merged, the latest first, and cut into pages of 20, which lie within blocks of 100.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from models.errors import FieldError, Invalid
+from providers.base import Fields, Kind, Query
+from providers.darkweb import ahmia, intelx, ransomwarelive
+from providers.darkweb.answer import DarkwebAnswer
+
+PAGE, BLOCK = 20, 100
+_SHORTEST, _LONGEST = 3, 256
+_NO_TEXT = frozenset({"Cc", "Cs", "Cn", "Co"})
+_EMAIL = re.compile(r"[^\s@\"(),:;<>\[\]\\]{1,64}@[^\s@.]+(\.[^\s@.]+)+")
+_DOMAIN = re.compile(r"(?!-)[^\W_][\w-]{0,62}(\.[\w-]{1,63})*\.(?!\d+$)[\w-]{2,63}")
+
+
+def normalise(text: str, pointer: str) -> Query:
+    """The query with its spaces put in order; `value` is its sort: `email`, `domain`, `ip` or `text`.
+
+    Raises:
+        Invalid: if there is nothing in `text` that could be searched for.
+    """
+    if any(unicodedata.category(character) in _NO_TEXT for character in text.strip()):
+        raise _invalid(pointer, "This has control characters in it")
+    bare = " ".join(text.split())
+    if not _SHORTEST <= len(bare) <= _LONGEST:
+        raise _invalid(pointer, f"A query has {_SHORTEST} to {_LONGEST} characters")
+    if not any(character.isalnum() for character in bare):
+        raise _invalid(pointer, "There is no letter or digit in this")
+    sort = _sort(bare)
+    return Query("darkweb", bare if sort == "text" else bare.lower(), sort)
+
+
+def _sort(text: str) -> str:
+    try:
+        ip_address(text)
+    except ValueError:
+        if _EMAIL.fullmatch(text):
+            return "email"
+        return "domain" if _DOMAIN.fullmatch(text) else "text"
+    return "ip"
+
+
+def _invalid(pointer: str, complaint: str) -> Invalid:
+    message = f"{complaint}; give an e-mail address, a domain, an IP address or words, such as example.com."
+    return Invalid([FieldError(pointer, "invalid_query", message)])
+
+
+def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+    """One page, the latest mentions first; it ends where its block does."""
+    found = sorted(fields.get("results", []), key=lambda one: one["crawl_date"] or "", reverse=True)
+    end = min(offset + (limit or PAGE), (offset // BLOCK + 1) * BLOCK)
+    page = found[offset:end]
+    total = max(fields.get("total", 0), len(found))
+    return {**fields, "results": page, "result_count": len(page), "total": total}
+
+
+def cost(fields: Mapping[str, Any]) -> int:
+    """1 for the block that the page is from; nothing when there is nothing in it."""
+    return 1 if fields["results"] else 0
+
+
+KIND = Kind(
+    name="darkweb",
+    sources=(intelx.SOURCE, ransomwarelive.SOURCE, ahmia.SOURCE),
+    answer=DarkwebAnswer,
+    example="example.com",
+    rules={"results": "union", "total": "max"},
+    normalise=normalise,
+    echo="query",
+    price=1,
+    cost=cost,
+    cut=cut,
+    block=BLOCK,
+)

@@ -1,0 +1,75 @@
+"""One mention as the answer has it: without secrets, and with what its text names listed."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import Any
+
+from providers.darkweb.redaction import redact
+
+MOST = 1000
+"""The most mentions that are taken from one source."""
+
+_LONGEST_BODY = 20_000
+_MOST_NAMED = 50
+_EMAIL = re.compile(r"[a-z0-9._%+'-]{1,64}@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,24}", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4})(?![\w:]|\.\d)", re.I
+)
+_CVE = re.compile(r"\bCVE-\d{4}-\d{4,7}\b", re.IGNORECASE)
+
+
+def mention(
+    source: str,
+    *,
+    title: str | None,
+    body: str | None,
+    domain: str | None = None,
+    crawl_date: str | None = None,
+    **parts: Any,
+) -> dict[str, Any]:
+    """A mention; `parts` are those that only some sources have (`leak`, `paste` …), left out when None."""
+    title = redact(title.strip()) if title else None
+    body = redact(body.strip()[:_LONGEST_BODY]) if body else None
+    text = f"{title or ''}\n{body or ''}"
+    named = {
+        "ips": _unique(address for address in _ADDRESS.findall(text) if _is_address(address)),
+        "cves": _unique(name.upper() for name in _CVE.findall(text)),
+    }
+    return {
+        "source": source,
+        "title": title or None,
+        "body": body or None,
+        "domain": domain,
+        "hackishness": None,
+        "crawl_date": crawl_date,
+        "emails": _unique(email.lower() for email in _EMAIL.findall(text)),
+        **{name: part for name, part in (parts | named).items() if part},
+    }
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment, in UTC if it does not say where, as the answer has it."""
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"{moment.replace(microsecond=0, tzinfo=None).isoformat()}Z"
+
+
+def iso_timestamp(text: str | None) -> str | None:
+    """The same of an ISO 8601 text; None if it is not one."""
+    try:
+        return timestamp(datetime.fromisoformat(text)) if text else None
+    except ValueError:
+        return None
+
+
+def _unique(names: Any) -> list[str]:
+    return list(dict.fromkeys(names))[:_MOST_NAMED]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return ip_address(text).is_global
+    except ValueError:
+        return False

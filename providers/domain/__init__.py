@@ -1,0 +1,1 @@
+"""Lookups of domains, one module a source."""

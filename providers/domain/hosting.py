@@ -1,0 +1,76 @@
+"""Where a domain is hosted: what the data on this machine knows about its first IPv4 address.
+
+The name servers are the machine's and then a public resolver's, or those in
+`VEDETTE_PROVIDER_HOSTING_BASE_URL` (`dns://192.0.2.1:53`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guard import Address
+from providers.aggregate import merge
+from providers.base import Context, Fields, LocalSource, Query, RemoteSource, RemoteSpec, SourceError
+from providers.domain.names import Domain
+from providers.domain.nameservers import addresses, resolvers
+from providers.installed import Datasets
+from providers.ip.kind import KIND as IP
+
+_PLACES = {
+    "asn.asn": "hosting.asn",
+    "asn.name": "hosting.asn_name",
+    "company.name": "hosting.company",
+    "location.country_code": "hosting.country_code",
+}
+
+
+async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
+    """Find the address, and what is known of it; None if the name has none.
+
+    Raises:
+        SourceError: `timeout` or `error`, if no name server answers.
+    """
+    domain: Domain = query.value
+    found = await addresses(resolvers(context.base_url), domain.name, context.timeout * 0.9)
+    if not found:
+        return None
+    known = look_up(found[0], context.datasets) if context.datasets else {}
+    return {"ip": str(found[0]), "known": known}
+
+
+def look_up(address: Address, datasets: Datasets) -> Fields:
+    """What the sources on this machine say of an address, by the names of the kind `ip`."""
+    query = Query("ip", str(address), address)
+    answers: list[tuple[str, Fields]] = []
+    for source in IP.sources:
+        if isinstance(source, LocalSource) and source.spec.enabled:
+            try:
+                answers.append((source.spec.name, source.find(query, datasets)))
+            except SourceError:
+                continue  # there is no data, or it is not of its sort: it has no say
+    given = [(name, {path: value for path, value in fields.items() if value}) for name, fields in answers]
+    return merge(given, IP.rules).fields
+
+
+def parse(raw: dict[str, Any] | None) -> Fields:
+    """Take what belongs to hosting."""
+    if raw is None:
+        return {}
+    return {"hosting.ip": raw["ip"]} | {place: raw["known"].get(path) for path, place in _PLACES.items()}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="hosting",
+        kind="domain",
+        fields=frozenset({"hosting.ip", *_PLACES.values()}),
+        licence="that of the IP data on this machine",
+        attribution="DNS; and the data on this machine, as under the kind ip",
+        timeout=4,
+        ttl=600,
+        negative_ttl=300,
+        shared=False,
+    ),
+    fetch,
+    parse,
+)

@@ -1,0 +1,59 @@
+"""The kind `domain`: its sources in the order of precedence, and how their fields become one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from providers.base import Kind, Query, Rule
+from providers.domain import (
+    cloudflare,
+    dns,
+    hosting,
+    names,
+    quad9,
+    rdapdomain,
+    tls,
+    virustotaldomain,
+    whois,
+)
+from providers.domain.answer import DomainAnswer
+
+_RULES: dict[str, Rule] = {"threat.malicious": "any_true", "threat.categories": "union"}
+
+
+def normalise(text: str, pointer: str) -> Query:
+    """The A-label form of a domain, in lower case and without a last dot.
+
+    Raises:
+        Invalid: if `text` is not a domain that someone could have registered, or a name under one.
+    """
+    domain = names.read(text, pointer)
+    return Query("domain", domain.name, domain)
+
+
+def cost(fields: Mapping[str, Any]) -> int:
+    """One credit for an answer."""
+    return 1
+
+
+KIND = Kind(
+    name="domain",
+    sources=(
+        rdapdomain.SOURCE,
+        whois.SOURCE,
+        dns.SOURCE,
+        tls.SOURCE,
+        hosting.SOURCE,
+        virustotaldomain.SOURCE,
+        cloudflare.SOURCE,
+        quad9.SOURCE,
+    ),
+    answer=DomainAnswer,
+    example="example.com",
+    rules=_RULES,
+    normalise=normalise,
+    echo="domain",
+    price=1,
+    cost=cost,
+)

@@ -1,0 +1,94 @@
+"""What a domain is: names in any script → the form that DNS knows, and the domain that is registered."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import idna
+import tldextract
+
+from models.errors import FieldError, Invalid
+
+_LONGEST = 253
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+# The public suffix list that comes with the library: nothing is fetched.
+_suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+
+
+class Domain(NamedTuple):
+    """A domain name as DNS knows it, in lower case and without a last dot.
+
+    Attributes:
+        name: all of it, such as `www.example.co.uk`.
+        registered: the part that someone registered, `example.co.uk`.
+        tld: the last label, `uk`.
+    """
+
+    name: str
+    registered: str
+    tld: str
+
+
+def read(text: str, pointer: str) -> Domain:
+    """Read a domain as people write it.
+
+    Args:
+        text: a name in any script, with or without a last dot.
+        pointer: where in the caller's input it stands.
+
+    Raises:
+        Invalid: with a message that says what it is instead, as far as one can tell.
+    """
+    text = text.strip()
+    complaint = _mistaken(text)
+    if complaint is not None:
+        raise _invalid(pointer, complaint)
+    try:
+        name = _ascii(text)
+    except ValueError:
+        raise _invalid(pointer, "This is not a domain name") from None
+    parts = _suffixes.extract_str(name)
+    if not parts.suffix:
+        raise _invalid(pointer, "This name does not end in a public domain such as .com")
+    if not parts.domain:
+        raise _invalid(pointer, "This is a public suffix, under which others register their domains")
+    return Domain(name, f"{parts.domain}.{parts.suffix}", name.rpartition(".")[2])
+
+
+def _mistaken(text: str) -> str | None:
+    """What else it is, if it is plainly something else."""
+    if "://" in text or "/" in text:
+        return "This is a URL; only its domain belongs here"
+    if "@" in text:
+        return "This is an e-mail address; only its domain belongs here"
+    try:
+        ip_address(text.strip("[]"))
+    except ValueError:
+        return None
+    return "This is an IP address, which has a lookup of its own"
+
+
+def _ascii(text: str) -> str:
+    if len(text) > _LONGEST + 1 or _UNSAFE.search(text):
+        raise ValueError
+    text = idna.uts46_remap(text, std3_rules=True).removesuffix(".")
+    name = ".".join(_label(label) for label in text.split("."))
+    if len(name) > _LONGEST:
+        raise ValueError
+    return name
+
+
+def _label(label: str) -> str:
+    """A label as DNS knows it (IDNA 2008); plain ones are taken as registries do, with any hyphens within."""
+    if label.isascii() and not label.startswith("xn--"):
+        if not _LABEL.fullmatch(label):
+            raise ValueError
+        return label
+    return idna.alabel(label).decode()
+
+
+def _invalid(pointer: str, complaint: str) -> Invalid:
+    return Invalid([FieldError(pointer, "invalid_domain", f"{complaint}; give one such as example.com.")])

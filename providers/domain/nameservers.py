@@ -1,0 +1,107 @@
+"""Asking name servers: those of the operator's choice, or the machine's own and then a public one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
+
+import dns.asyncresolver
+import dns.exception
+import dns.rdata
+import dns.resolver
+from dns.rdtypes.IN.A import A
+from dns.rdtypes.IN.AAAA import AAAA
+
+from guard import Address, Networks, forbidden_address
+from providers.base import SourceError
+
+# Quad9's servers that filter nothing and take no part in deciding what is malicious.
+_PUBLIC = ("9.9.9.10", "149.112.112.10")
+Resolver = dns.asyncresolver.Resolver
+
+
+@lru_cache(maxsize=32)
+def resolvers(base_url: str) -> tuple[Resolver, ...]:
+    """The resolvers to ask, the next when one fails.
+
+    Args:
+        base_url: `dns://192.0.2.1:53`, or several of these with commas between them; empty for the machine's
+            own name servers with a public resolver behind them.
+    """
+    if base_url:
+        return tuple(_resolver(urlsplit(one.strip())) for one in base_url.split(","))
+    public = Resolver(configure=False)
+    public.nameservers = list(_PUBLIC)
+    try:
+        return (Resolver(), public)
+    except dns.resolver.NoResolverConfiguration:
+        return (public,)
+
+
+def _resolver(server: SplitResult) -> Resolver:
+    resolver = Resolver(configure=False)
+    resolver.nameservers = [server.hostname or ""]
+    resolver.port = server.port or 53
+    return resolver
+
+
+async def records(
+    asked: Sequence[Resolver], name: str, kind: str, seconds: float
+) -> list[dns.rdata.Rdata] | None:
+    """The records of one type; None when there is no such name.
+
+    Args:
+        asked: the resolvers, the next when one fails.
+        name: without a last dot.
+        kind: the type, such as `MX`.
+        seconds: for all of them together.
+
+    Raises:
+        SourceError: `timeout` or `error`, if none of them knows.
+    """
+    failure = SourceError("error", "no_name_server")
+    for resolver in asked:
+        try:
+            answer = await resolver.resolve(
+                f"{name}.", kind, lifetime=seconds / len(asked), search=False, raise_on_no_answer=False
+            )
+        except dns.resolver.NXDOMAIN:
+            return None
+        except dns.exception.Timeout:
+            failure = SourceError("timeout", "dns_timeout")
+        except (dns.exception.DNSException, OSError):
+            failure = SourceError("error", "dns_failed")
+        else:
+            return list(answer) if answer.rrset is not None else []
+    raise failure
+
+
+async def addresses(asked: Sequence[Resolver], name: str, seconds: float) -> list[Address]:
+    """The IPv4 addresses of a name in order, or else its IPv6 addresses; none if it has none.
+
+    An address is its own.
+
+    Raises:
+        SourceError: `timeout` or `error`, if no resolver knows.
+    """
+    with contextlib.suppress(ValueError):
+        return [ip_address(name)]
+    for kind in ("A", "AAAA"):
+        found = await records(asked, name, kind, seconds / 2)
+        if found:
+            return sorted(ip_address(one.address) for one in found if isinstance(one, A | AAAA))
+    return []
+
+
+def checked(found: Sequence[Address], allowed: Networks) -> Address | None:
+    """The first address, once all are known to be public; None if there is none.
+
+    Raises:
+        SourceError: `skipped`, if one of them leads inside.
+    """
+    if any(forbidden_address(address, allowed) for address in found):
+        raise SourceError("skipped", "forbidden_address")
+    return found[0] if found else None

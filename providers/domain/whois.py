@@ -1,0 +1,110 @@
+"""WHOIS on port 43 (RFC 3912), for the registries that have no RDAP server.
+
+IANA's server says which one to ask. With a base URL of the operator's own (`whois://192.0.2.1:43`) that
+server is asked in IANA's place, and for every domain; what it refers to is asked on the same port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import logs
+from guard import Networks, OutboundError
+from providers.base import Context, Query, RemoteSource, RemoteSpec, SourceError
+from providers.domain import bootstrap, registrations
+from providers.domain.names import Domain
+from providers.domain.nameservers import addresses, checked, resolvers
+from settings import Rate
+
+_log = logs.get(__name__)
+_IANA, _PORT = "whois.iana.org", 43
+_MOST_BYTES = 64 * 1024
+# What some registries need to be asked in place of the bare name, as their own help texts say.
+_QUESTIONS = {"whois.denic.de": "-T dn,ace {}", "whois.jprs.jp": "{}/e"}
+
+
+async def fetch(query: Query, context: Context) -> str:
+    """Ask IANA for the registry's server, and that for the domain.
+
+    Raises:
+        SourceError: `skipped`, if the registry has an RDAP server or no WHOIS server.
+    """
+    domain: Domain = query.value
+    own = urlsplit(context.base_url)
+    port = own.port or _PORT
+    if own.hostname:
+        told = await exchange(own.hostname, port, domain.tld)
+    else:
+        if await _has_rdap(domain.tld, context):
+            raise SourceError("skipped", "tld_with_rdap")
+        address = await _reachable(_IANA, context.allowed, context.timeout)
+        told = await exchange(address, port, domain.tld)
+    registry = registrations.referral(told)
+    if registry is None:
+        raise SourceError("skipped", "tld_without_whois")
+    # Who answers may not send us inside.
+    address = await _reachable(registry, context.allowed, context.timeout)
+    question = _QUESTIONS.get(registry, "{}").format(domain.registered)
+    return await exchange(address, port, question)
+
+
+async def _has_rdap(tld: str, context: Context) -> bool:
+    try:
+        return await bootstrap.server(tld, context) is not None
+    except (OutboundError, SourceError) as error:
+        _log.info("rdap_bootstrap_unavailable", error=type(error).__name__)
+        return False
+
+
+async def _reachable(host: str, allowed: Networks, seconds: float) -> str:
+    """A public address of a WHOIS server."""
+    address = checked(await addresses(resolvers(""), host, seconds / 2), allowed)
+    if address is None:
+        raise SourceError("error", "dns_failed")
+    return str(address)
+
+
+async def exchange(address: str, port: int, question: str) -> str:
+    """Ask one server: a line there, everything until it hangs up back.
+
+    Raises:
+        SourceError: `error` without a connection, `bad_response` for more than 64 KiB.
+    """
+    try:
+        reader, writer = await asyncio.open_connection(address, port, limit=_MOST_BYTES)
+    except OSError:
+        raise SourceError("error", "connect_failed") from None
+    try:
+        writer.write(f"{question}\r\n".encode("ascii"))
+        await writer.drain()
+        told = bytearray()
+        while piece := await reader.read(8192):
+            told += piece
+            if len(told) > _MOST_BYTES:
+                raise SourceError("bad_response", "too_large")
+    except OSError:
+        raise SourceError("error", "connection_lost") from None
+    finally:
+        writer.transport.abort()
+    try:
+        return told.decode()
+    except UnicodeDecodeError:
+        return told.decode("latin-1")
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="whois",
+        kind="domain",
+        fields=frozenset({"whois.registrar", "whois.created", "whois.expires", "whois.name_servers"}),
+        licence="terms of each registry: no bulk use, no advertising",
+        attribution="the domain's registry, through WHOIS; IANA, https://www.iana.org/whois",
+        timeout=6,
+        ttl=86400,
+        negative_ttl=3600,
+        rate=Rate(30, 60),
+    ),
+    fetch,
+    registrations.parse,
+)

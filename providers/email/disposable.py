@@ -1,0 +1,42 @@
+"""Disposable addresses: is the domain, or one above it, a provider of addresses to throw away?
+
+The list is the one of the `disposable-email-domains` package. It is read when first needed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from providers.base import Fields, LocalSource, Query, Spec
+from providers.email.address import Address
+from providers.installed import Datasets
+
+
+def find(query: Query, datasets: Datasets) -> Fields:
+    """Look the domain up."""
+    return {"is_disposable": is_disposable(query.value)}
+
+
+def is_disposable(address: Address) -> bool:
+    """Whether the list has the domain of `address`, or one above it."""
+    labels = address.domain.split(".")
+    return any(".".join(labels[start:]) in _domains() for start in range(len(labels) - 1))
+
+
+@cache
+def _domains() -> frozenset[str]:
+    from disposable_email_domains import blocklist
+
+    return frozenset(blocklist)
+
+
+SOURCE = LocalSource(
+    Spec(
+        name="disposable",
+        kind="email",
+        fields=frozenset({"is_disposable"}),
+        licence="MIT",
+        attribution="disposable-email-domains, https://github.com/disposable-email-domains",
+    ),
+    find,
+)

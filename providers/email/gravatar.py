@@ -1,0 +1,72 @@
+"""Gravatar: the public profile that a person keeps under the hash of their address.
+
+Works without a key, for 100 questions an hour; with one they tell more of the profile.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, cast
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.email import socials
+from settings import Rate
+
+# Our field → theirs.
+_NAMES = {
+    "name": "display_name",
+    "first_name": "first_name",
+    "last_name": "last_name",
+    "location": "location",
+    "bio": "description",
+    "job_role": "job_title",
+    "company": "company",
+    "photo": "avatar_url",
+}
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the profile; None if there is none."""
+    response = await context.client.get(
+        f"{context.base_url}/profiles/{sha256(query.text.encode()).hexdigest()}",
+        headers={"authorization": f"Bearer {context.key}"} if context.key else {},
+        timeout=context.timeout,
+    )
+    return json_answer(response, empty=frozenset({404}))
+
+
+def parse(raw: Any) -> Fields:
+    """Read a profile."""
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict) or "hash" not in raw:
+        raise SourceError("bad_response", "not_a_profile")
+    profile = cast("dict[str, Any]", raw)
+    accounts: list[dict[str, Any]] = profile.get("verified_accounts") or []
+    contact: dict[str, Any] = profile.get("contact_info") or {}
+    return {
+        **{field: profile.get(theirs) for field, theirs in _NAMES.items()},
+        **socials.socials(account["url"] for account in accounts),
+        "phone": contact.get("cell_phone") or contact.get("work_phone") or contact.get("home_phone"),
+        "registered_services.services": ["Gravatar", *(account["service_label"] for account in accounts)],
+    }
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="gravatar",
+        kind="email",
+        fields=socials.FIELDS.union(_NAMES, {"phone", "registered_services.services"}),
+        licence="Gravatar terms: what people publish themselves",
+        attribution="Gravatar, https://gravatar.com",
+        base_url="https://api.gravatar.com/v3",
+        key="optional",
+        personal=True,
+        timeout=4,
+        ttl=86400,
+        negative_ttl=86400,
+        rate=Rate(100, 3600),
+    ),
+    fetch,
+    parse,
+)

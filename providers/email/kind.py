@@ -1,0 +1,140 @@
+"""The kind `email`: its sources in the order of precedence, and how their fields become one profile.
+
+What people say of themselves comes first. The sources of the kind `breach` stand here too, under `breach`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from models.errors import FieldError, Invalid
+from providers.aggregate import paths
+from providers.base import Kind
+from providers.breach.kind import KIND as BREACH
+from providers.email import (
+    abstractemail,
+    disposable,
+    freemail,
+    github,
+    gravatar,
+    hunter,
+    maildomain,
+    mx,
+    openpgp,
+    roles,
+)
+from providers.email.address import normalise
+from providers.email.answer import EmailAnswer
+
+_BREACHES = {"services": "breach.services", "exposed_data": "breach.exposed_data"}
+_VALIDITY = ("mx_found", "is_disposable", "is_role_account")
+# What tells of the address, and not of the person: on its own that is not charged.
+_OF_THE_ADDRESS = frozenset(
+    {
+        "email", "validity", "is_disposable", "is_role_account", "is_free_provider", "mx_found",
+        "company_domain", "breach.count", "breach.services", "breach.exposed_data",
+        "registered_services.count",
+    }
+)  # fmt: skip
+
+
+def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+    """What follows from what the sources say."""
+    found: dict[str, tuple[Any, str]] = {}
+    if "first_name" in fields and "last_name" in fields:
+        found["name"] = (f"{fields['first_name']} {fields['last_name']}", "first_name")
+    for path, origin in (("role", "job_role"), ("current_location", "location")):
+        if origin in fields:
+            found[path] = (fields[origin], origin)
+    for block in ("breach", "registered_services"):
+        if f"{block}.services" in fields:
+            found[f"{block}.count"] = (len(fields[f"{block}.services"]), f"{block}.services")
+    return found | validity(fields)
+
+
+def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """Whether mail can be expected to arrive, without writing any: never more certain than the domain is."""
+    if fields.get("mx_found") is False:
+        return {"validity": ("invalid", "mx_found")}
+    for path in ("is_disposable", "is_role_account"):
+        if fields.get(path):
+            return {"validity": ("risky", path)}
+    return {"validity": ("valid", "mx_found")} if fields.get("mx_found") else {}
+
+
+def cost(fields: Mapping[str, Any]) -> int:
+    """One credit if anything is known of the person."""
+    return int(not fields.keys() <= _OF_THE_ADDRESS)
+
+
+def chosen_fields(text: str | None) -> frozenset[str] | None:
+    """The fields and blocks that the query parameter `fields` names, parted by commas; None for all.
+
+    Raises:
+        Invalid: if the profile has no field of one of the names.
+    """
+    if text is None:
+        return None
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not names <= FIELDS or not names:
+        message = f"There is no such field; fields are: {', '.join(sorted(FIELDS))}."
+        raise Invalid([FieldError("", "unknown_field", message, parameter="fields")])
+    return names
+
+
+def _with_blocks(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(part for name in names for part in (name, name.partition(".")[0]))
+
+
+FIELDS = _with_blocks(paths(EmailAnswer)) - {"email"}
+"""All fields and blocks of the profile."""
+
+KIND = Kind(
+    name="email",
+    sources=(
+        disposable.SOURCE,
+        roles.SOURCE,
+        freemail.SOURCE,
+        maildomain.SOURCE,
+        gravatar.SOURCE,
+        github.SOURCE,
+        openpgp.SOURCE,
+        mx.SOURCE,
+        hunter.SOURCE,
+        abstractemail.SOURCE,
+        *(replace(source, places=_BREACHES) for source in BREACH.sources),
+    ),
+    answer=EmailAnswer,
+    example="ada@example.com",
+    rules={
+        "is_disposable": "any_true",
+        "is_role_account": "any_true",
+        "is_free_provider": "any_true",
+        "languages": "union",
+        "registered_services.services": "union_by_name",
+        "breach.services": "union_by_name",
+        "breach.exposed_data": "union_by_name",
+    },
+    normalise=partial(normalise, "email"),
+    echo="email",
+    derive=derive,
+    price=1,
+    cost=cost,
+    origins={
+        "validity": _VALIDITY,
+        "name": ("first_name", "last_name"),
+        "role": ("job_role",),
+        "current_location": ("location",),
+        "breach.count": ("breach.services",),
+        "registered_services.count": ("registered_services.services",),
+    },
+    none={
+        "validity": ("unknown", "is_disposable"),
+        "breach.count": (0, "breach.services"),
+        "registered_services.count": (0, "registered_services.services"),
+    },
+)

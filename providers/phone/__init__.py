@@ -1,0 +1,1 @@
+"""Sources for what is known about a phone number."""

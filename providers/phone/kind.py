@@ -1,0 +1,41 @@
+"""The kind `phone`: its sources in the order of precedence.
+
+Who looks a number up knows more than who knows the numbering plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from providers.base import Kind, Query
+from providers.phone import abstractphone, numbering
+from providers.phone.answer import PhoneAnswer
+from providers.phone.number import number
+
+
+def normalise(text: str, pointer: str) -> Query:
+    """The query for a number with its country code.
+
+    Raises:
+        models.errors.Invalid: if `text` is not a phone number.
+    """
+    found = number(text, pointer)
+    return Query("phone", found.e164, found)
+
+
+def cost(fields: Mapping[str, Any]) -> int:
+    """One credit for a valid number."""
+    return int(fields.get("valid") is True)
+
+
+KIND = Kind(
+    name="phone",
+    sources=(abstractphone.SOURCE, numbering.SOURCE),
+    answer=PhoneAnswer,
+    example="+14155552671",
+    normalise=normalise,
+    echo="phone",
+    price=1,
+    cost=cost,
+)

@@ -1,0 +1,60 @@
+"""What a phone number is, and its one normalised form. The library is loaded when the first one comes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from models.errors import FieldError, Invalid
+
+if TYPE_CHECKING:
+    from phonenumbers import PhoneNumber
+
+_LONGEST = 60
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_EXAMPLE = "give one with its country code, such as +14155552671, or name the country."
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that can be one. `valid`: it is in a range that the numbering plan of its country has."""
+
+    e164: str
+    valid: bool
+
+    def parsed(self) -> PhoneNumber:
+        """The library's form."""
+        import phonenumbers
+
+        return phonenumbers.parse(self.e164)
+
+
+def number(text: str, pointer: str, country: str | None = None) -> Number:
+    """The number that `text` is.
+
+    Args:
+        text: as the caller gave it.
+        pointer: where in the caller's input it stood.
+        country: ISO 3166-1 alpha-2; whose numbers may go without a code.
+
+    Raises:
+        Invalid: if `text` is not a phone number, or `country` not a country.
+    """
+    import phonenumbers
+
+    region = country.strip().upper() if country else None
+    if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
+        message = "This is not a country; give its two letters, such as US."
+        raise Invalid([FieldError("/country", "invalid_country", message)])
+    try:
+        if len(text) > _LONGEST or _CONTROL.search(text.strip()):
+            raise phonenumbers.NumberParseException(phonenumbers.NumberParseException.TOO_LONG, "")
+        found = phonenumbers.parse(text, region)
+        # Extensions are not part of the number; a number that does not survive its own form is none.
+        e164 = phonenumbers.format_number(found, phonenumbers.PhoneNumberFormat.E164)
+        again = phonenumbers.parse(e164)
+    except phonenumbers.NumberParseException:
+        message = f"This is not a phone number; {_EXAMPLE}"
+        raise Invalid([FieldError(pointer, "invalid_phone", message)]) from None
+    return Number(e164, phonenumbers.is_valid_number(again))

@@ -1,0 +1,1 @@
+"""Lookups of user names, one module a source."""

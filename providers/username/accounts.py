@@ -1,0 +1,24 @@
+"""An account that was found, as every site's answer becomes one. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from providers.base import Fields
+
+Category = Literal["coding", "news", "social", "tech"]
+
+
+def account(site: str, url: str, category: Category, *, name: str, created: str | None = None) -> Fields:
+    """The fields for one account.
+
+    Args:
+        site: as people call it.
+        url: of the profile.
+        category: what people do there.
+        name: the account's name as the site writes it.
+        created: an ISO 8601 time, if the site tells.
+    """
+    since = f", created {created[:10]}" if created else ""
+    evidence = f"the site's API has the profile {name}{since}"
+    return {"found": [{"site": site, "url": url, "category": category, "evidence": evidence}]}

@@ -1,0 +1,72 @@
+"""Bluesky: accounts at bsky.social, or under a domain of their own when the name is one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.username.accounts import account
+from settings import Rate
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_HANDLE = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
+_LONGEST = 253
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the profile; None if there is none, which the service answers with 400."""
+    response = await context.client.get(
+        f"{context.base_url}/xrpc/app.bsky.actor.getProfile",
+        params={"actor": _handle(query.text)},
+        timeout=context.timeout,
+    )
+    if response.status_code == 400 and _unknown(response.content):
+        return None
+    return json_answer(response)
+
+
+def _handle(name: str) -> str:
+    return (name if "." in name else f"{name}.bsky.social").lower()
+
+
+def _unknown(content: bytes) -> bool:
+    try:
+        return orjson.loads(content)["message"] == "Profile not found"
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return False
+
+
+def parse(raw: Any) -> Fields:
+    """Read a profile."""
+    if raw is None:
+        return {}
+    url = f"https://bsky.app/profile/{raw['handle']}"
+    return account("Bluesky", url, "social", name=raw["handle"], created=raw.get("createdAt"))
+
+
+def possible(query: Query) -> bool:
+    """Whether the site allows such a name."""
+    return len(_handle(query.text)) <= _LONGEST and _HANDLE.fullmatch(query.text) is not None
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="bluesky",
+        kind="username",
+        fields=frozenset({"found"}),
+        licence="Bluesky terms of service",
+        attribution="Bluesky, https://bsky.app",
+        base_url="https://public.api.bsky.app",
+        timeout=5,
+        ttl=86400,
+        negative_ttl=3600,
+        rate=Rate(300, 60),
+        personal=True,
+    ),
+    fetch,
+    parse,
+    takes=possible,
+)

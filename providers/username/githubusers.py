@@ -1,0 +1,65 @@
+"""GitHub: users and organisations. A key (or that of the source `github`) raises the limit of 60 an hour."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.username.accounts import account
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.IGNORECASE)
+_LONGEST = 39
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the profile; None if there is none.
+
+    Raises:
+        SourceError: `rate_limited`, also for the 403 that GitHub answers then.
+    """
+    headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
+    if context.key:
+        headers["authorization"] = f"Bearer {context.key}"
+    response = await context.client.get(
+        f"{context.base_url}/users/{query.text}", headers=headers, timeout=context.timeout
+    )
+    if response.status_code == 403 and response.headers.get("x-ratelimit-remaining") == "0":
+        reset = response.headers.get("x-ratelimit-reset", "")
+        wait = max(1.0, int(reset) - time.time()) if reset.isdecimal() else None
+        raise SourceError("rate_limited", "http_403", wait)
+    return json_answer(response, empty=frozenset({404}))
+
+
+def parse(raw: Any) -> Fields:
+    """Read a profile."""
+    if raw is None:
+        return {}
+    return account("GitHub", raw["html_url"], "coding", name=raw["login"], created=raw["created_at"])
+
+
+def possible(query: Query) -> bool:
+    """Whether the site allows such a name."""
+    return len(query.text) <= _LONGEST and _NAME.fullmatch(query.text) is not None
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="githubusers",
+        kind="username",
+        fields=frozenset({"found"}),
+        licence="GitHub terms of service",
+        attribution="GitHub, https://github.com",
+        base_url="https://api.github.com",
+        key="optional",
+        account="github",
+        timeout=5,
+        ttl=86400,
+        negative_ttl=3600,
+        personal=True,
+    ),
+    fetch,
+    parse,
+    takes=possible,
+)

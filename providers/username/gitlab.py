@@ -1,0 +1,53 @@
+"""GitLab.com: users."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.username.accounts import account
+from settings import Rate
+
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{1,254}", re.IGNORECASE)
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the users of just that name: at most one."""
+    response = await context.client.get(
+        f"{context.base_url}/users", params={"username": query.text}, timeout=context.timeout
+    )
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer."""
+    if not isinstance(raw, list):
+        raise SourceError("bad_response", "not_a_list")
+    users = cast("list[Any]", raw)
+    return account("GitLab", users[0]["web_url"], "coding", name=users[0]["username"]) if users else {}
+
+
+def possible(query: Query) -> bool:
+    """Whether the site allows such a name."""
+    return _NAME.fullmatch(query.text) is not None
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="gitlab",
+        kind="username",
+        fields=frozenset({"found"}),
+        licence="GitLab terms of use",
+        attribution="GitLab, https://gitlab.com",
+        base_url="https://gitlab.com/api/v4",
+        timeout=5,
+        ttl=86400,
+        negative_ttl=3600,
+        rate=Rate(120, 60),
+        personal=True,
+    ),
+    fetch,
+    parse,
+    takes=possible,
+)

@@ -1,0 +1,55 @@
+"""Hacker News: users who have posted or commented. Names differ by case."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.username.accounts import account
+from settings import Rate
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{2,15}")
+_PROFILE = "https://news.ycombinator.com/user?id="
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the profile; the service answers `null` if there is none."""
+    response = await context.client.get(f"{context.base_url}/user/{query.text}.json", timeout=context.timeout)
+    if response.status_code == 200 and response.content.strip() == b"null":
+        return None
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read a profile."""
+    if raw is None:
+        return {}
+    created = datetime.fromtimestamp(raw["created"], UTC).isoformat()
+    return account("Hacker News", _PROFILE + raw["id"], "news", name=raw["id"], created=created)
+
+
+def possible(query: Query) -> bool:
+    """Whether the site allows such a name."""
+    return _NAME.fullmatch(query.text) is not None
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="hackernews",
+        kind="username",
+        fields=frozenset({"found"}),
+        licence="MIT (the API)",
+        attribution="Hacker News, https://news.ycombinator.com",
+        base_url="https://hacker-news.firebaseio.com/v0",
+        timeout=5,
+        ttl=86400,
+        negative_ttl=3600,
+        rate=Rate(300, 60),
+        personal=True,
+    ),
+    fetch,
+    parse,
+    takes=possible,
+)

@@ -1,0 +1,52 @@
+"""Mastodon: accounts at mastodon.social, or at the operator's server of choice by the base URL."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.username.accounts import account
+from settings import Rate
+
+_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,28}[a-z0-9_])?", re.IGNORECASE)
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the account; None if there is none."""
+    response = await context.client.get(
+        f"{context.base_url}/api/v1/accounts/lookup", params={"acct": query.text}, timeout=context.timeout
+    )
+    return json_answer(response, empty=frozenset({404}))
+
+
+def parse(raw: Any) -> Fields:
+    """Read an account."""
+    if raw is None:
+        return {}
+    return account("Mastodon", raw["url"], "social", name=raw["acct"], created=raw["created_at"])
+
+
+def possible(query: Query) -> bool:
+    """Whether the site allows such a name."""
+    return _NAME.fullmatch(query.text) is not None
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="mastodon",
+        kind="username",
+        fields=frozenset({"found"}),
+        licence="terms of the server",
+        attribution="Mastodon, https://mastodon.social",
+        base_url="https://mastodon.social",
+        timeout=5,
+        ttl=86400,
+        negative_ttl=3600,
+        rate=Rate(300, 300),
+        personal=True,
+    ),
+    fetch,
+    parse,
+    takes=possible,
+)

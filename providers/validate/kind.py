@@ -1,0 +1,77 @@
+"""The kind `validate`: the sources of the kind `email` that tell of the address alone, and what follows.
+
+What is no address at all is an answer too: `invalid`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from providers.base import Kind, Query
+from providers.email import disposable, freemail, mx, roles
+from providers.email.address import parsed
+from providers.email.kind import validity
+from providers.validate import syntax
+from providers.validate.answer import ValidateAnswer
+
+_LONGEST_ECHO = 320
+_PLACES = {
+    "mx_found": "checks.mx",
+    "is_disposable": "checks.disposable",
+    "is_role_account": "checks.role",
+    "is_free_provider": "checks.free_provider",
+}
+_UNKNOWN = "Whether the domain takes mail could not be found out."
+_MESSAGES = {
+    "checks.syntax": "This is not an e-mail address.",
+    "checks.mx": "The domain takes no mail.",
+    "checks.disposable": "The domain gives out addresses to throw away.",
+    "checks.role": "This is the address of a function and not of a person.",
+}
+
+
+def normalise(text: str, pointer: str) -> Query:
+    """The query for an address, or for what is none, as it is."""
+    address = parsed(text)
+    if address is None:
+        return Query("validate", text.strip()[:_LONGEST_ECHO])
+    return Query("validate", f"{address.local}@{address.domain}", address)
+
+
+def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+    """The judgement and its reason."""
+    if fields.get("checks.syntax") is False:
+        message = (_MESSAGES["checks.syntax"], "checks.syntax")
+        return {"validity": ("invalid", "checks.syntax"), "message": message}
+    found = validity({path: fields.get(place) for path, place in _PLACES.items()})
+    if "validity" not in found:
+        return {}
+    judgement, path = found["validity"]
+    origin = _PLACES[path]
+    message = _MESSAGES[origin] if judgement != "valid" else "The domain takes mail."
+    return {"validity": (judgement, origin), "message": (message, origin)}
+
+
+KIND = Kind(
+    name="validate",
+    sources=(
+        syntax.SOURCE,
+        *(
+            replace(source, places=_PLACES)
+            for source in (disposable.SOURCE, roles.SOURCE, freemail.SOURCE, mx.SOURCE)
+        ),
+    ),
+    answer=ValidateAnswer,
+    example="ada@example.com",
+    normalise=normalise,
+    echo="email",
+    derive=derive,
+    none={
+        "checks.syntax": (True, "checks.disposable"),
+        "validity": ("unknown", "checks.disposable"),
+        "message": (_UNKNOWN, "checks.disposable"),
+    },
+)

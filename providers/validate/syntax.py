@@ -1,0 +1,30 @@
+"""What is no e-mail address needs no further question."""
+
+from __future__ import annotations
+
+from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from providers.installed import Datasets
+
+
+def find(query: Query, datasets: Datasets) -> Fields:
+    """Say of what is no address that it is none.
+
+    Raises:
+        SourceError: `skipped`, for an address.
+    """
+    if query.value is not None:
+        raise SourceError("skipped", "well_formed")
+    return {"checks.syntax": False}
+
+
+SOURCE = LocalSource(
+    Spec(
+        name="syntax",
+        kind="validate",
+        fields=frozenset({"checks.syntax"}),
+        licence="public domain",
+        attribution="RFC 5321 and 5322, by email-validator",
+        exclusive=True,
+    ),
+    find,
+)

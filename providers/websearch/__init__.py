@@ -1,0 +1,1 @@
+"""Searches of the web, one module a source."""

@@ -1,0 +1,64 @@
+"""The kind `websearch`: its sources in the order of precedence, and how their results become one list."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from models.errors import FieldError, Invalid
+from providers.base import Kind, Query
+from providers.websearch import brave, marginalia, searxng, wikipedia
+from providers.websearch.answer import WebSearchAnswer
+
+LIMIT = 50
+"""The most results that an answer may be asked for."""
+
+_LONGEST = 400  # what the engines take
+
+
+def normalise(text: str, pointer: str) -> Query:
+    """The query with single spaces between its words.
+
+    Raises:
+        Invalid: if `text` is empty, too long, or has control characters in it.
+    """
+    query = " ".join(unicodedata.normalize("NFC", text).split())
+    if not 0 < len(query) <= _LONGEST or any(unicodedata.category(one) == "Cc" for one in query):
+        message = (
+            f"Give a query of 1 to {_LONGEST} characters without control characters, such as Ada Lovelace."
+        )
+        raise Invalid([FieldError(pointer, "invalid_query", message)])
+    return Query("websearch", query)
+
+
+def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+    """How many pages were found, if no engine says how many there are."""
+    return {"total": (len(fields["results"]), "results")} if "results" in fields else {}
+
+
+def cost(fields: Mapping[str, Any]) -> int:
+    """One credit for an answer."""
+    return 1
+
+
+def cut(answer: dict[str, Any], limit: int) -> dict[str, Any]:
+    """The answer with its first `limit` results; what the engines know of stays its `total`."""
+    return answer | {"results": answer["results"][:limit]}
+
+
+KIND = Kind(
+    name="websearch",
+    sources=(searxng.SOURCE, brave.SOURCE, wikipedia.SOURCE, marginalia.SOURCE),
+    answer=WebSearchAnswer,
+    example="Ada Lovelace",
+    rules={"results": "union_by_url", "total": "max"},
+    normalise=normalise,
+    echo="query",
+    derive=derive,
+    origins={"total": ("results",)},
+    none={"total": (0, "results")},
+    price=1,
+    cost=cost,
+)

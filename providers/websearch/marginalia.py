@@ -1,0 +1,49 @@
+"""Marginalia Search: an index of small, text-heavy sites. Without a key of one's own, all share one limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.websearch.pages import listed, page
+from settings import Rate
+
+_COUNT = 20
+_PUBLIC_KEY = "public"
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the best results."""
+    response = await context.client.get(
+        f"{context.base_url}/search",
+        params={"query": query.text, "count": str(_COUNT)},
+        headers={"api-key": context.key or _PUBLIC_KEY},
+        timeout=context.timeout,
+    )
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer."""
+    results = [page(one["title"], one["url"], one.get("description")) for one in raw["results"]]
+    return {"results": listed(results)} if results else {}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="marginalia",
+        kind="websearch",
+        fields=frozenset({"results"}),
+        licence="CC BY-NC-SA 4.0; other terms with a commercial key",
+        attribution="Marginalia Search, https://marginalia-search.com",
+        base_url="https://api2.marginalia-search.com",
+        key="optional",
+        timeout=5,
+        ttl=3600,
+        negative_ttl=600,
+        rate=Rate(30, 60),
+        personal=True,
+    ),
+    fetch,
+    parse,
+)

@@ -1,0 +1,38 @@
+"""A found page, as every search engine's answer becomes one. Pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+_TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T|\s|$)")
+
+
+def page(title: str, url: str, snippet: str | None, published: str | None = None) -> dict[str, Any]:
+    """The page as the answer has it.
+
+    Args:
+        title: may hold HTML, as may the snippet.
+        url: absolute.
+        snippet: a piece of the page's text, if known.
+        published: an ISO 8601 date or time; anything else counts as unknown.
+    """
+    found = _DATE.match(published or "")
+    return {
+        "title": plain(title) or url,
+        "url": url,
+        "snippet": plain(snippet or "") or None,
+        "published": found[0] if found else None,
+    }
+
+
+def plain(text: str) -> str:
+    """The text without tags and entities, on one line."""
+    return " ".join(html.unescape(_TAG.sub("", text)).split())
+
+
+def listed(pages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pages that can be opened: some engines list other things among them."""
+    return [one for one in pages if one["url"].startswith(("https://", "http://"))]

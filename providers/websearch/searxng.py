@@ -1,0 +1,51 @@
+"""SearXNG: the operator's own instance, which asks dozens of engines. On when its base URL is set.
+
+The instance must list `json` under `search.formats`; otherwise it answers 403.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.websearch.pages import listed, page
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask for the first page of results."""
+    response = await context.client.get(
+        f"{context.base_url}/search",
+        params={"q": query.text, "format": "json", "pageno": "1"},
+        timeout=context.timeout,
+    )
+    return json_answer(response)
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer. No results while engines did not answer is a failure: they may have had some."""
+    results = [
+        page(one["title"], one["url"], one.get("content"), one.get("publishedDate")) for one in raw["results"]
+    ]
+    if not results:
+        if raw.get("unresponsive_engines"):
+            raise SourceError("error", "engines_unresponsive")
+        return {}
+    return {"results": listed(results), "total": raw.get("number_of_results") or None}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="searxng",
+        kind="websearch",
+        fields=frozenset({"results", "total"}),
+        licence="terms of the engines that the instance asks",
+        attribution="SearXNG, https://docs.searxng.org",
+        own=True,
+        timeout=6,
+        ttl=3600,
+        negative_ttl=600,
+        personal=True,
+    ),
+    fetch,
+    parse,
+)

@@ -1,0 +1,118 @@
+"""POST /api/agent/breaches: one answer from all that know of breaches."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from providers.aggregate import merge
+from providers.breach.kind import KIND, derive
+from settings import Settings
+from tests.api_server import Person
+from tests.email.sources import Sources, running_with, sources_on_loopback
+
+PATH = "/api/agent/breaches"
+
+
+async def test_an_address_is_in_the_breaches_that_any_source_knows(person: Person, sources: Sources) -> None:
+    sources.say("ok")
+    answer = (await person.key.post(PATH, json={"email": " Ada@Example.com "})).json()
+    assert answer["email"] == "ada@example.com"
+    assert answer["services"] == ["Adobe", "LinkedIn", "Evony.com", "Stealer Logs", "Infostealer malware"]
+    assert answer["breaches"] == 5
+    assert answer["message"].startswith("This address is in 5 known breaches: Adobe, LinkedIn")
+    assert answer["exposed_data"].count("Passwords") == 1
+    assert answer["sources"]["services"] == ["xposedornot", "leakcheck", "hudsonrock"]
+    assert (answer["credits"], answer["partial"], answer["cached"]) == (0, False, False)
+
+
+async def test_the_logins_and_passwords_of_an_infected_computer_go_no_further(
+    person: Person, sources: Sources
+) -> None:
+    sources.say("empty")
+    sources.say("ok", "hudsonrock")
+    response = await person.key.post(PATH, json={"email": "ada@example.com"})
+    assert response.json()["services"] == ["Infostealer malware"]
+    for secret in ("s*****1", "a*****", "ADA-PC", "192.0.2.1", "build.exe"):
+        assert secret not in response.text
+
+
+async def test_without_a_breach_the_lists_are_absent(person: Person, sources: Sources) -> None:
+    sources.say("empty")
+    response = await person.key.post(PATH, json={"email": "ada@example.com"})
+    assert response.status_code == 200
+    answer = response.json()
+    assert (answer["breaches"], answer["message"]) == (0, "No known breach contains this address.")
+    assert "services" not in answer
+    assert "exposed_data" not in answer
+    assert {report["status"] for report in answer["providers"]} == {"empty", "skipped"}
+
+
+async def test_a_source_that_fails_is_named_and_fails_no_other(person: Person, sources: Sources) -> None:
+    sources.say("ok", "leakcheck")
+    answer = (await person.key.post(PATH, json={"email": "ada@example.com"})).json()
+    assert (answer["services"], answer["partial"]) == (["Evony.com", "Stealer Logs"], True)
+    assert {report["name"]: report["status"] for report in answer["providers"]} == {
+        "hibp": "skipped", "xposedornot": "error", "leakcheck": "ok", "hudsonrock": "error",
+    }  # fmt: skip
+
+
+async def test_when_every_source_fails_there_is_no_answer(person: Person, sources: Sources) -> None:
+    response = await person.key.post(PATH, json={"email": "ada@example.com"})
+    assert (response.status_code, response.json()["code"]) == (502, "all_providers_failed")
+
+
+@pytest.mark.parametrize("email", ["ada", "https://example.com", "x" * 10_000])
+async def test_what_is_no_address_is_refused(email: str, person: Person, sources: Sources) -> None:
+    response = await person.key.post(PATH, json={"email": email})
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["pointer"] == "/email"
+    assert not sources.asked
+
+
+async def test_a_second_check_asks_nobody(person: Person, sources: Sources) -> None:
+    sources.say("ok")
+    first = await person.key.post(PATH, json={"email": "ada@example.com"})
+    second = await person.key.post(PATH, json={"email": "ada@example.com"})
+    assert (first.json()["cached"], second.json()["cached"]) == (False, True)
+    assert set(sources.asked.values()) == {1}
+
+
+async def test_with_a_key_have_i_been_pwned_comes_first(settings: Settings) -> None:
+    async with sources_on_loopback(keys=True) as sources, running_with(sources, settings) as api:
+        sources.say("ok")
+        person = await api.person()
+        answer = (await person.key.post(PATH, json={"email": "eve@example.com"})).json()
+    assert answer["services"][:2] == ["Adobe", "Battlefield Heroes"]
+    assert answer["sources"]["services"][0] == "hibp"
+
+
+async def test_kept_local_there_is_no_one_to_ask(settings: Settings, sources: Sources) -> None:
+    sources.say("ok")
+    async with running_with(sources, settings, local_only=True) as api:
+        person = await api.person()
+        response = await person.key.post(PATH, json={"email": "ada@example.com"})
+    assert (response.status_code, response.json()["code"]) == (503, "no_provider")
+    assert not sources.asked
+
+
+@pytest.mark.parametrize(
+    ("given", "services"),
+    [
+        ([["LinkedIn"], ["linkedin.com"]], ["LinkedIn"]),
+        ([["Canva.com"], ["Canva", "canva.com"]], ["Canva.com"]),
+        ([["MySpace", "Adobe"], ["Myspace", "Dropbox"]], ["MySpace", "Adobe", "Dropbox"]),
+        ([["Twitter (200M)"], ["Twitter"]], ["Twitter (200M)", "Twitter"]),
+        ([["Collection #1"], ["Collection #2"]], ["Collection #1", "Collection #2"]),
+    ],
+)
+def test_a_breach_under_several_names_counts_once(given: list[list[str]], services: list[str]) -> None:
+    merged = merge([(str(n), {"services": names}) for n, names in enumerate(given)], KIND.rules)
+    assert merged.fields["services"] == services
+
+
+def test_the_message_names_five_breaches_at_most() -> None:
+    fields = {"services": [f"B{number}" for number in range(8)]}
+    message, _ = derive(fields, datetime.now(UTC))["message"]
+    assert message == "This address is in 8 known breaches: B0, B1, B2, B3, B4 and 3 more."

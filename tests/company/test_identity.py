@@ -1,0 +1,158 @@
+"""Which company is meant: names, domains, and what sources find for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models.errors import Invalid
+from providers.base import Query
+from providers.company.identity import Company, Wanted, candidate, likeness, normalise, resolve
+
+
+@pytest.mark.parametrize(
+    ("text", "normalised", "wanted"),
+    [
+        ("  Example   Bank plc ", "Example Bank plc", Wanted("Example Bank plc")),
+        ("Müller & Söhne GmbH", "Müller & Söhne GmbH", Wanted("Müller & Söhne GmbH")),
+        ("Example.COM", "example.com", Wanted("example", "example.com")),
+        ("www.example.co.uk", "example.co.uk", Wanted("example", "example.co.uk")),
+        ("bücher.example.com", "example.com", Wanted("example", "example.com")),
+        ("Example.com, Inc.", "Example.com, Inc.", Wanted("Example.com, Inc.")),
+        ("Yahoo!", "Yahoo!", Wanted("Yahoo!")),
+        ("No.suchtld", "No.suchtld", Wanted("No.suchtld")),
+        ("3M", "3M", Wanted("3M")),
+    ],
+)
+def test_a_company_is_named_by_its_name_or_its_domain(text: str, normalised: str, wanted: Wanted) -> None:
+    query = normalise(text, "/company")
+    assert (query.kind, query.text, query.value) == ("company", normalised, wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "2 to 160"),
+        ("x", "2 to 160"),
+        ("---", "2 to 160"),
+        ("x" * 10_000, "2 to 160"),
+        ("Example\x00Bank", "control characters"),
+        ("Example\nBank", "control characters"),
+        ("https://example.com/about", "a URL"),
+        ("ada(comment)@example.com", "an e-mail address"),
+    ],
+)
+def test_what_is_neither_is_refused_with_a_good_example(text: str, says: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        normalise(text, "/company")
+    error = refused.value.errors[0]
+    assert (error.pointer, error.code) == ("/company", "invalid_company")
+    assert says in error.message
+    assert "such as Example Bank plc or example.com" in error.message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name", "others", "points"),
+    [
+        ("Example Bank", "Example Bank", (), 90),
+        ("example bank", "EXAMPLE BANK", (), 90),
+        ("Société Générale", "SOCIETE GENERALE", (), 90),
+        ("Smith & Sons", "Smith and Sons", (), 90),
+        ("Example S.A.", "Example SA", (), 90),
+        ("ExBank", "Example Bank", ("ExBank",), 85),
+        ("Example Bank", "Example Bank plc", (), 80),
+        ("Example Bank Ltd", "The Example Bank Public Limited Company", (), 80),
+        ("Müller", "Müller GmbH & Co. KG", (), 80),
+        ("Example Bank", "Example Bank Nominees", (), 0),
+        ("Example", "Example Bank", (), 0),
+        ("The Company", "The Corporation", (), 0),
+    ],
+)
+def test_names_are_alike_but_for_spelling_and_legal_form(
+    wanted: str, name: str, others: tuple[str, ...], points: int
+) -> None:
+    assert likeness(wanted, name, others) == points
+
+
+NAMED = Wanted("Example")
+
+
+def found(name: str, wanted: Wanted = NAMED, **ids: str) -> dict[str, Any]:
+    one = candidate(wanted, name, Company(**ids))
+    assert one is not None
+    return one
+
+
+def resolved(answers: dict[str, list[dict[str, Any]]], wanted: Wanted = NAMED) -> Any:
+    told = {source: {"candidates": candidates} for source, candidates in answers.items()}
+    return resolve(Query("company", wanted.name, wanted), told)
+
+
+def test_what_shares_an_id_is_one_company_with_all_their_ids() -> None:
+    resolution = resolved(
+        {
+            "wikidata": [found("Example", wikidata="Q1", lei="L1", cik="1")],
+            "sec": [found("Example Inc", cik="1")],
+            "gleif": [found("EXAMPLE PLC", lei="L1", companies_house="01")],
+        }
+    )
+    assert resolution.query.value == Company("Q1", "L1", "1", "01")
+    assert resolution.query.text == "wikidata:Q1 lei:L1 cik:1 companies_house:01"
+    assert resolution.fields == {}
+
+
+def test_two_companies_of_one_name_are_never_one() -> None:
+    answers = {"sec": [found("Example Inc", cik="1")], "gleif": [found("Example Ltd", lei="L1")]}
+    resolution = resolved(answers)
+    assert resolution.query.value == Company()
+    assert resolution.fields == {name: {"candidates": one} for name, one in answers.items()}
+
+
+def test_what_contradicts_an_id_is_another_company() -> None:
+    resolution = resolved(
+        {
+            "wikidata": [found("Example", wikidata="Q1", lei="L1", cik="1")],
+            "gleif": [found("Example", lei="L1", companies_house="01"), found("Example", lei="L2")],
+            "companieshouse": [found("Example", companies_house="02")],
+        }
+    )
+    assert resolution.query.value == Company("Q1", "L1", "1", "01")
+
+
+def test_who_is_confirmed_by_another_source_stands_out() -> None:
+    alone, confirmed = found("Example", lei="L2"), found("Example", wikidata="Q1", lei="L1")
+    resolution = resolved({"wikidata": [confirmed], "gleif": [alone, found("Example", lei="L1")]})
+    assert resolution.query.value == Company("Q1", "L1")
+
+
+def test_a_whole_name_stands_out_from_one_with_a_legal_form() -> None:
+    resolution = resolved({"gleif": [found("Example Ltd", lei="L1"), found("EXAMPLE", lei="L2")]})
+    assert resolution.query.value == Company(lei="L2")
+
+
+def test_another_name_of_a_company_does_not_stand_out_from_a_legal_form() -> None:
+    nicknamed = candidate(Wanted("Example"), "Sample", Company(lei="L1"), others=("Example",))
+    assert nicknamed is not None
+    resolution = resolved({"gleif": [nicknamed, found("Example Ltd", lei="L2")]})
+    assert resolution.query.value == Company()
+    assert [one["score"] for one in resolution.fields["gleif"]["candidates"]] == [0.85, 0.8]
+
+
+def test_a_domain_is_an_id_even_if_no_register_knows_it() -> None:
+    wanted = Wanted("example", "example.com")
+    assert resolved({}, wanted).query.value == Company(domain="example.com")
+    assert candidate(wanted, "Example", Company(wikidata="Q1", domain="example.org")) is None
+
+
+def test_two_companies_of_one_domain_leave_the_domain() -> None:
+    wanted = Wanted("example", "example.com")
+    both = [found("A", wanted, wikidata=name, domain="example.com") for name in ("Q1", "Q2")]
+    resolution = resolved({"wikidata": both}, wanted)
+    assert resolution.query.value == Company(domain="example.com")
+    assert resolution.fields == {"wikidata": {"candidates": both}}
+
+
+def test_no_more_than_ten_candidates_are_given() -> None:
+    resolution = resolved({"gleif": [found("Example", lei=f"L{number}") for number in range(20)]})
+    assert len(resolution.fields["gleif"]["candidates"]) == 10

@@ -1,0 +1,31 @@
+"""The API with the sources of the dark web on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from database import Database
+from settings import Settings
+from tests.api_server import Api, Person, running
+from tests.company.fixture_servers import Servers, serving
+
+
+@pytest.fixture
+async def servers(database: Database) -> AsyncGenerator[Servers]:
+    async with database.connection() as connection:
+        await connection.execute("truncate lookup_answers, provider_states")
+    async with serving("darkweb") as servers:
+        yield servers
+
+
+@pytest.fixture
+async def darkweb_api(settings: Settings, servers: Servers) -> AsyncGenerator[Api]:
+    async with running(settings, providers=servers.providers, local_only=False) as api:
+        yield api
+
+
+@pytest.fixture
+async def person(darkweb_api: Api) -> Person:
+    return await darkweb_api.person(credits=100)

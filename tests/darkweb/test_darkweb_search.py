@@ -1,0 +1,145 @@
+"""POST /api/agent/darkweb: pages of what all sources have, and who could not be asked."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from settings import Settings
+from tests.api_server import Person, running
+from tests.company.fixture_servers import Servers, with_keys
+
+PATH = "/api/agent/darkweb"
+QUERY = {"query": "example.com"}
+
+
+def statuses(answer: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
+    return {report["name"]: (report["status"], report.get("detail")) for report in answer["providers"]}
+
+
+async def test_the_mentions_of_all_sources_are_one_page_the_latest_first(
+    person: Person, servers: Servers
+) -> None:
+    servers.say("ransomwarelive", "ok")
+    servers.say("ahmia", "ok")
+    response = await person.key.post(PATH, json={"query": " EXAMPLE.com "})
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    assert (answer["query"], answer["total"], answer["result_count"], answer["credits"]) == (
+        "example.com", 3, 3, 1,
+    )  # fmt: skip
+    assert [one["source"] for one in answer["results"]] == ["ahmia", "lockbit3", "ahmia"]
+    assert answer["sources"]["results"] == ["ransomwarelive", "ahmia"]
+    assert statuses(answer)["intelx"] == ("skipped", "no_key")
+
+
+async def test_a_mention_has_only_the_parts_that_its_source_has(person: Person, servers: Servers) -> None:
+    servers.say("ransomwarelive", "ok")
+    servers.say("ahmia", "empty")
+    answer = (await person.key.post(PATH, json=QUERY)).json()
+    assert answer["results"][0].keys() == {
+        "source", "title", "body", "domain", "hackishness", "crawl_date", "emails", "leak", "cves",
+    }  # fmt: skip
+    assert answer["results"][0]["leak"]["affected_records"] is None
+
+
+async def test_passwords_go_no_further(person: Person, servers: Servers) -> None:
+    servers.say("ransomwarelive", "ok")
+    servers.say("ahmia", "ok")
+    response = await person.key.post(PATH, json=QUERY)
+    assert "ada@example.com:[redacted]" in response.text
+    for secret in ("Winter2025", "Summer2026"):
+        assert secret not in response.text
+
+
+async def test_no_mention_is_an_answer_and_free(person: Person, servers: Servers) -> None:
+    servers.say("ransomwarelive", "empty")
+    servers.say("ahmia", "empty")
+    answer = (await person.key.post(PATH, json=QUERY)).json()
+    assert (answer["total"], answer["result_count"], answer["results"], answer["credits"]) == (0, 0, [], 0)
+    assert answer["partial"] is False
+
+
+async def test_a_search_that_was_sent_back_is_a_failure_and_not_no_mention(
+    person: Person, servers: Servers
+) -> None:
+    servers.say("ransomwarelive", "empty")
+    servers.say("ahmia", "sent_back")
+    answer = (await person.key.post(PATH, json=QUERY)).json()
+    assert (answer["total"], answer["partial"]) == (0, True)
+    assert statuses(answer)["ahmia"] == ("bad_response", "http_302")
+
+
+async def test_offsets_lead_through_the_pages_without_asking_again(person: Person, servers: Servers) -> None:
+    servers.say("ahmia", "empty")
+    listed = servers.say("ransomwarelive", "ok")[0]
+    victim = listed["body"][0]
+    listed["body"] = []
+    for number in range(130):
+        one = copy.deepcopy(victim)
+        one["victim"] = f"Example {number}"
+        one["discovered"] = f"2026-08-05T{number // 60:02d}:{number % 60:02d}:00+00:00"
+        listed["body"].append(one)
+    seen: list[str] = []
+    credits: list[int] = []
+    for offset in range(0, 140, 20):
+        answer = (await person.key.post(PATH, json=QUERY | {"offset": offset})).json()
+        assert (answer["total"], answer["result_count"]) == (130, len(answer["results"]))
+        credits.append(answer["credits"])
+        seen += [one["title"] for one in answer["results"]]
+    assert seen == [f"Example {number}" for number in reversed(range(130))]
+    assert servers.asked == {"ransomwarelive": 1, "ahmia": 2}
+    assert credits == [1, 0, 0, 0, 0, 1, 0]  # once for each block
+    beyond = (await person.key.post(PATH, json=QUERY | {"offset": 140})).json()
+    assert (beyond["results"], beyond["total"], beyond["credits"]) == ([], 130, 0)
+
+
+async def test_the_result_tells_which_block_it_is_from(darkweb_api: Any, servers: Servers) -> None:
+    servers.say("ransomwarelive", "ok")
+    servers.say("ahmia", "empty")
+    lookups = darkweb_api.services.lookups
+    blocks = [(await lookups.lookup("darkweb", "example.com", offset=n)).block for n in (0, 99, 100, 250)]
+    assert blocks == [0, 0, 1, 2]
+
+
+async def test_who_takes_which_sort_of_query(settings: Settings, servers: Servers) -> None:
+    servers.say("intelx", "empty")
+    async with running(settings, providers=with_keys(servers), local_only=False) as api:
+        person = await api.person(credits=100)
+        asked: dict[str, set[str]] = {}
+        for query in ("ada@example.org", "example.org", "8.8.8.8", "some words"):
+            servers.asked.clear()
+            await person.key.post(PATH, json={"query": query})
+            asked[query] = set(servers.asked)
+    assert asked == {
+        "ada@example.org": {"intelx", "ahmia"},
+        "example.org": {"intelx", "ransomwarelive", "ahmia"},
+        "8.8.8.8": {"intelx", "ahmia"},
+        "some words": {"ransomwarelive", "ahmia"},
+    }
+
+
+async def test_when_every_source_fails_there_is_no_answer(person: Person, servers: Servers) -> None:
+    response = await person.key.post(PATH, json=QUERY)
+    assert (response.status_code, response.json()["code"]) == (502, "all_providers_failed")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"query": "a\x07bc"}, "/query"),
+        ({"query": "x" * 10_000}, "/query"),
+        ({}, "/query"),
+        ({"query": "example.com", "offset": -1}, "/offset"),
+        ({"query": "example.com", "limit": 5}, "/limit"),
+    ],
+)
+async def test_bad_input_names_the_field(
+    body: dict[str, Any], pointer: str, person: Person, servers: Servers
+) -> None:
+    response = await person.key.post(PATH, json=body)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["pointer"] == pointer
+    assert not servers.asked

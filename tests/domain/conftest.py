@@ -1,0 +1,153 @@
+"""Servers on loopback that speak what domain sources ask with: DNS, TLS and WHOIS."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
+
+Zone = dict[str, dict[str, list[str]]]
+"""Name → type → records as in a zone file. `{"*": []}` as the types of a name: the server fails for it."""
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers from a zone; names that are not in it do not exist. With `silent`, says nothing."""
+
+    def __init__(self, zone: Zone, silent: bool) -> None:
+        self.zone, self.silent = zone, silent
+        self.asked: list[tuple[str, str]] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        message = dns.message.from_wire(data)
+        question = message.question[0]
+        name, kind = question.name.to_text(omit_final_dot=True), dns.rdatatype.to_text(question.rdtype)
+        self.asked.append((name, kind))
+        if self.silent:
+            return
+        answer = dns.message.make_response(message)
+        answer.flags |= dns.flags.RA
+        known = self.zone.get(name)
+        if known is None:
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+        elif "*" in known or known.get(kind) == ["SERVFAIL"]:
+            answer.set_rcode(dns.rcode.SERVFAIL)
+        elif known.get(kind):
+            answer.answer.append(dns.rrset.from_text(question.name, 60, "IN", kind, *known[kind]))
+        self.transport.sendto(answer.to_wire(), addr)
+
+
+@dataclass
+class Registry:
+    """A WHOIS server: question → answer."""
+
+    answers: dict[str, str]
+    asked: list[str] = field(default_factory=list[str])
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"whois://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = (await reader.readline()).decode("latin-1").removesuffix("\r\n")
+        self.asked.append(question)
+        writer.write(self.answers.get(question, "").encode("latin-1"))
+        writer.close()
+
+
+Serve = Callable[..., Awaitable[tuple[NameServer, str]]]
+Whois = Callable[[dict[str, str]], Awaitable[Registry]]
+
+
+@pytest.fixture
+async def stack() -> AsyncGenerator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def name_server(stack: AsyncExitStack) -> Serve:
+    async def start(zone: Zone | None = None, *, silent: bool = False) -> tuple[NameServer, str]:
+        transport, server = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: NameServer(zone or {}, silent), local_addr=("127.0.0.1", 0)
+        )
+        stack.callback(transport.close)
+        return server, f"dns://127.0.0.1:{transport.get_extra_info('sockname')[1]}"
+
+    return start
+
+
+@pytest.fixture
+def registry(stack: AsyncExitStack) -> Whois:
+    async def start(answers: dict[str, str]) -> Registry:
+        registry = Registry(answers)
+        server = await asyncio.start_server(registry.serve, "127.0.0.1", 0)
+        registry.port = server.sockets[0].getsockname()[1]
+        stack.callback(server.close)
+        return registry
+
+    return start
+
+
+def certificate(folder: Path, **changes: Any) -> Path:
+    """A self-signed certificate that has expired, with its key, in one PEM file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = [(NameOID.ORGANIZATION_NAME, "Example Trust"), (NameOID.COMMON_NAME, "Example CA 1")]
+    name = x509.Name([x509.NameAttribute(oid, text) for oid, text in changes.get("issuer", issuer)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=90))
+    )
+    names = changes.get("names", [x509.DNSName("www.example.com"), x509.DNSName("example.com")])
+    if names:
+        names = [*names, x509.IPAddress(ip_address("192.0.2.1"))]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signed = builder.sign(key, SHA256())
+    path = folder / "server.pem"
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(pem + signed.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.fixture
+async def tls_server(stack: AsyncExitStack, tmp_path: Path) -> tuple[str, list[str]]:
+    """The URL of a TLS server whose certificate nobody should trust, and the names that it was asked for."""
+    asked: list[str] = []
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate(tmp_path))
+    serving.sni_callback = lambda _socket, name, _context: asked.append(name)
+
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=serving)
+    stack.callback(server.close)
+    return f"tls://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
