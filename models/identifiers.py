@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from uuid import UUID
 
+_lock = threading.Lock()
+_last = 0
+
 
 def new_id() -> UUID:
-    """A new UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits."""
-    milliseconds = time.time_ns() // 1_000_000
-    value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    """A new UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits.
+
+    Within a process each is greater than the one before, also within a millisecond.
+    """
+    global _last
+    value = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x7000 << 64 | 0x8000 << 48
+    with _lock:
+        # Counting up stays below the version and variant bits for as long as a millisecond can last.
+        value = _last = value if value > _last else _last + 1
     return UUID(int=value)
 
 

@@ -1,0 +1,45 @@
+"""One API process: uvicorn over a socket that listens already."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+
+import uvicorn
+import uvloop
+
+from api.app import create_app
+from api.protocol import BoundedHttp
+from settings import ExitCode, Settings, StartError
+
+_GRACE_SECONDS = 3
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Answer requests until SIGTERM or SIGINT, then finish those at work within three seconds.
+
+    Raises:
+        StartError: if the application does not start.
+    """
+    config = uvicorn.Config(
+        create_app(settings),
+        http=BoundedHttp,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=2048,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    server = uvicorn.Server(config)
+    # uvicorn sends itself the signal that stopped it once more when it is done; it should end with 0.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: None)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(server.serve(sockets=[listener]))
+    except SystemExit:
+        raise StartError("The API did not start; the lines above say why.", ExitCode.UNEXPECTED) from None

@@ -1,0 +1,161 @@
+"""The dispatcher: turns waiting runs into batches, from within the worker.
+
+The API only accepts rows; here they are claimed, all that waits in one lane at a time, and started as one
+workflow. A lone run goes at once; under load the batches grow by themselves while earlier starts are in
+flight. It also probes batches that make no progress, so that nothing accepted is ever forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import PoolTimeout
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+import logs
+from activities import starts
+from activities.credits import start_due
+from database import Database, Listener
+from models import batches, workers
+from models.automations import INTERACTIVE
+from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from workflows.automations import AutomationBatch
+from workflows.messages import Batch
+
+_log = logs.get(__name__)
+_STARTS_IN_FLIGHT = 2
+_ROWS_PER_WORKER = 1024
+_SWEEP_SECONDS = 1.0
+
+
+class Dispatcher:
+    """Claims and starts; one in each worker process, any number of them side by side."""
+
+    def __init__(self, database: Database, client: Client, worker_id: UUID, *, eager: bool = True) -> None:
+        """Prepare.
+
+        Args:
+            database: where runs wait.
+            client: the worker's own, so that a started batch can run here at once (eager start).
+            worker_id: this process's id among the workers.
+            eager: off with worker versioning, which an eager start would bypass.
+        """
+        self._database = database
+        self._client = client
+        self._worker_id = worker_id
+        self._eager = eager
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._starts: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._listener = Listener(database, {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard})
+
+    def start(self) -> None:
+        """Begin to listen and to claim."""
+        self._listener.start()
+        self._task = asyncio.create_task(self._run(), name="dispatcher")
+
+    async def stop(self) -> None:
+        """Claim nothing more; wait for the starts in flight."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        await self._listener.stop()
+        await asyncio.gather(*self._starts, return_exceptions=True)
+        async with self._database.connection() as connection:
+            await workers.sign_out(connection, self._worker_id)
+
+    def _heard(self, _payload: str) -> None:
+        self._wake.set()
+
+    async def _run(self) -> None:
+        sweep_at = 0.0
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            try:
+                if loop.time() >= sweep_at:
+                    sweep_at = loop.time() + _SWEEP_SECONDS * random.uniform(0.8, 1.2)
+                    await self._sweep()
+                await self._claim_all()
+            except (psycopg.Error, PoolTimeout, RPCError) as error:
+                _log.warning("dispatcher_waits", error=str(error))
+            try:
+                async with asyncio.timeout(max(0.0, sweep_at - loop.time())):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _claim_all(self) -> None:
+        """Claim until nothing waits, or enough starts are in flight: each that ends wakes the loop again."""
+        self._wake.clear()
+        while len(self._starts) < _STARTS_IN_FLIGHT and not self._stopping:
+            batch = await self._claim()
+            if batch is None:
+                return
+            self._spawn(batch)
+
+    async def _claim(self) -> Batch | None:
+        async with self._database.transaction() as connection:
+            window = _ROWS_PER_WORKER * max(1, await workers.alive(connection))
+            room = window - await batches.at_work(connection)
+            # The last tenth is kept for those who wait for an answer.
+            lowest = INTERACTIVE if room < window // 10 else 5
+            if room <= 0:
+                return None
+            return await batches.claim(connection, rows=min(room, batches.MAX_ROWS), lowest_priority=lowest)
+
+    def _spawn(self, batch: Batch) -> None:
+        def done(task: asyncio.Task[None]) -> None:
+            self._starts.discard(task)
+            self._wake.set()
+
+        task = asyncio.create_task(self.begin(batch), name=f"start {batch.batch_id}")
+        self._starts.add(task)
+        task.add_done_callback(done)
+
+    async def begin(self, batch: Batch) -> None:
+        """Start a batch. When that fails, the probe finds its runs after a while."""
+        try:
+            await starts.start(self._client, batch, eager=self._eager)
+        except WorkflowAlreadyStartedError:
+            await self.examine(batch)
+        except RPCError as error:
+            _log.warning("start_failed", batch_id=str(batch.batch_id), runs=len(batch.rows), error=str(error))
+
+    async def _sweep(self) -> None:
+        """Sign in, start what is due, and probe batches without progress by starting them once more.
+
+        Accepted: the batch had never started, or the store had lost it. Already there and running: leave it.
+        Already there and closed: its runs go back to their lane, for a new batch.
+        """
+        async with self._database.transaction() as connection:
+            await workers.sign_in(connection, self._worker_id)
+            stale = await batches.stale(connection)
+            held = [await batches.held_batch(connection, batch_id) for batch_id in stale]
+            cancelled = await batches.to_cancel(connection)
+        for batch in held:
+            if batch is not None:
+                _log.info("batch_probed", batch_id=str(batch.batch_id), runs=len(batch.rows))
+                self._spawn(batch)
+        for batch_id, run_ids in cancelled.items():
+            handle = self._client.get_workflow_handle_for(AutomationBatch.run, f"automation/{batch_id}")
+            await handle.signal(AutomationBatch.cancel_runs, run_ids)
+        await start_due(self._client, self._database)
+
+    async def examine(self, batch: Batch) -> None:
+        """A batch that was started before: if it is over, give its unfinished runs back."""
+        try:
+            description = await self._client.get_workflow_handle(starts.workflow_id(batch)).describe()
+            if description.status is WorkflowExecutionStatus.RUNNING:
+                return
+            async with self._database.connection() as connection:
+                runs = await batches.requeue(connection, batch.batch_id)
+            _log.warning("batch_requeued", batch_id=str(batch.batch_id), runs=runs)
+        except (RPCError, psycopg.Error, PoolTimeout) as error:
+            _log.warning("probe_failed", batch_id=str(batch.batch_id), error=str(error))

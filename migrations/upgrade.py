@@ -1,0 +1,67 @@
+"""Bring a database to the newest schema, safely however many processes start at once."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, text
+
+import models
+
+# Any constant that nothing else in the database uses: whoever migrates holds it.
+_LOCK = 0x7665_6465_7474_65
+
+
+def load_tables() -> None:
+    """Import every noun, so that its table stands in `SQLModel.metadata`."""
+    for module in pkgutil.iter_modules(models.__path__):
+        importlib.import_module(f"models.{module.name}")
+
+
+def configuration(connection: Connection | None = None) -> Config:
+    """Alembic's configuration, in code: there is nothing to edit in it."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def head() -> str:
+    """The newest revision that this code knows."""
+    revision = ScriptDirectory.from_config(configuration()).get_current_head()
+    assert revision is not None
+    return revision
+
+
+def upgrade(url: str) -> None:
+    """Migrate the database at `url` to the newest schema; a second migrator waits, then finds it done."""
+    _run(url, lambda config: command.upgrade(config, "head"))
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Take the database at `url` back to `revision`; `base` is empty."""
+    _run(url, lambda config: command.downgrade(config, revision))
+
+
+def _run(url: str, migrate: Callable[[Config], None]) -> None:
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": _LOCK})
+            connection.commit()
+            try:
+                migrate(configuration(connection))
+                connection.commit()
+            finally:
+                connection.rollback()
+                connection.execute(text("select pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+                connection.commit()
+    finally:
+        engine.dispose()

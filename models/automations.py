@@ -1,0 +1,322 @@
+"""Automations: what users call workflows. The head row, its immutable versions, and their lanes of work."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from psycopg.types.json import Json
+from pydantic import BaseModel
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+)
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor
+from models.errors import FieldError, Invalid, NotFound, VersionMismatch
+from models.identifiers import new_id
+from sealing import Keyring
+from workflows.checks import findings, reads_request
+from workflows.definition import MAX_DEFINITION_BYTES, Definition
+
+Status = Literal["active", "paused", "draft"]
+
+INTERACTIVE, BULK = 2, 4
+"""The priorities of runs that someone waits for, and of those that came in bulk or by the clock."""
+
+
+class Automation(SQLModel, table=True):
+    """A workflow as its owner sees it: a name, a status, and which version is current."""
+
+    __tablename__ = "automations"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint("status in ('active', 'paused', 'draft')", name="status"),
+        Index("ix_automations_account_id_id", "account_id", "id"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
+    name: str = Field(sa_type=Text)
+    description: str | None = Field(sa_type=Text)
+    status: str = Field(sa_type=Text)
+    version: int
+    ingest_token_hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False, unique=True))
+    ingest_token_sealed: bytes = Field(sa_type=LargeBinary)
+    created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+    updated_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+    deleted_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+
+
+class AutomationVersion(SQLModel, table=True):
+    """One definition, never changed once written: a run always shows the one it ran."""
+
+    __tablename__ = "automation_versions"  # pyright: ignore[reportAssignmentType]
+
+    automation_id: UUID = Field(
+        sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), primary_key=True)
+    )
+    version: int = Field(primary_key=True)
+    definition: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    reads_request: bool
+    created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+    created_by: str = Field(sa_type=Text)
+
+
+class Lane(SQLModel, table=True):
+    """A queue of runs that may share a batch: one workflow version at one priority."""
+
+    __tablename__ = "lanes"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (UniqueConstraint("automation_id", "version", "priority"),)
+
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
+    automation_id: UUID = Field(
+        sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), nullable=False)
+    )
+    version: int
+    priority: int = Field(sa_type=SmallInteger)
+    served_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    runs_total: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+
+
+class Tenant(SQLModel, table=True):
+    """When the dispatchers last served an account: whoever has waited longest goes first."""
+
+    __tablename__ = "tenants"  # pyright: ignore[reportAssignmentType]
+
+    account_id: UUID = Field(
+        sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True)
+    )
+    served_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+
+
+class WorkflowView(BaseModel, frozen=True):
+    """The workflow object of the API."""
+
+    id: UUID
+    name: str
+    description: str | None
+    status: Status
+    trigger: dict[str, Any]
+    steps: list[dict[str, Any]]
+    version: int
+    webhook_url: str
+    created_at: datetime
+    updated_at: datetime
+    last_run_at: datetime | None = None
+    runs_total: int = 0
+    warnings: list[dict[str, str]] | None = None
+
+
+def check(definition: Definition) -> list[dict[str, str]]:
+    """The warnings of a definition.
+
+    Raises:
+        Invalid: naming everything that is wrong with it.
+    """
+    errors, warnings = findings(definition)
+    size = len(definition.model_dump_json())
+    if size > MAX_DEFINITION_BYTES:
+        raise Invalid(
+            [FieldError("", "too_large", f"A workflow may have {MAX_DEFINITION_BYTES // 1024} KiB.")]
+        )
+    if errors:
+        raise Invalid([FieldError(*finding) for finding in errors])
+    return [finding._asdict() for finding in warnings]
+
+
+def token_hash(token: str) -> bytes:
+    """Under which an ingest token is found."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+async def create(
+    connection: Connection, keyring: Keyring, actor: Actor, definition: Definition, status: Status
+) -> UUID:
+    """Store a new workflow with its first version and an ingest token. `check` the definition before."""
+    automation_id, token = new_id(), secrets.token_urlsafe(32)
+    sealed = keyring.seal("ingest", token.encode(), str(automation_id))
+    await connection.execute(
+        "insert into tenants (account_id) values (%s) on conflict do nothing", (actor.account_id,)
+    )
+    await connection.execute(
+        "insert into automations (id, account_id, name, description, status, version, ingest_token_hash,"
+        " ingest_token_sealed, created_at, updated_at) values (%s, %s, %s, %s, %s, 1, %s, %s, now(), now())",
+        (
+            automation_id,
+            actor.account_id,
+            definition.name,
+            definition.description,
+            status,
+            token_hash(token),
+            sealed,
+        ),
+    )
+    await _add_version(connection, actor, automation_id, 1, definition)
+    target = audit.Target("workflow", automation_id, definition.name)
+    await audit.record(connection, actor, "workflow.created", target, {"status": status})
+    return automation_id
+
+
+async def change(
+    connection: Connection,
+    actor: Actor,
+    automation_id: UUID,
+    changes: dict[str, Any],
+    expected_version: int | None = None,
+) -> list[dict[str, str]]:
+    """Store a new version with these fields changed; the absent ones stay. Run it inside a transaction.
+
+    Args:
+        connection: inside a transaction.
+        actor: whose workflow it is, and who changes it.
+        automation_id: which.
+        changes: fields of a definition, and `status`.
+        expected_version: the version that the change is meant for, if the client named one.
+
+    Returns:
+        The warnings of the new definition.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        VersionMismatch: it has changed since.
+        Invalid: naming everything that is wrong with the result.
+    """
+    cursor = await connection.execute(
+        "select a.name, a.status, a.version, v.definition from automations a"
+        " join automation_versions v on v.automation_id = a.id and v.version = a.version"
+        " where a.account_id = %s and a.id = %s and a.deleted_at is null for update of a",
+        (actor.account_id, automation_id),
+    )
+    current = await cursor.fetchone()
+    if current is None:
+        raise NotFound("workflow")
+    if expected_version not in (None, current["version"]):
+        raise VersionMismatch(current["version"])
+    status = changes.get("status", current["status"])
+    fields = {name: value for name, value in changes.items() if name != "status"}
+    definition = Definition.model_validate({**current["definition"], **fields})
+    warnings = check(definition)
+    version = current["version"] + 1
+    await _add_version(connection, actor, automation_id, version, definition)
+    await connection.execute(
+        "update automations set name = %s, description = %s, status = %s, version = %s, updated_at = now()"
+        " where id = %s",
+        (definition.name, definition.description, status, version, automation_id),
+    )
+    target = audit.Target("workflow", automation_id, definition.name)
+    changed = {name: changes[name] for name in sorted(changes)}
+    await audit.record(connection, actor, "workflow.updated", target, changed | {"version": version})
+    return warnings
+
+
+async def delete(connection: Connection, actor: Actor, automation_id: UUID) -> None:
+    """Take a workflow away: it accepts nothing more; its runs stay readable until they are too old.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    cursor = await connection.execute(
+        "update automations set deleted_at = now(), status = 'paused'"
+        " where account_id = %s and id = %s and deleted_at is null returning name",
+        (actor.account_id, automation_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("workflow")
+    await audit.record(
+        connection, actor, "workflow.deleted", audit.Target("workflow", automation_id, row["name"])
+    )
+
+
+async def _add_version(
+    connection: Connection, actor: Actor, automation_id: UUID, version: int, definition: Definition
+) -> None:
+    stored = definition.model_dump(mode="json", exclude_unset=True)
+    await connection.execute(
+        "insert into automation_versions (automation_id, version, definition, reads_request, created_at,"
+        " created_by) values (%s, %s, %s, %s, now(), %s)",
+        (automation_id, version, Json(stored), reads_request(definition), actor.name),
+    )
+    await connection.execute(
+        "insert into lanes (account_id, automation_id, version, priority)"
+        " select %s, %s, %s, unnest(%s::smallint[])",
+        (actor.account_id, automation_id, version, [INTERACTIVE, BULK]),
+    )
+
+
+_VIEW = (
+    "select a.*, v.definition, l.last_run_at, l.runs_total"
+    " from automations a"
+    " join automation_versions v on v.automation_id = a.id and v.version = a.version,"
+    " lateral (select max(served_at) as last_run_at, coalesce(sum(runs_total), 0)::bigint as runs_total"
+    "  from lanes where automation_id = a.id) l"
+    " where a.account_id = %s and a.deleted_at is null"
+)
+
+
+async def get(
+    connection: Connection, keyring: Keyring, account_id: UUID, automation_id: UUID, address: str
+) -> WorkflowView:
+    """The workflow object.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    cursor = await connection.execute(_VIEW + " and a.id = %s", (account_id, automation_id))
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("workflow")
+    return _view(row, keyring, address)
+
+
+async def list_page(
+    connection: Connection,
+    keyring: Keyring,
+    account_id: UUID,
+    address: str,
+    *,
+    status: Status | None,
+    page: int,
+    limit: int,
+) -> tuple[list[WorkflowView], int]:
+    """A page of the account's workflows (from 1), newest first, and how many there are in all."""
+    cursor = await connection.execute(
+        _VIEW + " and (%s::text is null or a.status = %s) order by a.id desc limit %s offset %s",
+        (account_id, status, status, limit, (page - 1) * limit),
+    )
+    views = [_view(row, keyring, address) for row in await cursor.fetchall()]
+    cursor = await connection.execute(
+        "select count(*)::int as total from automations"
+        " where account_id = %s and deleted_at is null and (%s::text is null or status = %s)",
+        (account_id, status, status),
+    )
+    row = await cursor.fetchone()
+    return views, row["total"] if row else 0
+
+
+def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
+    token = keyring.open("ingest", row["ingest_token_sealed"], str(row["id"])).decode()
+    definition: dict[str, Any] = row["definition"]
+    return WorkflowView(
+        **{name: row[name] for name in row if name in WorkflowView.model_fields},
+        trigger=definition.get("trigger", {"type": "manual"}),
+        steps=definition.get("steps", []),
+        webhook_url=f"{address}/api/workflows/ingest/{token}",
+    )

@@ -1,0 +1,282 @@
+"""Batches: how waiting runs are claimed, written while a batch works on them, and ended.
+
+Only a batch that still holds a run may write it: every statement here names the batch and touches no run
+that has ended. What a statement does not return, the batch no longer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Json
+from pydantic import TypeAdapter
+
+from database import Connection
+from models.identifiers import new_id
+from workflows.messages import Batch, BatchRow, Ending, Parking, StepRecord
+
+MAX_ROWS = 64
+MAX_BYTES = 1024 * 1024 - 256 * 1024
+ACCOUNT_WINDOW = 512
+STALE_SECONDS = 30
+
+
+# Lists the lanes that have work by jumping from one to the next in the partial index (a loose index scan:
+# its cost is the number of such lanes, not of waiting runs), and locks the one whose turn it is.
+_CHOOSE_LANE = """
+with recursive waiting as (
+  (select lane_id from runs where status = 'queued' order by lane_id limit 1)
+  union all
+  select (select r.lane_id from runs r where r.status = 'queued' and r.lane_id > w.lane_id
+          order by r.lane_id limit 1)
+  from waiting w where w.lane_id is not null
+), at_work as (
+  select account_id, count(*) as n from runs where status = 'running' group by account_id
+)
+select l.id, l.account_id, l.automation_id, l.version, l.priority
+from waiting w
+join lanes l on l.id = w.lane_id
+join tenants t on t.account_id = l.account_id
+left join at_work a on a.account_id = l.account_id
+where coalesce(a.n, 0) < %(account_window)s and l.priority <= %(lowest_priority)s
+order by l.priority, t.served_at nulls first, l.served_at nulls first, l.id
+limit 1 for update of l skip locked
+"""
+
+# A new statement, so that its snapshot holds what the previous holder of the locks has committed.
+_CLAIM = """
+with candidates as (
+  select id, input_bytes from runs where lane_id = %(lane)s and status = 'queued' order by id
+  limit greatest(0, least(%(rows)s, %(account_window)s
+        - (select count(*) from runs where status = 'running' and account_id = %(account)s)))
+  for update skip locked
+), running_total as (
+  select id, row_number() over by_id as place, sum(input_bytes) over by_id as bytes
+  from candidates window by_id as (order by id)
+), served as (
+  select id from running_total where place = 1 or bytes <= %(bytes)s
+), lane as (
+  update lanes set served_at = now(), runs_total = runs_total + (select count(*) from served)
+  where id = %(lane)s
+), tenant as (
+  update tenants set served_at = now() where account_id = %(account)s
+)
+update runs r set status = 'running', batch_id = %(batch)s, progressed_at = now(),
+  started_at = coalesce(r.started_at, now()), attempts = r.attempts + 1
+from served s where r.id = s.id
+returning r.id, r.input, r.request, r.started_at, r.attempts, r.pauses
+"""
+
+
+async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority: int = 5) -> Batch | None:
+    """Claim all that waits in the lane whose turn it is, up to `rows` runs and `MAX_BYTES` of input.
+
+    Run it inside a transaction. Lanes go by priority, then by account and by lane served longest ago.
+    An account has at most `ACCOUNT_WINDOW` runs at work, exactly: its row is locked before they are counted.
+
+    Returns:
+        The batch to start, or None when nothing waits that may be served.
+    """
+    cursor = await connection.execute(
+        _CHOOSE_LANE, {"account_window": ACCOUNT_WINDOW, "lowest_priority": lowest_priority}
+    )
+    lane = await cursor.fetchone()
+    if lane is None:
+        return None
+    await connection.execute("select 1 from tenants where account_id = %s for update", (lane["account_id"],))
+    batch_id = new_id()
+    cursor = await connection.execute(
+        _CLAIM,
+        {
+            "lane": lane["id"], "account": lane["account_id"], "batch": batch_id, "rows": rows,
+            "bytes": MAX_BYTES, "account_window": ACCOUNT_WINDOW,
+        },
+    )  # fmt: skip
+    claimed = await cursor.fetchall()
+    return await _batch(connection, batch_id, lane, claimed) if claimed else None
+
+
+async def held_batch(connection: Connection, batch_id: UUID) -> Batch | None:
+    """A batch as it stands: the runs that it still holds, and how far they are. None when it holds none."""
+    cursor = await connection.execute(
+        "select r.id, r.input, r.request, r.started_at, 2 as attempts, r.pauses, l.account_id,"
+        " l.automation_id, l.version, l.priority from runs r join lanes l on l.id = r.lane_id"
+        " where r.batch_id = %s and r.status in ('running', 'waiting')",
+        (batch_id,),
+    )
+    rows = await cursor.fetchall()
+    return await _batch(connection, batch_id, rows[0], rows) if rows else None
+
+
+async def _batch(
+    connection: Connection, batch_id: UUID, lane: dict[str, Any], rows: list[dict[str, Any]]
+) -> Batch:
+    cursor = await connection.execute(
+        "select definition from automation_versions where automation_id = %s and version = %s",
+        (lane["automation_id"], lane["version"]),
+    )
+    version = await cursor.fetchone()
+    assert version is not None
+    done: dict[UUID, list[StepRecord]] = {}
+    begun = [row["id"] for row in rows if row["attempts"] > 1]
+    for step in await recorded(connection, begun) if begun else ():
+        done.setdefault(step.run_id, []).append(step)
+    return Batch(
+        batch_id=batch_id,
+        account_id=lane["account_id"],
+        automation_id=lane["automation_id"],
+        version=lane["version"],
+        priority=lane["priority"],
+        definition=version["definition"],
+        rows=[
+            BatchRow(
+                run_id=row["id"],
+                trigger=row["input"],
+                request=row["request"],
+                started_at=row["started_at"],
+                done=done.get(row["id"], []),
+                pauses=row["pauses"] or {},
+            )
+            for row in sorted(rows, key=lambda row: row["id"])
+        ],
+    )
+
+
+async def at_work(connection: Connection) -> int:
+    """How many runs the whole installation has at work."""
+    cursor = await connection.execute("select count(*)::int as n from runs where status = 'running'")
+    row = await cursor.fetchone()
+    return row["n"] if row else 0
+
+
+async def held(connection: Connection, batch_id: UUID, run_ids: Sequence[UUID]) -> dict[UUID, bool]:
+    """The runs that the batch still holds, each with whether it is to be cancelled; marks their progress."""
+    cursor = await connection.execute(
+        "update runs set progressed_at = now() where id = any(%s) and batch_id = %s and completed_at is null"
+        " returning id, cancel_requested_at is not null as cancelled",
+        (list(run_ids), batch_id),
+    )
+    return {row["id"]: row["cancelled"] for row in await cursor.fetchall()}
+
+
+async def recorded(
+    connection: Connection, run_ids: Sequence[UUID], step_id: str | None = None
+) -> list[StepRecord]:
+    """The steps already recorded for these runs: all, or one step's."""
+    cursor = await connection.execute(
+        "select * from run_steps where run_id = any(%s) and (%s::text is null or step_id = %s)"
+        " order by run_id, position",
+        (list(run_ids), step_id, step_id),
+    )
+    return [StepRecord.model_validate(row) for row in await cursor.fetchall()]
+
+
+_RECORD = """
+insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
+                       started_at, completed_at)
+select n.* from json_to_recordset(%s::json) as n (run_id uuid, step_id text, position smallint, status text,
+  input json, output json, error json, attempts smallint, credits_used bigint, started_at timestamptz,
+  completed_at timestamptz)
+join runs r on r.id = n.run_id and r.batch_id = %s and r.completed_at is null
+on conflict (run_id, step_id) do nothing
+"""
+_RECORDS = TypeAdapter(Sequence[StepRecord])
+
+
+async def record(connection: Connection, batch_id: UUID, records: Sequence[StepRecord]) -> None:
+    """Write what steps did in runs that the batch still holds; a step recorded before keeps its record."""
+    if records:
+        text = _RECORDS.dump_json(records, exclude_none=True).decode()
+        await connection.execute(_RECORD, (text, batch_id))
+
+
+# The output of a run is that of its last completed step in list order.
+_END = """
+update runs r set status = n.status, error = n.error, completed_at = now(), progressed_at = now(),
+  credits_used = coalesce((select sum(credits_used) from run_steps s where s.run_id = r.id), 0),
+  output = (select s.output from run_steps s where s.run_id = r.id and s.status = 'completed'
+            and n.status = 'completed' order by s.position desc limit 1)
+from json_to_recordset(%s::json) as n (run_id uuid, status text, error json)
+where r.id = n.run_id and r.batch_id = %s and r.completed_at is null
+returning r.id
+"""
+_ENDINGS = TypeAdapter(Sequence[Ending])
+
+
+async def end(connection: Connection, batch_id: UUID, endings: Sequence[Ending]) -> set[UUID]:
+    """End runs, first writer wins: returns those that this call has ended."""
+    text = _ENDINGS.dump_json(endings, exclude_none=True).decode()
+    cursor = await connection.execute(_END, (text, batch_id))
+    return {row["id"] for row in await cursor.fetchall()}
+
+
+async def stale(connection: Connection, limit: int = 4) -> list[UUID]:
+    """Batches to probe: with a run at work and no progress for `STALE_SECONDS`, or overdue to wake.
+
+    Each is found by one process at a time: the stamp on its runs keeps others away for as long again.
+    """
+    cursor = await connection.execute(
+        "update runs set progressed_at = now() where id in (select id from runs where batch_id in ("
+        " select batch_id from runs where status = 'running'"
+        "  and progressed_at < now() - make_interval(secs => %(stale)s)"
+        " union select batch_id from runs where status = 'waiting'"
+        "  and wake_at < now() - make_interval(secs => %(stale)s)"
+        "  and progressed_at < now() - make_interval(secs => %(stale)s) limit %(limit)s)"
+        " and status in ('running', 'waiting') for update skip locked) returning batch_id",
+        {"stale": STALE_SECONDS, "limit": limit},
+    )
+    return list(dict.fromkeys(row["batch_id"] for row in await cursor.fetchall()))
+
+
+async def requeue(connection: Connection, batch_id: UUID) -> int:
+    """Put the runs of a batch that is over, and did not end them, back in their lane. Returns how many."""
+    cursor = await connection.execute(
+        "update runs set status = 'queued', batch_id = null, attempts = greatest(attempts, 1)"
+        " where batch_id = %s and status in ('running', 'waiting')",
+        (batch_id,),
+    )
+    return cursor.rowcount
+
+
+async def park(connection: Connection, parking: Parking) -> list[UUID]:
+    """Hand runs over to the batch that wakes them. Returns those that stay, since somebody cancels them."""
+    pauses = {
+        run.run_id: {step: pause.model_dump(mode="json") for step, pause in run.pauses.items()}
+        for run in parking.runs
+    }
+    cursor = await connection.execute(
+        "update runs r set status = 'waiting', batch_id = %s, wake_at = %s, pauses = n.pauses,"
+        " progressed_at = now() from unnest(%s::uuid[], %s::json[]) as n (id, pauses)"
+        " where r.id = n.id and r.batch_id = %s and r.completed_at is null and r.cancel_requested_at is null",
+        (parking.next_id, parking.wake_at, list(pauses), [Json(p) for p in pauses.values()],
+         parking.batch.batch_id),
+    )  # fmt: skip
+    if cursor.rowcount == len(pauses):
+        return []
+    return list(await held(connection, parking.batch.batch_id, list(pauses)))
+
+
+async def wake(connection: Connection, batch_id: UUID) -> Batch | None:
+    """Take up the runs that still wait for this batch; None when none does."""
+    await connection.execute(
+        "update runs set status = 'running', progressed_at = now()"
+        " where batch_id = %s and status = 'waiting'",
+        (batch_id,),
+    )
+    return await held_batch(connection, batch_id)
+
+
+async def to_cancel(connection: Connection, limit: int = 100) -> dict[UUID, list[UUID]]:
+    """Runs at work, by batch, whose cancel is five seconds old: its signal may be lost."""
+    cursor = await connection.execute(
+        "update runs set cancel_requested_at = now() where id in (select id from runs"
+        " where cancel_requested_at < now() - interval '5 seconds' and completed_at is null"
+        " and status = 'running' limit %s for update skip locked) returning batch_id, id",
+        (limit,),
+    )
+    batches: dict[UUID, list[UUID]] = {}
+    for row in await cursor.fetchall():
+        batches.setdefault(row["batch_id"], []).append(row["id"])
+    return batches

@@ -1,0 +1,56 @@
+"""The Schedules of the service's own chores: made when missing, brought in line when they differ."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.common import Priority
+
+from temporal import TASK_QUEUE
+from workflows.maintenance import Maintenance
+from workflows.messages import PURGE_LOOKUPS, REFRESH_DATASETS
+
+_EVERY = {REFRESH_DATASETS: timedelta(days=1), PURGE_LOOKUPS: timedelta(hours=1)}
+_BULK_PRIORITY = 4
+
+
+async def ensure(client: Client) -> None:
+    """Have every chore scheduled. Safe to call from many processes, at every start."""
+    for task, every in _EVERY.items():
+        schedule = _schedule(task, every)
+
+        def replaced(_current: ScheduleUpdateInput, schedule: Schedule = schedule) -> ScheduleUpdate:
+            return ScheduleUpdate(schedule)
+
+        try:
+            await client.create_schedule(f"maintenance/{task}", schedule)
+        except ScheduleAlreadyRunningError:
+            await client.get_schedule_handle(f"maintenance/{task}").update(replaced)
+
+
+def _schedule(task: str, every: timedelta) -> Schedule:
+    return Schedule(
+        action=ScheduleActionStartWorkflow(
+            Maintenance.run,
+            task,
+            id=f"maintenance/{task}",
+            task_queue=TASK_QUEUE,
+            priority=Priority(priority_key=_BULK_PRIORITY),
+        ),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)], jitter=every / 10),
+        policy=SchedulePolicy(
+            overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(every, timedelta(hours=1))
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Who may import whom, and what workflow code may not touch."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAVES = {"answers", "settings", "database", "sealing", "outbound", "guard", "logs", "temporal"}
+LANGUAGE = {
+    "workflows.checks", "workflows.dataflow", "workflows.definition", "workflows.expressions",
+    "workflows.messages", "workflows.templates", "workflows.triggers",
+}  # fmt: skip
+ALLOWED = {
+    # `migrations.upgrade` only says which schema the code needs.
+    "api": {"api", "models", "providers", "workflows", "migrations.upgrade"} | LEAVES,
+    "workflows": {"workflows"},
+    "activities": {"activities", "models", "providers"} | LANGUAGE | LEAVES,
+    "providers": {"providers", "models"} | LEAVES,
+    "models": {"models"} | LANGUAGE | LEAVES,
+}
+OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher"}
+# Pure and fixed for good: the same on every replay.
+WORKFLOW_LIBRARIES = {"temporalio", "pydantic", "orjson"}
+WORKFLOW_STANDARD = sys.stdlib_module_names - {
+    "os", "random", "secrets", "time", "socket", "subprocess", "threading", "pathlib", "uuid", "io", "shutil",
+}  # fmt: skip
+# Types of values that come in from outside; making one of "now" or of chance is caught below.
+WORKFLOW_STANDARD |= {"uuid"}
+FORBIDDEN_CALLS = {
+    "datetime.now", "datetime.utcnow", "datetime.today", "date.today", "uuid4", "uuid1", "uuid.uuid4",
+    "open", "print", "eval", "exec", "input",
+}  # fmt: skip
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "core", "manager"}
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def within(name: str, allowed: set[str]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in allowed)
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_package_imports_only_what_its_place_allows(package: str) -> None:
+    for path in modules(package):
+        ours = {name for name in imports(path) if name.split(".")[0] in OURS}
+        wrong = {name for name in ours if not within(name, ALLOWED[package])}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_a_leaf_imports_only_leaves(leaf: str) -> None:
+    ours = {name for name in imports(ROOT / f"{leaf}.py") if name.split(".")[0] in OURS}
+    assert not {name for name in ours if not within(name, LEAVES)}
+
+
+@pytest.mark.parametrize("path", modules("workflows"), ids=lambda path: path.stem)
+def test_workflow_code_imports_nothing_that_could_differ_on_replay(path: Path) -> None:
+    for name in imports(path):
+        root = name.split(".")[0]
+        assert root in {"workflows", "__future__"} | WORKFLOW_LIBRARIES | WORKFLOW_STANDARD, name
+
+
+@pytest.mark.parametrize("path", modules("workflows"), ids=lambda path: path.stem)
+def test_workflow_code_calls_no_clock_no_chance_and_no_files(path: Path) -> None:
+    calls = {
+        ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+    }
+    assert not calls & FORBIDDEN_CALLS
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert not [path for package in ALLOWED for path in modules(package) if path.stem in FORBIDDEN_NAMES]

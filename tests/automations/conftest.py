@@ -1,0 +1,80 @@
+"""Accounts, workflows and waiting runs for the tests of the engine."""
+
+from collections.abc import AsyncGenerator
+from ipaddress import ip_network
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from temporalio.client import Client
+
+import temporal
+from database import Database
+from models import accounts, automations, targets
+from models.audit import Actor
+from models.targets import Target
+from sealing import Keyring
+from settings import Settings
+from tests.automations.engine import Endpoint, NewAccount, NewTarget, endpoint
+from tests.datasets import write_small_datasets
+from workflows.definition import Definition
+
+
+@pytest.fixture
+def new_account(database: Database) -> NewAccount:
+    async def create() -> UUID:
+        async with database.transaction() as connection:
+            account = await accounts.create_account(
+                connection,
+                email=f"{uuid4().hex}@example.com",
+                password_hash="-",
+                name=None,
+                credits_granted=0,
+            )
+        return account.id
+
+    return create
+
+
+@pytest.fixture
+def new_target(database: Database, keyring: Keyring, new_account: NewAccount) -> NewTarget:
+    """Makes a workflow and gives the target that runs of it are accepted for."""
+
+    async def create(steps: list[dict[str, Any]] | None = None, account_id: UUID | None = None) -> Target:
+        account_id = account_id or await new_account()
+        definition = Definition.model_validate(
+            {"name": "test", "trigger": {"type": "webhook"}, "steps": steps or []}
+        )
+        async with database.transaction() as connection:
+            actor = Actor(account_id, "system", name="test")
+            created = await automations.create(connection, keyring, actor, definition, "active")
+            return await targets.run_target(connection, account_id, created)
+
+    return create
+
+
+@pytest.fixture
+async def nothing_waits(database: Database) -> None:
+    """Runs that earlier tests left are gone."""
+    async with database.connection() as connection:
+        await connection.execute("delete from runs")
+        await connection.execute("update tenants set served_at = null")
+        await connection.execute("update lanes set served_at = null")
+
+
+@pytest.fixture(scope="module")
+def open_settings(live_settings: Settings) -> Settings:
+    """Settings with lookup data, and webhook steps that may reach this machine."""
+    write_small_datasets(live_settings.data)
+    return live_settings.model_copy(update={"allow_private_networks": (ip_network("127.0.0.1/32"),)})
+
+
+@pytest.fixture(scope="module")
+async def client(open_settings: Settings, keyring: Keyring) -> Client:
+    return await temporal.connect(open_settings, keyring)
+
+
+@pytest.fixture
+async def receiver() -> AsyncGenerator[Endpoint]:
+    async with endpoint() as served:
+        yield served

@@ -1,0 +1,117 @@
+"""A worker in the test's own process, and an HTTP server that answers as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from aiohttp import web
+from temporalio.client import Client
+
+import worker
+from database import Database, Notifier
+from models import runs
+from models.runs import QUEUED_CHANNEL, RunView
+from models.targets import Target
+from outbound import Outbound
+from providers.lookup import Lookups
+from sealing import Keyring
+from settings import Settings
+
+DEADLINE_SECONDS = 30
+
+NewAccount = Callable[[], Awaitable[UUID]]
+NewTarget = Callable[..., Awaitable[Target]]
+
+
+async def until(look: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
+    """Look again and again until it gives something true."""
+    async with asyncio.timeout(seconds):
+        while not (found := await look()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+@dataclass
+class Endpoint:
+    """The other side of webhook steps: remembers requests; `answer` decides."""
+
+    url: str = ""
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    answer: Callable[[dict[str, Any]], web.Response] = lambda request: web.json_response({"ok": True})
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        seen = {"path": request.path, "headers": dict(request.headers), "body": await request.text()}
+        self.requests.append(seen)
+        if request.path == "/held":
+            await self.open.wait()
+        if request.path == "/slow":
+            await asyncio.sleep(1.2)
+        return self.answer(seen)
+
+
+@asynccontextmanager
+async def endpoint() -> AsyncGenerator[Endpoint]:
+    """Serve on a random port of the loopback interface."""
+    served = Endpoint()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", served.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield served
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def working(
+    settings: Settings, client: Client, database: Database, keyring: Keyring
+) -> AsyncGenerator[Notifier]:
+    """A worker with its dispatcher, for the time of the block."""
+    notifier, stop = Notifier(database), asyncio.Event()
+    notifier.start()
+    async with Outbound(settings) as outbound:
+        lookups = Lookups(settings, database, keyring, outbound)
+        await lookups.open()
+        task = asyncio.create_task(worker.work(settings, client, database, notifier, outbound, lookups, stop))
+        yield notifier
+        stop.set()
+        await task
+        await lookups.close()
+    await notifier.stop()
+
+
+async def ended(database: Database, notifier: Notifier, account_id: UUID, run_id: UUID) -> RunView:
+    """The run once it has ended."""
+
+    async def look() -> RunView | None:
+        async with database.connection() as connection:
+            view = await runs.get(connection, account_id, run_id)
+        return view if view.completed_at else None
+
+    notifier.notify(QUEUED_CHANNEL)
+    return await until(look)
+
+
+async def accept(database: Database, target: Target, count: int = 1, payload: Any = None) -> list[UUID]:
+    """Accept so many runs."""
+    async with database.transaction() as connection:
+        return [(await runs.accept(connection, target, "manual", payload)).run_id for _ in range(count)]
+
+
+def webhook(url: str, step_id: str = "call", **config: Any) -> dict[str, Any]:
+    """A webhook step whose attempts follow each other quickly."""
+    quick = {"max_attempts": 3, "initial_seconds": 0.01}
+    return {"id": step_id, "type": "webhook", "config": {"url": url, **config}, "retry": quick}
+
+
+def transform(step_id: str, expression: str, **more: Any) -> dict[str, Any]:
+    """A transform step."""
+    return {"id": step_id, "type": "transform", "config": {"expression": expression}, **more}

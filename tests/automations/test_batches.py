@@ -1,0 +1,177 @@
+"""Claiming, fencing and ending: what Postgres guarantees however many processes take part."""
+
+import asyncio
+from datetime import UTC, datetime
+from uuid import UUID
+
+from database import Database
+from models import batches
+from models.automations import BULK
+from tests.automations.engine import NewAccount, NewTarget, accept
+from workflows.messages import Batch, Ending, StepError, StepRecord
+
+
+async def claim(database: Database, **limits: int) -> Batch | None:
+    async with database.transaction() as connection:
+        return await batches.claim(connection, **limits)
+
+
+def record(run_id: UUID, output: object = None, step_id: str = "a", position: int = 0) -> StepRecord:
+    now = datetime.now(UTC)
+    return StepRecord(
+        run_id=run_id, step_id=step_id, position=position, status="completed", output=output,
+        started_at=now, completed_at=now,
+    )  # fmt: skip
+
+
+async def test_a_lone_run_is_claimed_at_once_as_a_batch_of_one(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    run_ids = await accept(database, await new_target())
+    claimed = await claim(database)
+    assert claimed is not None and [row.run_id for row in claimed.rows] == run_ids
+
+
+async def test_a_claim_takes_all_that_waits_in_a_lane_up_to_its_size_in_order(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    run_ids = await accept(database, await new_target(), 70)
+    first, second, third = await claim(database), await claim(database), await claim(database)
+    assert first is not None and [row.run_id for row in first.rows] == run_ids[:64]
+    assert second is not None and [row.run_id for row in second.rows] == run_ids[64:]
+    assert third is None
+
+
+async def test_a_claim_stays_within_its_bytes_but_takes_one_row_whatever_its_size(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    target = await new_target()
+    await accept(database, target, 3, payload="x" * (batches.MAX_BYTES // 2 - 100))
+    await accept(database, target, 1, payload="x" * (batches.MAX_BYTES + 1))
+    sizes = [len(claimed.rows) for _ in range(3) if (claimed := await claim(database))]
+    assert sizes == [2, 1, 1]
+
+
+async def test_the_account_served_longest_ago_goes_first(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    busy, quiet = await new_target(), await new_target()
+    await accept(database, busy, 200)
+    await accept(database, quiet, 1)
+    served = [c.account_id for _ in range(3) if (c := await claim(database))]
+    assert quiet.account_id in served[:2]
+
+
+async def test_interactive_lanes_go_before_bulk_lanes(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    bulk, interactive = await new_target(), await new_target()
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select id from lanes where automation_id = %s and priority = %s", (bulk.automation_id, BULK)
+        )
+        row = await cursor.fetchone()
+        assert row is not None
+    await accept(database, bulk.__class__(**{**bulk.__dict__, "lane_id": row["id"]}), 1)
+    await accept(database, interactive, 1)
+    first = await claim(database)
+    assert first is not None and first.automation_id == interactive.automation_id
+    assert await claim(database, lowest_priority=2) is None
+
+
+async def test_an_account_has_at_most_its_window_at_work_however_many_claim_at_once(
+    database: Database, new_account: NewAccount, new_target: NewTarget, nothing_waits: None
+) -> None:
+    account = await new_account()
+    for _ in range(6):
+        await accept(database, await new_target(account_id=account), 128)
+    claims = await asyncio.gather(*(claim(database) for _ in range(30)))
+    while found := await claim(database):
+        claims.append(found)
+    assert sum(len(c.rows) for c in claims if c) == batches.ACCOUNT_WINDOW
+
+
+async def test_a_run_is_claimed_by_one_batch_only(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    target = await new_target()
+    run_ids = await accept(database, target, 300)
+    claims = await asyncio.gather(*(claim(database) for _ in range(12)))
+    while found := await claim(database):
+        claims.append(found)
+    claimed = [row.run_id for c in claims if c for row in c.rows]
+    assert sorted(claimed) == run_ids
+
+
+async def test_a_step_recorded_twice_keeps_its_first_record(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    claimed = await claim(database)
+    assert claimed is not None
+    async with database.connection() as connection:
+        await batches.record(connection, claimed.batch_id, [record(run_id, "first")])
+        await batches.record(connection, claimed.batch_id, [record(run_id, "second")])
+        [kept] = await batches.recorded(connection, [run_id], "a")
+    assert kept.output == "first"
+
+
+async def test_a_batch_that_lost_a_run_can_neither_record_nor_end_it(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    old = await claim(database)
+    assert old is not None
+    async with database.connection() as connection:
+        assert await batches.requeue(connection, old.batch_id) == 1
+        new = await claim(database)
+        assert new is not None and new.batch_id != old.batch_id
+        assert await batches.held(connection, old.batch_id, [run_id]) == {}
+        await batches.record(connection, old.batch_id, [record(run_id)])
+        assert await batches.recorded(connection, [run_id]) == []
+        assert (
+            await batches.end(connection, old.batch_id, [Ending(run_id=run_id, status="completed")]) == set()
+        )
+        assert await batches.held(connection, new.batch_id, [run_id]) == {run_id: False}
+
+
+async def test_a_run_ends_once_and_the_first_ending_stands(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    claimed = await claim(database)
+    assert claimed is not None
+    failure = Ending(run_id=run_id, status="failed", error=StepError(code="x", message="late"))
+    async with database.connection() as connection:
+        done = Ending(run_id=run_id, status="completed")
+        assert await batches.end(connection, claimed.batch_id, [done]) == {run_id}
+        assert await batches.end(connection, claimed.batch_id, [failure]) == set()
+
+
+async def test_the_output_of_a_run_is_that_of_its_last_completed_step(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    claimed = await claim(database)
+    assert claimed is not None
+    async with database.connection() as connection:
+        steps = [record(run_id, {"n": 2}, "b", 1), record(run_id, {"n": 1}, "a", 0)]
+        await batches.record(connection, claimed.batch_id, steps)
+        await batches.end(connection, claimed.batch_id, [Ending(run_id=run_id, status="completed")])
+        cursor = await connection.execute("select output from runs where id = %s", (run_id,))
+        assert await cursor.fetchone() == {"output": {"n": 2}}
+
+
+async def test_a_batch_without_progress_is_probed_by_one_process_at_a_time(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    await accept(database, await new_target(), 3)
+    claimed = await claim(database)
+    assert claimed is not None
+    async with database.connection() as connection:
+        assert await batches.stale(connection) == []
+        await connection.execute("update runs set progressed_at = now() - interval '31 seconds'")
+        assert await batches.stale(connection) == [claimed.batch_id]
+        assert await batches.stale(connection) == []
+        again = await batches.held_batch(connection, claimed.batch_id)
+    assert again is not None and [r.run_id for r in again.rows] == [r.run_id for r in claimed.rows]

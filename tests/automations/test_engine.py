@@ -1,0 +1,288 @@
+"""Runs from acceptance to their end, on a real Temporal server with a real worker."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aiohttp import web
+from temporalio.client import Client
+
+import temporal
+from database import Database, Notifier
+from models import runs
+from models.runs import RunView
+from sealing import Keyring
+from settings import Settings
+from tests.automations.engine import Endpoint, NewTarget, accept, ended, transform, until, webhook, working
+from workflows.messages import Batch
+
+
+@pytest.fixture(scope="module")
+async def notifier(
+    open_settings: Settings, client: Client, database: Database, keyring: Keyring
+) -> AsyncGenerator[Notifier]:
+    async with working(open_settings, client, database, keyring) as running:
+        yield running
+
+
+class Run:
+    """Runs steps on a payload and gives the finished run."""
+
+    def __init__(self, database: Database, notifier: Notifier, new_target: NewTarget) -> None:
+        self._database, self._notifier, self._new_target = database, notifier, new_target
+
+    async def __call__(self, steps: list[dict[str, Any]], payload: Any = None) -> RunView:
+        return (await self.many(steps, [payload]))[0]
+
+    async def many(self, steps: list[dict[str, Any]], payloads: list[Any]) -> list[RunView]:
+        target = await self._new_target(steps)
+        run_ids = [(await accept(self._database, target, 1, payload))[0] for payload in payloads]
+        return await asyncio.gather(
+            *(ended(self._database, self._notifier, target.account_id, run_id) for run_id in run_ids)
+        )
+
+
+@pytest.fixture
+def run(database: Database, notifier: Notifier, new_target: NewTarget) -> Run:
+    return Run(database, notifier, new_target)
+
+
+def statuses(view: RunView) -> dict[str, str]:
+    return {step.id: step.status for step in view.steps}
+
+
+async def test_a_workflow_without_steps_completes_at_once(run: Run) -> None:
+    view = await run([])
+    assert (view.status, view.output, view.steps_total) == ("completed", None, 0)
+
+
+async def test_lookup_condition_transform_and_webhook_run_in_order(run: Run, receiver: Endpoint) -> None:
+    steps = [
+        {"id": "lookup", "type": "ip_lookup", "config": {"field": "trigger.ip"}},
+        {"id": "us", "type": "condition", "config": {"expression": "lookup.location.country_code == 'US'"}},
+        transform("shape", "{city: lookup.location.city, asn: lookup.asn.asn}"),
+        webhook(receiver.url, body={"text": "from {{ shape.city }}", "data": "{{ shape }}"}),
+    ]
+    view = await run(steps, {"ip": "8.8.8.8"})
+    assert view.status == "completed" and set(statuses(view).values()) == {"completed"}
+    assert json.loads(receiver.requests[0]["body"]) == {
+        "text": "from Mountain View", "data": {"city": "Mountain View", "asn": 15169},
+    }  # fmt: skip
+    assert view.output["status"] == 200 and view.output["body"] == {"ok": True}
+    assert view.started_at and view.completed_at and view.started_at <= view.completed_at
+
+
+async def test_a_false_condition_ends_the_run_as_completed(run: Run, receiver: Endpoint) -> None:
+    steps = [
+        {"id": "big", "type": "condition", "config": {"expression": "trigger.n > 10"}},
+        webhook(receiver.url),
+    ]
+    view = await run(steps, {"n": 1})
+    assert view.status == "completed" and statuses(view) == {"big": "completed", "call": "skipped"}
+    assert receiver.requests == []
+
+
+async def test_rows_of_one_batch_go_their_own_ways(run: Run, receiver: Endpoint) -> None:
+    steps = [
+        {"id": "big", "type": "condition", "config": {"expression": "trigger.n > 2"}},
+        webhook(receiver.url, body="{{ trigger }}"),
+        transform("answer", "trigger.n"),
+    ]
+    views = await run.many(steps, [{"n": n} for n in range(6)])
+    assert [view.output for view in views] == [{"result": False}] * 3 + [3, 4, 5]
+    assert sorted(json.loads(r["body"])["n"] for r in receiver.requests) == [3, 4, 5]
+
+
+async def test_a_failing_row_does_not_harm_its_batch_mates(run: Run, receiver: Endpoint) -> None:
+    def answer(request: dict[str, Any]) -> web.Response:
+        return web.json_response({}, status=404 if request["body"] == "2" else 200)
+
+    receiver.answer = answer
+    views = await run.many([webhook(receiver.url, body="{{ trigger }}")], [1, 2, 3])
+    assert [view.status for view in views] == ["completed", "failed", "completed"]
+    assert views[1].error == {
+        "code": "http_status", "message": "The endpoint answered 404.", "step": "call", "attempt": 1,
+    }  # fmt: skip
+
+
+async def test_a_call_that_may_succeed_later_is_repeated_under_the_same_id(
+    run: Run, receiver: Endpoint
+) -> None:
+    def answer(request: dict[str, Any]) -> web.Response:
+        return web.json_response({}, status=503 if len(receiver.requests) < 3 else 200)
+
+    receiver.answer = answer
+    view = await run([webhook(receiver.url)])
+    assert view.status == "completed" and view.steps[0].attempts == 3
+    ids = {(r["headers"]["webhook-id"], r["headers"]["Idempotency-Key"]) for r in receiver.requests}
+    assert len(receiver.requests) == 3 and len(ids) == 1
+
+
+async def test_a_call_that_goes_on_failing_fails_the_run_after_its_attempts(
+    run: Run, receiver: Endpoint
+) -> None:
+    receiver.answer = lambda request: web.json_response({}, status=500)
+    view = await run([webhook(receiver.url), transform("after", "'never'")])
+    assert view.status == "failed" and statuses(view) == {"call": "failed", "after": "skipped"}
+    assert len(receiver.requests) == 3 and view.error is not None and view.error["attempt"] == 3
+
+
+async def test_a_failed_step_with_on_error_continue_lets_the_run_complete(run: Run) -> None:
+    steps = [
+        {"id": "lookup", "type": "ip_lookup", "config": {"value": "{{ trigger }}"}, "on_error": "continue"},
+        transform("after", "{status: steps.lookup.status, code: steps.lookup.error.code, out: lookup}"),
+    ]
+    view = await run(steps, "not an address")
+    assert view.status == "completed"
+    assert view.output == {"status": "failed", "code": "invalid_input", "out": None}
+
+
+async def test_a_forbidden_address_fails_at_once(run: Run) -> None:
+    view = await run([webhook("http://169.254.169.254/latest/meta-data")])
+    assert view.error is not None and view.error["code"] == "forbidden_address"
+    assert view.steps[0].attempts == 1
+
+
+async def test_an_expression_that_cannot_be_evaluated_fails_its_step(run: Run) -> None:
+    view = await run([transform("bad", "abs(trigger)")], "text")
+    assert view.status == "failed" and view.error is not None
+    assert (view.error["code"], view.error["step"]) == ("wrong_type", "bad")
+
+
+async def test_a_batch_that_has_much_to_evaluate_is_done_in_several_workflow_tasks(
+    run: Run, new_target: NewTarget, database: Database, notifier: Notifier
+) -> None:
+    heavy = "sort_by(trigger, &to_string(@))[0]"
+    target = await new_target([transform(f"s{n}", heavy) for n in range(10)])
+    payload = [str(n % 97) for n in range(2000)]
+    async with database.transaction() as connection:
+        ids = [(await runs.accept(connection, target, "manual", payload)).run_id for _ in range(16)]
+    views = [await ended(database, notifier, target.account_id, run_id) for run_id in ids]
+    assert {view.output for view in views} == {"0"}
+
+
+async def test_answers_that_postgres_would_refuse_are_kept(run: Run, receiver: Endpoint) -> None:
+    receiver.answer = lambda request: web.Response(
+        body=b'{"nul": "\\u0000", "text": "\xff"}', content_type="application/json"
+    )
+    view = await run([webhook(receiver.url)])
+    assert view.status == "completed" and "nul" in json.dumps(view.output["body"])
+
+
+async def test_independent_steps_run_side_by_side(run: Run, receiver: Endpoint) -> None:
+    steps = [
+        webhook(f"{receiver.url}/a", "a"),
+        webhook(f"{receiver.url}/b", "b") | {"needs": []},
+        transform("both", "[a.status, b.status]", needs=["a", "b"]),
+    ]
+    assert (await run(steps)).output == [200, 200]
+
+
+async def test_the_mates_of_a_slow_call_go_on_without_it(
+    run: Run, receiver: Endpoint, new_target: NewTarget, database: Database, notifier: Notifier
+) -> None:
+    url = receiver.url + "{{ trigger }}"
+    target = await new_target(
+        [webhook(url), webhook(f"{receiver.url}/next", "next"), transform("end", "trigger")]
+    )
+    async with database.transaction() as connection:
+        held, *mates = [
+            (await runs.accept(connection, target, "manual", path)).run_id
+            for path in ("/held", "/a", "/b", "/c")
+        ]
+    views = [await ended(database, notifier, target.account_id, run_id) for run_id in mates]
+    assert [view.output for view in views] == ["/a", "/b", "/c"]
+    receiver.open.set()
+    view = await ended(database, notifier, target.account_id, held)
+    assert (view.status, view.output) == ("completed", "/held")
+    assert sorted(r["path"] for r in receiver.requests) == sorted(["/held", "/a", "/b", "/c"] + ["/next"] * 4)
+
+
+async def test_a_short_delay_waits_within_the_batch(run: Run) -> None:
+    view = await run(
+        [{"id": "wait", "type": "delay", "config": {"seconds": 1}}, transform("after", "wait.until")]
+    )
+    assert view.status == "completed" and view.output == view.steps[0].output["until"]
+    assert (view.steps[0].duration_ms or 0) >= 1000
+
+
+@pytest.mark.parametrize(
+    ("until", "code"),
+    [
+        ("soon", "bad_timestamp"),
+        ("2030-01-01T00:00:00", "bad_timestamp"),
+        (7, "bad_timestamp"),
+        ("9999-01-01T00:00:00Z", "delay_too_long"),
+    ],
+)
+async def test_a_delay_until_no_usable_time_fails(run: Run, until: Any, code: str) -> None:
+    steps = [{"id": "wait", "type": "delay", "config": {"until": "{{ trigger.at }}"}}]
+    view = await run(steps, {"at": until})
+    assert view.error is not None and view.error["code"] == code
+
+
+async def test_a_delay_until_a_past_time_is_over_at_once(run: Run) -> None:
+    steps = [{"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}]
+    view = await run(steps, "2020-02-29T12:00:00+02:00")
+    assert view.output == {"until": "2020-02-29T10:00:00+00:00"}
+
+
+async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(
+    run: Run, database: Database, notifier: Notifier, new_target: NewTarget, client: Client
+) -> None:
+    steps = [
+        {"id": "long", "type": "condition", "config": {"expression": "trigger", "then": ["wait"]}},
+        {"id": "wait", "type": "delay", "config": {"days": 30}},
+        transform("after", "[trigger, wait.until != null]"),
+    ]
+    target = await new_target(steps)
+    async with database.transaction() as connection:
+        ids = [(await runs.accept(connection, target, "manual", long)).run_id for long in (True, False)]
+    assert (await ended(database, notifier, target.account_id, ids[1])).output == [False, False]
+
+    async def parked() -> RunView | None:
+        async with database.connection() as connection:
+            view = await runs.get(connection, target.account_id, ids[0])
+        return view if view.status == "waiting" else None
+
+    view = await until(parked)
+    assert statuses(view) == {"long": "completed", "wait": "waiting", "after": "pending"}
+    await wake_now(database, client, ids[0])
+    view = await ended(database, notifier, target.account_id, ids[0])
+    assert (view.status, view.output) == ("completed", [True, True])
+    assert view.steps[1].started_at and view.steps[1].started_at < view.steps[1].completed_at
+
+
+async def wake_now(database: Database, client: Client, run_id: UUID) -> None:
+    """Let thirty days pass: the delay is over, and the batch that waits for it starts."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "update runs set pauses = json_build_object('wait', json_build_object("
+            "'since', pauses->'wait'->'since', 'until', now())) where id = %s returning batch_id",
+            (run_id,),
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    workflow_id = f"automation/{row['batch_id']}"
+    info = (await client.get_workflow_handle(workflow_id).describe()).raw_description.workflow_execution_info
+    assert info.execution_time.ToDatetime() - info.start_time.ToDatetime() > timedelta(days=29)
+    batch = Batch(batch_id=row["batch_id"], account_id=run_id, automation_id=run_id, version=1, priority=2)
+    await client.get_workflow_handle(workflow_id).terminate()
+    await client.start_workflow("AutomationBatch", batch, id=workflow_id, task_queue=temporal.TASK_QUEUE)
+
+
+async def test_payloads_are_unreadable_in_the_history(
+    run: Run, client: Client, receiver: Endpoint, database: Database
+) -> None:
+    view = await run([webhook(receiver.url, body="{{ trigger.mail }}")], {"mail": "canary@example.com"})
+    async with database.connection() as connection:
+        cursor = await connection.execute("select batch_id from runs where id = %s", (view.id,))
+        row = await cursor.fetchone()
+    assert row is not None
+    history = await client.get_workflow_handle(f"automation/{row['batch_id']}").fetch_history()
+    text = b"".join(event.SerializeToString() for event in history.events)
+    assert b"canary" not in text and b"trigger" not in text

@@ -1,0 +1,125 @@
+"""A worker: runs the workflows and activities, and dispatches the runs that wait."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+import logs
+import schedules
+import temporal
+from activities.credits import CreditActivities, Granting
+from activities.maintenance import MaintenanceActivities
+from activities.runs import RunActivities
+from activities.steps import StepActivities
+from database import Database, Notifier
+from dispatcher import Dispatcher
+from models.identifiers import new_id
+from outbound import Outbound
+from providers.lookup import Lookups
+from sealing import Keyring, root_keys
+from settings import Settings
+from workflows.automations import AutomationBatch
+from workflows.credits import TopUp
+from workflows.maintenance import Maintenance
+
+_log = logs.get(__name__)
+_GRACE = timedelta(seconds=20)
+# How long a task waits for the worker that has its workflow in memory: the price of losing that worker.
+_STICKY = timedelta(seconds=2)
+# The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
+# those of the pollers.
+_WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
+_ACTIVITY_SLOTS = 100
+
+
+async def run(settings: Settings) -> None:
+    """Work until SIGTERM or SIGINT, then finish what is at work within the grace period."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    assert settings.database_url is not None
+    secret = settings.secret_key.get_secret_value() if settings.secret_key else None
+    keyring = Keyring(root_keys(secret, settings.data, sealed_data_exists=True))
+    async with AsyncExitStack() as stack:
+        database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=16)
+        await database.open()
+        stack.push_async_callback(database.close)
+        notifier = Notifier(database)
+        notifier.start()
+        stack.push_async_callback(notifier.stop)
+        outbound = await stack.enter_async_context(Outbound(settings))
+        lookups = Lookups(settings, database, keyring, outbound)
+        await lookups.open()
+        stack.push_async_callback(lookups.close)
+        client = await temporal.connect(settings, keyring)
+        await work(settings, client, database, notifier, outbound, lookups, stop)
+
+
+async def work(
+    settings: Settings,
+    client: Client,
+    database: Database,
+    notifier: Notifier,
+    outbound: Outbound,
+    lookups: Lookups,
+    stop: asyncio.Event,
+) -> None:
+    """Poll and dispatch until `stop` is set. Stopping: claim nothing more, then drain."""
+    steps, runs = StepActivities(database, outbound, lookups), RunActivities(database, notifier, client)
+    credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
+    worker = Worker(
+        client,
+        task_queue=temporal.TASK_QUEUE,
+        workflows=[AutomationBatch, Maintenance, TopUp],
+        activities=[
+            steps.send_many,
+            steps.lookup_many,
+            runs.park_runs,
+            runs.wake_runs,
+            runs.end_runs,
+            credits.top_up,
+            chores.refresh_datasets,
+            chores.purge_lookups,
+        ],
+        workflow_runner=workflow_runner(),
+        max_concurrent_workflow_tasks=_WORKFLOW_SLOTS,
+        workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(_WORKFLOW_POLLERS),
+        max_concurrent_activities=_ACTIVITY_SLOTS,
+        graceful_shutdown_timeout=_GRACE,
+        sticky_queue_schedule_to_start_timeout=_STICKY,
+        deployment_config=_deployment(settings),
+    )
+    dispatcher = Dispatcher(database, client, new_id(), eager=settings.build_id is None)
+    async with worker:
+        await schedules.ensure(client)
+        dispatcher.start()
+        _log.info("worker_ready")
+        await stop.wait()
+        await dispatcher.stop()
+    _log.info("worker_stopped")
+
+
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """The sandbox, with our pure modules and the SDK's own models passed through: importing them is slow."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules("workflows", "pydantic")
+    return SandboxedWorkflowRunner(restrictions=restrictions)
+
+
+def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
+    """Worker versioning, when the operator names a build."""
+    if settings.build_id is None:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name="vedette", build_id=settings.build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
+    )

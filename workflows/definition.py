@@ -1,0 +1,227 @@
+"""What a user's workflow is: one family of models that create, update, validate and the interpreter share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from workflows import expressions
+from workflows.expressions import Expression
+
+MAX_STEPS = 100
+MAX_DEFINITION_BYTES = 256 * 1024
+MAX_DELAY_SECONDS = 365 * 86400
+SCOPE_ROOTS = ("trigger", "request", "run", "workflow", "steps")
+RESERVED_IDS = frozenset({"trigger", "item", "run", "workflow", "steps", "secrets", "request"})
+
+StepId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+class _Model(BaseModel):
+    """Strict about names, so that a typing error never passes silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Retry(_Model):
+    """When a failed attempt is repeated: after `initial_seconds`, then `backoff` times longer each."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    initial_seconds: Annotated[float, Field(gt=0, le=3600)] = 1
+    backoff: Annotated[float, Field(ge=1, le=10)] = 2
+    max_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+
+    def delay(self, failed_attempts: int) -> float:
+        """Seconds to wait after the given number of failed attempts (≥ 1)."""
+        return min(self.initial_seconds * self.backoff ** (failed_attempts - 1), self.max_seconds)
+
+
+class StepBase(_Model):
+    """What every step has.
+
+    Attributes:
+        id: unique in the workflow; later steps refer to the output by it.
+        name: for people.
+        needs: the steps that must be done first; by default the one before in the list.
+        on_error: what follows when the step has failed for good: the run fails, or goes on without the
+            output, or goes on with these later steps, which run only then.
+    """
+
+    id: StepId
+    name: str | None = Field(None, max_length=200)
+    needs: list[StepId] | None = Field(None, max_length=MAX_STEPS)
+    on_error: Literal["fail", "continue"] | list[StepId] = "fail"
+
+
+class LookupConfig(_Model):
+    """What to look up: `field` is a reference (`trigger.ip`), `value` a template (`{{ trigger.ip }}`)."""
+
+    field: Text | None = None
+    value: Text | None = None
+
+
+class IpLookupStep(StepBase):
+    """Looks up an IP address; the output is the lookup's answer."""
+
+    type: Literal["ip_lookup"]
+    config: LookupConfig
+    retry: Retry = Retry()
+
+
+class ConditionConfig(_Model):
+    """`then` and `else` list later steps that run only on that branch; with neither, false ends the run."""
+
+    expression: Text
+    then: list[StepId] | None = None
+    otherwise: list[StepId] | None = Field(None, alias="else")
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, serialize_by_alias=True)
+
+
+class ConditionStep(StepBase):
+    """Decides; the output is `{"result": true|false}`."""
+
+    type: Literal["condition"]
+    config: ConditionConfig
+
+
+class TransformConfig(_Model):
+    """Either one expression, or a mapping of names to expressions."""
+
+    expression: Text | None = None
+    mapping: dict[str, Text] | None = Field(None, min_length=1)
+
+
+class TransformStep(StepBase):
+    """Makes new data of what is there; the output is its value."""
+
+    type: Literal["transform"]
+    config: TransformConfig
+
+
+class WebhookConfig(_Model):
+    """An HTTP request, its parts with templates; `timeout` (seconds) bounds one attempt."""
+
+    url: Text
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
+    headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
+    body: Any = None
+    timeout: float = Field(15, gt=0, le=120)
+    follow_redirects: bool = False
+
+
+class WebhookStep(StepBase):
+    """Sends an HTTP request; the output is `{"status", "headers", "body"}`."""
+
+    type: Literal["webhook"]
+    config: WebhookConfig
+    retry: Retry = Retry()
+
+
+class DelayConfig(_Model):
+    """How long to wait: one of them. `until` is a timestamp or a template that gives one."""
+
+    seconds: float | None = Field(None, gt=0)
+    minutes: float | None = Field(None, gt=0)
+    hours: float | None = Field(None, gt=0)
+    days: float | None = Field(None, gt=0)
+    until: Text | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are set."""
+        return self.model_dump(exclude_none=True)
+
+    @property
+    def duration(self) -> float | None:
+        """The seconds to wait; None with `until`."""
+        units = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
+        return next((value * units[unit] for unit, value in self.given.items() if unit in units), None)
+
+
+class DelayStep(StepBase):
+    """Waits; the output is `{"until"}`, the moment it waited for."""
+
+    type: Literal["delay"]
+    config: DelayConfig
+
+
+Step = Annotated[
+    IpLookupStep | ConditionStep | DelayStep | TransformStep | WebhookStep,
+    Field(discriminator="type"),
+]
+ActivityStep = IpLookupStep | WebhookStep
+
+
+class ManualTrigger(_Model):
+    """Started by a call to `/run`."""
+
+    type: Literal["manual"] = "manual"
+
+
+class WebhookTrigger(_Model):
+    """Started by a POST to the workflow's ingest URL. `dedupe` is an expression over `trigger`."""
+
+    type: Literal["webhook"]
+    dedupe: Text | None = None
+
+
+Trigger = Annotated[ManualTrigger | WebhookTrigger, Field(discriminator="type")]
+
+
+class Definition(_Model):
+    """A workflow as its author wrote it. One version of it never changes."""
+
+    name: Name
+    description: str | None = Field(None, max_length=10_000)
+    trigger: Trigger = ManualTrigger()
+    steps: list[Step] = Field(default_factory=list[Step], max_length=MAX_STEPS)
+
+
+def field_expression(reference: str) -> Expression:
+    """The expression that a `field` stands for: a root up to the first dot, then a path."""
+    root, dot, rest = reference.partition(".")
+    return expressions.compile(f'"{root}"{dot}{rest}' if '"' not in root else reference)
+
+
+def needs_of(definition: Definition) -> dict[str, tuple[str, ...]]:
+    """For each step the ids it waits for: what it names, else the step before; and whose branch it is on."""
+    needs: dict[str, tuple[str, ...]] = {}
+    previous: str | None = None
+    for step in definition.steps:
+        if step.needs is not None:
+            needs[step.id] = tuple(dict.fromkeys(step.needs))
+        else:
+            needs[step.id] = (previous,) if previous is not None else ()
+        previous = step.id
+    for branch in branches_of(definition):
+        for member in branch.members:
+            if branch.step_id not in needs.get(member, (branch.step_id,)):
+                needs[member] = (*needs[member], branch.step_id)
+    return needs
+
+
+class Branch(NamedTuple):
+    """Later steps that run only if an earlier one ended in a certain way: `then`, `else` or `on_error`."""
+
+    step_id: str
+    outcome: Literal["then", "else", "on_error"]
+    members: list[str]
+    pointer: str
+
+
+def branches_of(definition: Definition) -> Iterator[Branch]:
+    """All branches, in list order."""
+    for index, step in enumerate(definition.steps):
+        if isinstance(step, ConditionStep):
+            pointer = f"/steps/{index}/config"
+            if step.config.then is not None:
+                yield Branch(step.id, "then", step.config.then, f"{pointer}/then")
+            if step.config.otherwise is not None:
+                yield Branch(step.id, "else", step.config.otherwise, f"{pointer}/else")
+        if isinstance(step.on_error, list):
+            yield Branch(step.id, "on_error", step.on_error, f"/steps/{index}/on_error")
