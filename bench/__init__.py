@@ -1,0 +1,1 @@
+"""Benchmarks: programs that print comparable figures. Machines are noisy: compare within one run."""
