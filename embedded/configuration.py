@@ -1,0 +1,72 @@
+"""The settings as they are in force, for `vedette config`, and the names that look like typing errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pydantic import SecretStr
+
+from embedded.connections import masked
+from settings import PREFIX, Rate, Settings, unknown_names
+
+_SHARED = ("DATABASE_URL", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting: its name in the environment, its value as text, and where that comes from."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+def _name(field: str) -> str:
+    return field.upper() if field.upper() in _SHARED else f"{PREFIX}{field.upper()}"
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, SecretStr):
+        url = value.get_secret_value()
+        return masked(url) if "://" in url else "***"
+    if isinstance(value, Rate):
+        return f"{value.requests}/{value.seconds}"
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return None if value is None else str(value)
+
+
+def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> list[Row]:
+    """Every setting with its value in force, secrets masked."""
+    environ = os.environ if environ is None else environ
+
+    def row(name: str, value: object) -> Row:
+        set_by = next((known for known in (f"{name}_FILE", name) if environ.get(known)), None)
+        text = _text(value)
+        if name.startswith(f"{PREFIX}LIMIT_") and value is None:
+            text = "off"
+        return Row(name, text, set_by or "default")
+
+    fields = [field for field in Settings.model_fields if field != "providers"]
+    rows = [row(_name(field), getattr(settings, field)) for field in fields]
+    for provider, values in sorted(settings.providers.items()):
+        for field in ("key", "base_url", "enabled"):
+            if (value := getattr(values, field)) is not None:
+                rows.append(row(f"{PREFIX}PROVIDER_{provider.upper()}_{field.upper()}", value))
+    return rows
+
+
+def warnings(environ: Mapping[str, str] | None = None) -> list[str]:
+    """A line for each `VEDETTE_…` name that nothing reads, with the one that was probably meant."""
+    known = [_name(field) for field in Settings.model_fields if field != "providers"]
+    lines: list[str] = []
+    for name in unknown_names(environ):
+        near = get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        lines.append(f"There is no setting {name}; it is ignored.{hint}")
+    return lines

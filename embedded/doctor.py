@@ -1,0 +1,169 @@
+"""`vedette doctor`: looks at each part, and says of what is broken how to mend it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from embedded import cluster, folder, temporal_binary
+from embedded.connections import check_database, check_temporal, masked
+from models import accounts, workers
+from providers.installed import read_manifest
+from settings import Settings, StartError
+
+State = Literal["ok", "warning", "broken"]
+_OLD_DATA_DAYS = 60
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about one part.
+
+    Attributes:
+        part: its name.
+        state: `warning` for what works but not fully.
+        text: what is the case.
+        remedy: what to do about it; empty when nothing is to be done.
+    """
+
+    part: str
+    state: State
+    text: str
+    remedy: str = ""
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Look at every part. Nothing is changed or started."""
+    database_url = settings.database_url.get_secret_value() if settings.database_url else None
+    findings = [_python(), _data_folder(settings.data), _stack(settings)]
+    findings.append(await _guarded("database", lambda: _database(database_url, settings.data)))
+    usable = database_url if database_url and findings[-1].state == "ok" else None
+    if usable:
+        findings.append(await _guarded("schema", lambda: _schema(usable)))
+        findings.append(await _guarded("workers", lambda: _workers(usable)))
+    findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
+    findings.append(await _guarded("temporal", lambda: _temporal(settings)))
+    findings.append(_lookup_data(settings.data))
+    return findings
+
+
+async def _guarded(part: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
+    try:
+        return await look()
+    except StartError as error:
+        first, _, rest = str(error).partition("\n")
+        return Finding(part, "broken", first, rest)
+    except psycopg.Error as error:
+        return Finding(part, "broken", str(error).splitlines()[0], "Look at the database's log.")
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+
+
+def _data_folder(data: Path) -> Finding:
+    if not data.exists():
+        return Finding("data folder", "warning", f"{data} is not there yet", "`vedette up` makes it.")
+    if not data.is_dir() or not os.access(data, os.R_OK | os.W_OK | os.X_OK):
+        remedy = "Make it a folder that this user can write to, or choose another one with VEDETTE_DATA."
+        return Finding("data folder", "broken", f"{data} cannot be used by this user", remedy)
+    free = shutil.disk_usage(data).free
+    text = f"{data}, {free // 1024**2:,} MiB free"
+    if free < folder.LEAST_FREE_BYTES:
+        return Finding("data folder", "broken", text, "Free some space on that disk.")
+    return Finding("data folder", "ok", text)
+
+
+def _stack(settings: Settings) -> Finding:
+    running = folder.running(settings.data)
+    if running is None:
+        return Finding("stack", "warning", "none runs over this data folder", "Start it with `vedette up`.")
+    return Finding("stack", "ok", f"runs as process {running.pid} at {running.url}")
+
+
+async def _database(url: str | None, data: Path) -> Finding:
+    if url is None:
+        programs = cluster.reachable(cluster.binaries(), cluster.account(data.absolute() / "postgres"))
+        return Finding("database", "ok", f"not running; Postgres {cluster.MAJOR} is in {programs}")
+    await check_database(url)
+    return Finding("database", "ok", f"answers at {masked(url)}")
+
+
+async def _connect(url: str) -> psycopg.AsyncConnection[DictRow]:
+    return await psycopg.AsyncConnection[DictRow].connect(url, row_factory=dict_row, connect_timeout=5)
+
+
+async def _schema(url: str) -> Finding:
+    from migrations.upgrade import head
+
+    newest = await asyncio.to_thread(head)
+    async with await _connect(url) as connection:
+        found = await connection.execute("select to_regclass('alembic_version') is not null as known")
+        row = await found.fetchone()
+        revision = None
+        if row and row["known"]:
+            row = await (await connection.execute("select version_num from alembic_version")).fetchone()
+            revision = row["version_num"] if row else None
+    if revision != newest:
+        text = f"the database is at {revision or 'nothing'}, this release at {newest}"
+        return Finding("schema", "broken", text, "Run `vedette migrate`.")
+    return Finding("schema", "ok", f"at {revision}")
+
+
+async def _workers(url: str) -> Finding:
+    async with await _connect(url) as connection:
+        alive = await workers.alive(connection)
+    if not alive:
+        remedy = "Start one with `vedette worker`, or look at logs/worker.log in the data folder."
+        return Finding("workers", "broken", "none has signed in for 15 seconds", remedy)
+    return Finding("workers", "ok", f"{alive} at work")
+
+
+async def _secret_key(settings: Settings, url: str | None) -> Finding:
+    if settings.secret_key is not None:
+        return Finding("secret key", "ok", "from VEDETTE_SECRET_KEY")
+    path = settings.data / "secret.key"
+    if path.exists():
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            return Finding("secret key", "broken", f"others can read {path}", f"chmod 600 {path}")
+        return Finding("secret key", "ok", f"in {path}; keep a copy of it")
+    if url is not None:
+        async with await _connect(url) as connection:
+            if await accounts.any_exists(connection):
+                remedy = "Put the file back, or set VEDETTE_SECRET_KEY to its content."
+                return Finding("secret key", "broken", f"{path} is gone, and the database needs it", remedy)
+    return Finding("secret key", "ok", "is made on the first start")
+
+
+async def _temporal(settings: Settings) -> Finding:
+    if settings.temporal_address is not None:
+        await check_temporal(settings.temporal_address, settings.temporal_namespace)
+        return Finding("temporal", "ok", f"answers at {settings.temporal_address}")
+    program = temporal_binary.present(temporal_binary.cache_folder(settings.data))
+    if program is not None:
+        return Finding("temporal", "ok", f"not running; the server is {program}")
+    remedy = "`vedette up` downloads it, or builds it where Go is there; or set TEMPORAL_ADDRESS."
+    return Finding("temporal", "warning", "no server program yet", remedy)
+
+
+def _lookup_data(data: Path) -> Finding:
+    installed = read_manifest(data).datasets
+    if not installed:
+        return Finding("lookup data", "warning", "none: IP lookups know little", "Run `vedette data fetch`.")
+    ages = {name: (datetime.now(UTC) - dataset.fetched_at).days for name, dataset in installed.items()}
+    text = ", ".join(f"{name} {installed[name].version} ({days} days old)" for name, days in ages.items())
+    if max(ages.values()) > _OLD_DATA_DAYS:
+        return Finding("lookup data", "warning", text, "Run `vedette data fetch`.")
+    return Finding("lookup data", "ok", text)

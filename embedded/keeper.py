@@ -1,0 +1,95 @@
+"""Keeps child processes running: starts again what ends, with growing pauses, or gives up for good reason."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+
+from embedded.process import Child
+from embedded.report import Report
+from settings import ExitCode, StartError
+
+_FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 30.0
+_STEADY_SECONDS = 60.0
+_ATTEMPTS_BEFORE_READY = 3
+# With these a child says that a setting or the folder is wrong, which no second attempt mends; the other
+# two (a database, a Temporal server that is away) mean this only until the stack has once been ready.
+_FATAL = frozenset({ExitCode.SETTING, ExitCode.PORT_TAKEN, ExitCode.DATA_FOLDER, ExitCode.SECRET_KEY})
+_FATAL_AT_FIRST = _FATAL | {ExitCode.DATABASE, ExitCode.TEMPORAL}
+
+
+class Keeper:
+    """Watches over the children of one stack."""
+
+    def __init__(
+        self, report: Report, *, on_failure: Callable[[StartError], None], on_start: Callable[[], None]
+    ) -> None:
+        """Prepare to watch.
+
+        Args:
+            report: told of every end and new start.
+            on_failure: called when a child says, or shows, that it will never come up.
+            on_start: called when a child has been started again.
+        """
+        self.ready = False
+        """Whether the stack has once been ready: from then on nothing but a bad setting makes it give up."""
+        self._report = report
+        self._on_failure = on_failure
+        self._on_start = on_start
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def keep(self, start: Callable[[], Awaitable[None]], current: Callable[[], Child]) -> None:
+        """Watch a child from now on.
+
+        Args:
+            start: starts it again.
+            current: the child as it runs now.
+        """
+        self._tasks.append(asyncio.create_task(self._keep(start, current), name=f"keep {current().name}"))
+
+    async def release(self) -> None:
+        """Watch no longer, so that children can be stopped."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, start: Callable[[], Awaitable[None]], current: Callable[[], Child]) -> None:
+        pause, ends = _FIRST_PAUSE_SECONDS, 0
+        began = time.monotonic()
+        while True:
+            code = await current().wait()
+            child = current()
+            if time.monotonic() - began > _STEADY_SECONDS:
+                pause, ends = _FIRST_PAUSE_SECONDS, 0
+            ends += 1
+            if failure := self._failure(child, code, ends):
+                self._on_failure(failure)
+                return
+            self._report.say(child.name, f"ended ({_ending(code)}); again in {pause:.0f} s; see {child.log}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _MOST_PAUSE_SECONDS)
+            began = time.monotonic()
+            try:
+                await start()
+            except (StartError, OSError) as error:
+                self._report.say(child.name, str(error))
+            else:
+                self._report.say(child.name, "up again")
+                self._on_start()
+
+    def _failure(self, child: Child, code: int, ends: int) -> StartError | None:
+        """Why the whole stack should stop after this end of a child, or None."""
+        words = child.last_words()
+        if code in (_FATAL if self.ready else _FATAL_AT_FIRST):
+            return StartError(words, ExitCode(code))
+        if not self.ready and ends >= _ATTEMPTS_BEFORE_READY:
+            return StartError(
+                f"{child.name} does not start; the end of {child.log}:\n{words}", ExitCode.UNEXPECTED
+            )
+        return None
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

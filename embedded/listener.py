@@ -1,0 +1,47 @@
+"""The socket on which the API accepts: one for all API processes of a stack."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+
+from settings import ExitCode, StartError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Connections wait in it while an API process is started again.
+
+    Raises:
+        StartError: if the port is taken or the host is not an address of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise StartError(f"VEDETTE_HOST={host}: {error.strerror}", ExitCode.SETTING) from None
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise StartError(
+            f"Port {port} on {host} cannot be used: {error.strerror}. Choose another one with VEDETTE_PORT.",
+            ExitCode.PORT_TAKEN,
+        ) from None
+    return listener
+
+
+def inherited() -> socket.socket | None:
+    """The listening socket that a supervisor gave as standard input, in the way of inetd; else None."""
+    if not stat.S_ISSOCK(os.fstat(0).st_mode):
+        return None
+    candidate = socket.socket(fileno=os.dup(0))
+    over_ip = candidate.family in (socket.AF_INET, socket.AF_INET6)
+    if over_ip and candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return candidate
+    candidate.close()
+    return None

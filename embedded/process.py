@@ -1,0 +1,226 @@
+"""Child processes of the supervisor: started apart from the terminal, and never outliving their parent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+SUPERVISOR = "SUPERVISOR_PID"
+"""The environment name under which a child learns who watches over it."""
+
+_PR_SET_PDEATHSIG = 1
+_POLL_SECONDS = 0.05
+_ORPHAN_SECONDS = 8.0
+_LOG_BYTES = 16 * 1024 * 1024
+
+_libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def bound_to_parent(death_signal: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+    """What a new child runs between fork and exec, so that the kernel signals it when its parent dies.
+
+    It must come after a change of user, which clears the arrangement. The kernel watches the *thread* that
+    forked: start children from the main thread only. Elsewhere than on Linux it does nothing.
+    """
+    parent = os.getpid()
+
+    def bind() -> None:
+        if _libc is not None:
+            _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+            if os.getppid() != parent:  # the parent died in between
+                os._exit(1)
+
+    return bind
+
+
+def as_user(user: pwd.struct_passwd | None) -> dict[str, Any]:
+    """The arguments that make `subprocess` run something as `user`; None is whoever we are."""
+    return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+class Child:
+    """One child process, in a session of its own so that the terminal's Ctrl-C does not reach it."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        user: pwd.struct_passwd | None = None,
+        stdin: int | IO[Any] | Any = subprocess.DEVNULL,
+        folder: Path | None = None,
+    ) -> None:
+        """Describe the child; `start` starts it.
+
+        Args:
+            name: what people call it.
+            command: its program and arguments.
+            log: receives its output, appended.
+            environment: the whole environment; None for the parent's.
+            stop_signal: asks it to stop in an orderly way; also sent by the kernel when the parent dies.
+            user: run as this user (only root can).
+            stdin: its standard input: a file or a socket.
+            folder: its working folder; None for the parent's.
+        """
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self._environment = environment
+        self._stop_signal = stop_signal
+        self._user = user
+        self._stdin = stdin
+        self._folder = folder
+        self._process: asyncio.subprocess.Process | None = None
+        self._log_start = 0
+        self._log_read = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        running = self._process is not None and self._process.returncode is None
+        return self._process.pid if running and self._process else None
+
+    async def start(self) -> None:
+        """Start the process. Call it on the main thread."""
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = dict(os.environ if self._environment is None else self._environment)
+        environment[SUPERVISOR] = str(os.getpid())
+        if self._user is not None:
+            environment["HOME"] = "/"
+        with self.log.open("ab") as log:
+            self._log_start = self._log_read = log.tell()
+            self._process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=self._stdin,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=self._folder,
+                start_new_session=True,
+                preexec_fn=bound_to_parent(self._stop_signal),
+                **as_user(self._user),
+            )
+
+    async def wait(self) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it still runs."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def stop(self, seconds: float, harder: signal.Signals = signal.SIGKILL) -> None:
+        """Ask it to stop; after `seconds` send `harder`, and after two more kill it."""
+        for number, patience in ((self._stop_signal, seconds), (harder, 2.0), (signal.SIGKILL, None)):
+            if self.pid is None:
+                return
+            self.send(number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.wait(), patience)
+
+    def new_lines(self) -> list[str]:
+        """The whole lines that it has written since the last call."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(self._log_read)
+            text = log.read()
+            whole = text.rfind(b"\n") + 1
+            self._log_read += whole
+            return text[:whole].decode(errors="replace").splitlines()
+        return []
+
+    def last_words(self, lines: int = 3) -> str:
+        """The last lines it wrote since it was started."""
+        try:
+            with self.log.open("rb") as log:
+                size = log.seek(0, os.SEEK_END)
+                start = self._log_start if size >= self._log_start else 0
+                log.seek(max(start, size - 8192))
+                text = log.read().decode(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+
+def cap_log(log: Path, limit: int = _LOG_BYTES) -> None:
+    """Move a log that has grown over `limit` bytes to `<log>.1`; its writer goes on in the emptied file."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > limit:
+            shutil.copyfile(log, log.with_name(log.name + ".1"))
+            os.truncate(log, 0)
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process, empty if there is none or it is only waiting to be reaped."""
+    if Path("/proc/self").exists():
+        try:
+            return (
+                Path(f"/proc/{pid}/cmdline")
+                .read_bytes()
+                .replace(b"\0", b" ")
+                .decode(errors="replace")
+                .strip()
+            )
+        except OSError:
+            return ""
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return listed.stdout.strip()
+
+
+async def stop_leftover(
+    pid: int, is_ours: Callable[[int], bool], signals: Sequence[tuple[signal.Signals, float]]
+) -> None:
+    """Stop a process that an earlier stack left behind; it is gone afterwards.
+
+    Args:
+        pid: its recorded process id, which may by now belong to something else.
+        is_ours: whether the process with this id is the one that is meant.
+        signals: what to send, and how many seconds to wait after each.
+    """
+    for number, patience in signals:
+        if not is_ours(pid):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + patience
+        while is_ours(pid) and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def watch_supervisor() -> None:
+    """In a supervised process: stop when the supervisor is gone, at the latest eight seconds after it.
+
+    This covers systems whose kernel sends no signal at a parent's death, and a shutdown that hangs because
+    what it waits for is gone as well. Without a supervisor it does nothing.
+    """
+    supervisor = os.environ.pop(SUPERVISOR, None)
+    if supervisor is None:
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(supervisor):
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_ORPHAN_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="supervisor watch", daemon=True).start()

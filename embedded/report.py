@@ -1,0 +1,43 @@
+"""What a start says: one line a fact, and a sign of life for whatever takes longer than two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncGenerator
+from typing import TextIO
+
+_PATIENCE_SECONDS = 2
+_EVERY_SECONDS = 10
+
+
+class Report:
+    """Writes lines of the form `part      text`."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out
+
+    def say(self, part: str, text: str) -> None:
+        """Write one line about `part` of the stack."""
+        # A closed terminal or a full disk under a redirect is no reason to stop the stack.
+        with contextlib.suppress(OSError, ValueError):
+            print(f"{part:<10} {text}", file=self._out or sys.stdout, flush=True)
+
+    @contextlib.asynccontextmanager
+    async def during(self, part: str, text: str) -> AsyncGenerator[None]:
+        """Say `text` when the block has taken two seconds, and every ten seconds that it is still going."""
+        ticker = asyncio.create_task(self._tick(part, text), name=f"progress of {part}")
+        try:
+            yield
+        finally:
+            ticker.cancel()
+
+    async def _tick(self, part: str, text: str) -> None:
+        started = time.monotonic()
+        await asyncio.sleep(_PATIENCE_SECONDS)
+        self.say(part, f"{text} …")
+        while True:
+            await asyncio.sleep(_EVERY_SECONDS)
+            self.say(part, f"{text} … {time.monotonic() - started:.0f} s")

@@ -1,0 +1,360 @@
+"""The supervisor behind `vedette up`: starts the parts in order, keeps them running, stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import orjson
+
+from embedded import folder
+from embedded.connections import check_database, migrate
+from embedded.first_account import ensure_first_account
+from embedded.folder import RunningStack
+from embedded.keeper import Keeper
+from embedded.listener import listen
+from embedded.postgres import Postgres
+from embedded.process import Child, cap_log, command_line, stop_leftover
+from embedded.report import Report
+from embedded.temporal import Temporal, prepare_given
+from settings import Settings, StartError
+
+_CLI = Path(__file__).resolve().parents[1] / "cli.py"
+_STOP_SECONDS = 30.0
+_API_SECONDS, _TEMPORAL_SECONDS, _POSTGRES_SECONDS = 4.0, 3.0, 4.0
+_READY_SECONDS = 60.0
+_DATA_SECONDS = 60.0
+_RELAY_SECONDS = 0.2
+_HOUSEKEEPING_SECONDS = 10.0
+_LOW_DISK_BYTES = 100 * 1024 * 1024
+_LEFTOVER = ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0))
+
+
+async def up(settings: Settings, report: Report) -> None:
+    """Run the whole stack until SIGINT or SIGTERM; a second one stops it the hard way.
+
+    Raises:
+        StartError: if it cannot come up, or a child says that it never will. Everything is stopped by then.
+    """
+    data = folder.prepare(settings.data)
+    with folder.lock(data):
+        stack = Stack(settings.model_copy(update={"data": data}), report)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stack.interrupt)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # unless started with nohup
+            loop.add_signal_handler(signal.SIGHUP, stack.interrupt)
+        try:
+            await stack.run()
+        finally:
+            folder.forget(data)
+
+
+class Stack:
+    """One stack: its parts, in the order in which they start."""
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._settings = settings
+        self._data = settings.data
+        self._report = report
+        self._started = time.monotonic()
+        self._stop = asyncio.Event()
+        self._failure: StartError | None = None
+        self._keeper = Keeper(report, on_failure=self._fail, on_start=self._note)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._listener: socket.socket | None = None
+        self._postgres: Postgres | None = None
+        self._temporal: Temporal | None = None
+        self._fetch: Child | None = None
+        self._apis: list[Child] = []
+        self._workers: list[Child] = []
+        self._record: RunningStack | None = None
+
+    def interrupt(self) -> None:
+        """Stop; when it is stopping already, kill what is left."""
+        if not self._stop.is_set():
+            self._stop.set()
+            return
+        self._report.say("vedette", "stopping at once")
+        parts = [part.child for part in (self._temporal,) if part and part.started]
+        for child in [*self._apis, *self._workers, *parts]:
+            child.send(signal.SIGKILL)
+        if self._postgres and self._postgres.started:
+            self._postgres.child.send(signal.SIGQUIT)  # recovers from its log at the next start
+
+    async def run(self) -> None:
+        """Come up, stay up until interrupted, go down."""
+        coming = asyncio.create_task(self._come_up(), name="start")
+        stopping = asyncio.create_task(self._stop.wait(), name="stop")
+        try:
+            await asyncio.wait({coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                coming.result()
+                await stopping
+        except StartError as error:
+            self._failure = self._failure or error
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+            await self._go_down()
+            stopping.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    # ---- coming up
+
+    async def _come_up(self) -> None:
+        await self._stop_leftovers()
+        self._listener = listen(self._settings.host, self._settings.port)
+        port = self._listener.getsockname()[1]
+        self._settings = self._settings.model_copy(update={"port": port})
+        self._report.say("vedette", f"starting; data in {self._data}, logs in {self._data / 'logs'}")
+        self._fetch = self._child("data", "data", "fetch", "--if-missing")
+        await self._fetch.start()
+        self._tasks.append(asyncio.create_task(self._relay(self._fetch), name="relay"))
+        database_url, (address, ui) = await _both(self._start_database(), self._start_temporal())
+        self._settings = self._settings.model_copy(update={"temporal_address": address})
+        created = await ensure_first_account(self._settings, database_url)
+        self._record = RunningStack(
+            pid=os.getpid(),
+            command=command_line(os.getpid()),
+            url=self._settings.address,
+            database_url=database_url,
+            temporal_address=address,
+            temporal_ui=ui,
+        )
+        self._keep_parts()
+        await self._start_programs(database_url, address)
+        await self._until_ready()
+        await self._until_data()
+        self._announce(show_key=created)
+
+    async def _stop_leftovers(self) -> None:
+        """Have the processes of a stack gone whose supervisor was killed: they would hold the port."""
+        before = folder.recorded(self._data)
+        if before is not None:
+            async with self._report.during("vedette", "stopping what an earlier stack left running"):
+                await asyncio.gather(
+                    *(
+                        stop_leftover(pid, lambda pid, line=line: command_line(pid) == line, _LEFTOVER)
+                        for name, (pid, line) in before.children.items()
+                        if line and name not in ("postgres", "temporal")  # these two see to it themselves
+                    )
+                )
+
+    async def _start_database(self) -> str:
+        given = self._settings.database_url
+        if given is not None:
+            url = given.get_secret_value()
+            await check_database(url)
+        else:
+            started = time.monotonic()
+            self._postgres = Postgres(self._data, self._log("postgres"), self._report)
+            await self._postgres.start()
+            url = self._postgres.url
+            self._report.say("postgres", f"up ({time.monotonic() - started:.1f} s)")
+        async with self._report.during("postgres", "migrating the database"):
+            await asyncio.to_thread(migrate, url)
+        return url
+
+    async def _start_temporal(self) -> tuple[str, str | None]:
+        given, namespace = self._settings.temporal_address, self._settings.temporal_namespace
+        if given is not None:
+            await prepare_given(given, namespace)
+            return given, None
+        started = time.monotonic()
+        self._temporal = Temporal(self._data, self._log("temporal"), self._report, namespace=namespace)
+        await self._temporal.start()
+        self._report.say("temporal", f"up ({time.monotonic() - started:.1f} s)")
+        return self._temporal.address, self._temporal.ui
+
+    async def _start_programs(self, database_url: str, address: str) -> None:
+        environment = {
+            **os.environ,
+            "DATABASE_URL": database_url,
+            "TEMPORAL_ADDRESS": address,
+            "TEMPORAL_NAMESPACE": self._settings.temporal_namespace,
+            "VEDETTE_DATA": str(self._data),
+            "VEDETTE_PORT": str(self._settings.port),
+        }
+        environment.pop("DATABASE_URL_FILE", None)
+        for number in range(self._settings.worker_processes):
+            self._workers.append(self._child(_numbered("worker", number), "worker", environment=environment))
+        for number in range(self._settings.api_processes):
+            name = _numbered("api", number)
+            self._apis.append(self._child(name, "api", environment=environment, stdin=self._listener))
+        for child in (*self._workers, *self._apis):
+            await child.start()
+            self._keeper.keep(child.start, lambda child=child: child)
+            self._note()
+
+    def _child(
+        self,
+        name: str,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        stdin: socket.socket | None = None,
+    ) -> Child:
+        environment = {**os.environ, "VEDETTE_DATA": str(self._data)} if environment is None else environment
+        command = [sys.executable, str(_CLI), *arguments]
+        return Child(name, command, log=self._log(name), environment=environment, stdin=stdin)
+
+    def _log(self, name: str) -> Path:
+        return self._data / "logs" / f"{name}.log"
+
+    async def _until_ready(self) -> None:
+        """Wait until all answers but the lookup data; after a minute of answers go on with what there is."""
+        deadline = time.monotonic() + _READY_SECONDS
+        missing = None
+        async with self._report.during("vedette", "waiting for the API and the worker"):
+            async with httpx.AsyncClient(trust_env=False, timeout=2) as client:
+                while missing is None or (missing and time.monotonic() < deadline):
+                    missing = await _missing(client, _reachable_address(self._settings))
+                    await asyncio.sleep(0 if missing == [] else 0.05)
+        if missing:
+            self._report.say("vedette", f"not all is well: {'; '.join(missing)}")
+        self._keeper.ready = True
+
+    async def _until_data(self) -> None:
+        """Give the first fetch of lookup data a minute more; then it goes on in the background."""
+        assert self._fetch is not None
+        try:
+            code = await asyncio.wait_for(asyncio.shield(self._fetch.wait()), _DATA_SECONDS)
+        except TimeoutError:
+            self._report.say("data", "is still being fetched; until then IP lookups know little")
+            return
+        if code != 0:
+            self._report.say("data", "not all could be fetched; `vedette data fetch` tries again")
+
+    async def _relay(self, child: Child) -> None:
+        """Say what a child writes, line by line, until it ends."""
+        while True:
+            ended = child.pid is None
+            for line in child.new_lines():
+                self._report.say(child.name, line)
+            if ended:
+                return
+            await asyncio.sleep(_RELAY_SECONDS)
+
+    def _announce(self, *, show_key: bool) -> None:
+        file = self._data / "first-account.json"
+        record = self._record
+        assert record is not None
+        say = self._report.say
+        say("vedette", f"ready at {record.url} ({time.monotonic() - self._started:.1f} s)")
+        if record.temporal_ui:
+            say("temporal", f"web pages at {record.temporal_ui}")
+        key = f'$(sed -n \'s/.*"api_key": *"\\([^"]*\\)".*/\\1/p\' \'{file}\')'
+        if file.exists():
+            account = orjson.loads(file.read_bytes())
+            if show_key:
+                key = account["api_key"]
+                say("account", f"{account['email']}, key {key}")
+            say("account", f"e-mail, password and key of the first account are in {file}")
+        say("try", f'curl -s {record.url}/api/agent/ip -H "Authorization: Bearer {key}" \\')
+        say("", "-H 'Content-Type: application/json' -d '{\"ip\": \"8.8.8.8\"}'")
+        say("vedette", "Ctrl-C stops it")
+
+    # ---- staying up
+
+    def _keep_parts(self) -> None:
+        """Watch over the built-in servers from now on, and over logs and disk."""
+        for part in (self._postgres, self._temporal):
+            if part is not None:
+                self._keeper.keep(part.start, lambda part=part: part.child)
+        self._tasks.append(asyncio.create_task(self._housekeeping(), name="housekeeping"))
+
+    def _fail(self, failure: StartError) -> None:
+        self._failure = failure
+        self._stop.set()
+
+    async def _housekeeping(self) -> None:
+        low = False
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            for log in (self._data / "logs").glob("*.log"):
+                cap_log(log)
+            free = shutil.disk_usage(self._data).free
+            if free < _LOW_DISK_BYTES and not low:
+                self._report.say(
+                    "vedette", f"the disk of {self._data} is nearly full ({free // 1024**2} MiB)"
+                )
+            low = free < _LOW_DISK_BYTES
+
+    def _note(self) -> None:
+        """Write `stack.json` with the processes of this moment."""
+        if self._record is None:
+            return
+        parts = [part.child for part in (self._postgres, self._temporal) if part and part.started]
+        running = [(child, child.pid) for child in (*parts, *self._workers, *self._apis)]
+        children = {child.name: (pid, " ".join(child.command)) for child, pid in running if pid}
+        # On a full disk the file of before stays.
+        with contextlib.suppress(OSError):
+            folder.record(self._data, replace(self._record, children=children))
+
+    # ---- going down
+
+    async def _go_down(self) -> None:
+        """Stop in order: no new requests, finish the work, then the servers that hold it."""
+        deadline = time.monotonic() + _STOP_SECONDS
+        self._report.say("vedette", "stopping")
+        await self._keeper.release()
+        for task in self._tasks:
+            task.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        if self._fetch is not None:
+            await self._fetch.stop(1)
+        await asyncio.gather(*(child.stop(_API_SECONDS) for child in self._apis))
+        patience = deadline - time.monotonic() - _TEMPORAL_SECONDS - _POSTGRES_SECONDS
+        await asyncio.gather(*(child.stop(patience) for child in self._workers))
+        if self._temporal is not None:
+            await self._temporal.stop(_TEMPORAL_SECONDS)
+        if self._postgres is not None:
+            await self._postgres.stop(_POSTGRES_SECONDS)
+        self._report.say("vedette", "stopped")
+
+
+async def _both(
+    database: Awaitable[str], temporal: Awaitable[tuple[str, str | None]]
+) -> tuple[str, tuple[str, str | None]]:
+    """Await the two side by side; when one fails, the other is not waited for."""
+    first, second = asyncio.ensure_future(database), asyncio.ensure_future(temporal)
+    try:
+        return await asyncio.gather(first, second)
+    finally:
+        for task in (first, second):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}-{number + 1}"
+
+
+def _reachable_address(settings: Settings) -> str:
+    """Where this machine reaches the API, whatever its public address is."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+async def _missing(client: httpx.AsyncClient, address: str) -> list[str] | None:
+    """What `/readyz` says is not well, but for the lookup data; None while it does not answer with 200."""
+    try:
+        answer = await client.get(f"{address}/readyz")
+        checks: dict[str, str] = answer.json()["checks"] if answer.status_code == 200 else {}
+    except (httpx.HTTPError, ValueError, KeyError):
+        return None
+    if not checks:
+        return None
+    return [f"{name}: {state}" for name, state in checks.items() if state != "ok" and name != "data"]

@@ -1,0 +1,213 @@
+"""The built-in Temporal: a development server over a SQLite file, tuned, as a child of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from embedded.connections import check_temporal
+from embedded.process import Child, command_line, stop_leftover
+from embedded.report import Report
+from embedded.temporal_binary import obtain
+from settings import ExitCode, StartError
+
+SEARCH_ATTRIBUTES = ("VedetteAccount", "VedetteKind", "VedetteDefinition", "VedetteTrigger")
+"""Ours, all of type Keyword: what workflows are found by. They hold ids and kinds, never personal data."""
+
+_RETENTION = timedelta(hours=1)  # the record of what happened is in Postgres
+_READY_SECONDS = 60
+_LEFTOVER = ((signal.SIGTERM, 8.0), (signal.SIGKILL, 5.0))
+# Measured on two cores: with the default of 20 polls a second, every workflow task after a burst waits
+# 50 ms; one partition and a write-ahead log take away most of what is left of the tail.
+_DYNAMIC_CONFIG = {
+    "history.transferProcessorMaxPollRPS": "2000",
+    "history.timerProcessorMaxPollRPS": "2000",
+    "matching.numTaskqueueReadPartitions": "1",
+    "matching.numTaskqueueWritePartitions": "1",
+    "matching.enableFairness": "true",
+    "frontend.namespaceRPS": "100000",
+    "frontend.rps": "100000",
+}
+_SQLITE = {"journal_mode": "wal", "synchronous": "normal"}
+
+
+class Temporal:
+    """One Temporal server over `<data>/temporal/temporal.db`."""
+
+    def __init__(self, data: Path, log: Path, report: Report, *, namespace: str = "default") -> None:
+        """Describe the server.
+
+        Args:
+            data: the data folder; it exists and is writable.
+            log: receives the server's messages.
+            report: told what takes long.
+            namespace: made on start if it is not there.
+        """
+        self._data = data.absolute()
+        self._file = self._data / "temporal" / "temporal.db"
+        self._log = log
+        self._report = report
+        self._namespace = namespace
+        self._ports: tuple[int, int, int, int] | None = None
+        self._child: Child | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether its process has been started."""
+        return self._child is not None
+
+    @property
+    def child(self) -> Child:
+        """The running server's process."""
+        assert self._child is not None
+        return self._child
+
+    @property
+    def address(self) -> str:
+        """The address for clients; it stays the same when the server is started again."""
+        assert self._ports is not None
+        return f"127.0.0.1:{self._ports[0]}"
+
+    @property
+    def ui(self) -> str:
+        """The address of its web pages."""
+        assert self._ports is not None
+        return f"http://127.0.0.1:{self._ports[1]}"
+
+    async def start(self) -> None:
+        """Start the server and wait until it accepts, with its namespace and search attributes in place.
+
+        Raises:
+            StartError: if there is no server program, or it does not come up.
+        """
+        program = await obtain(self._data, self._report)
+        self._file.parent.mkdir(mode=0o700, exist_ok=True)
+        await self._stop_leftover()
+        if self._ports is None:
+            self._ports = _free_ports()
+        self._child = Child(
+            "temporal", self._command(program, self._ports), log=self._log, environment=_environment()
+        )
+        await self._child.start()
+        (self._file.parent / "pid").write_text(f"{self._child.pid}\n")
+        async with self._report.during("temporal", "starting"):
+            await self._until_ready()
+
+    async def stop(self, seconds: float = 6) -> None:
+        """Stop it, and wait until it has let go of its file."""
+        if self._child is not None:
+            await self._child.stop(seconds)
+
+    def _command(self, program: Path, ports: tuple[int, int, int, int]) -> list[str]:
+        command = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"]
+        command += ["--db-filename", str(self._file), "--ui-disable-news-fetch"]
+        for name, port in zip(("port", "ui-port", "http-port", "metrics-port"), ports, strict=True):
+            command += [f"--{name}", str(port)]
+        for name, value in _DYNAMIC_CONFIG.items():
+            command += ["--dynamic-config-value", f"{name}={value}"]
+        for name, value in _SQLITE.items():
+            command += ["--sqlite-pragma", f"{name}={value}"]
+        return command if self._namespace == "default" else [*command, "--namespace", self._namespace]
+
+    async def _stop_leftover(self) -> None:
+        """Have the server of an earlier stack gone: two on one file, even for a moment, damage it."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            pid = int((self._file.parent / "pid").read_text())
+            async with self._report.during("temporal", "stopping the server of an earlier start"):
+                await stop_leftover(pid, lambda pid: str(self._file) in command_line(pid), _LEFTOVER)
+
+    async def _until_ready(self) -> None:
+        deadline = time.monotonic() + _READY_SECONDS
+        problem = ""
+        while time.monotonic() < deadline and self.child.pid is not None:
+            try:
+                await prepare(self.address, self._namespace, retention=_RETENTION)
+                return
+            except (RuntimeError, RPCError) as error:
+                problem = str(error)
+                await asyncio.sleep(0.05)
+        words = self.child.last_words() or problem
+        await self.stop()
+        raise StartError(
+            f"The built-in Temporal server does not start; the end of {self._log}:\n{words}",
+            ExitCode.TEMPORAL,
+        )
+
+
+async def prepare(address: str, namespace: str, *, retention: timedelta | None = None) -> None:
+    """Make sure that a server has our search attributes. Doing it again changes nothing.
+
+    Args:
+        address: host and port.
+        namespace: it must exist.
+        retention: how long closed workflows are kept; None leaves it as it is.
+
+    Raises:
+        RuntimeError: if the server cannot be reached.
+        RPCError: if it refuses.
+    """
+    client = await Client.connect(address, namespace=namespace)
+    await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    known = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=namespace)
+    )
+    missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
+    if missing:
+        keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=namespace, search_attributes=dict.fromkeys(missing, keyword))
+        )
+    if retention is not None:
+        seconds = Duration(seconds=int(retention.total_seconds()))
+        await client.workflow_service.update_namespace(
+            UpdateNamespaceRequest(
+                namespace=namespace, config=NamespaceConfig(workflow_execution_retention_ttl=seconds)
+            )
+        )
+
+
+async def prepare_given(address: str, namespace: str) -> None:
+    """The same for a server that the settings name.
+
+    Raises:
+        StartError: if it cannot be reached, has no such namespace, or does not let us add what is missing.
+    """
+    await check_temporal(address, namespace)
+    try:
+        await prepare(address, namespace)
+    except RPCError as error:
+        raise StartError(
+            f"Temporal at {address} lacks search attributes of type Keyword and refuses to add them "
+            f"({error.message}): have its operator add {', '.join(SEARCH_ATTRIBUTES)}.",
+            ExitCode.TEMPORAL,
+        ) from None
+
+
+def _environment() -> dict[str, str]:
+    """The parent's environment without what would configure the command line tool."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+
+
+def _free_ports() -> tuple[int, int, int, int]:
+    """Four free ports on the loopback address, held together so that they differ."""
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        for _ in range(4):
+            listener = held.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            ports.append(listener.getsockname()[1])
+        return ports[0], ports[1], ports[2], ports[3]

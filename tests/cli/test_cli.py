@@ -1,0 +1,145 @@
+"""The `vedette` command beside a running stack."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from settings import ExitCode
+from tests.stacks import CLI, StackProcess, vedette
+
+
+def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
+    heavy = ("temporalio", "fastapi", "psycopg", "pydantic")
+    program = f"import sys, cli; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=CLI.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_wrong_command_line_ends_with_2(tmp_path: Path) -> None:
+    assert vedette(tmp_path, "fly").returncode == ExitCode.USAGE
+
+
+class TestConfig:
+    def test_it_says_where_each_value_comes_from(self, tmp_path: Path) -> None:
+        rows = json.loads(vedette(tmp_path, "config", "--json").stdout)
+        assert rows["VEDETTE_PORT"] == {"value": "0", "source": "VEDETTE_PORT"}
+        assert rows["VEDETTE_HOST"] == {"value": "127.0.0.1", "source": "default"}
+        assert rows["VEDETTE_LIMIT_IP"] == {"value": "60/60", "source": "default"}
+
+    @pytest.mark.parametrize(
+        ("name", "value", "shown"),
+        [
+            ("VEDETTE_SECRET_KEY", "hush", "***"),
+            ("VEDETTE_METRICS_TOKEN", "hush", "***"),
+            ("VEDETTE_PROVIDER_HIBP_KEY", "hush", "***"),
+            ("DATABASE_URL", "postgresql://me:hush@db/x", "postgresql://me:***@db/x"),
+            ("DATABASE_URL", "host=db password=hush", "***"),
+        ],
+    )
+    def test_it_masks_secrets(self, tmp_path: Path, name: str, value: str, shown: str) -> None:
+        done = vedette(tmp_path, "config", "--json", **{name: value})
+        assert json.loads(done.stdout)[name] == {"value": shown, "source": name}
+        assert "hush" not in vedette(tmp_path, "config", **{name: value}).stdout
+
+    def test_a_value_from_a_file_names_the_file_setting(self, tmp_path: Path) -> None:
+        (tmp_path / "key").write_text("hush" * 10)
+        done = vedette(tmp_path, "config", "--json", VEDETTE_SECRET_KEY_FILE=str(tmp_path / "key"))
+        assert json.loads(done.stdout)["VEDETTE_SECRET_KEY"]["source"] == "VEDETTE_SECRET_KEY_FILE"
+
+
+class TestDoctor:
+    def test_beside_a_running_stack_all_is_well(self, stack: StackProcess) -> None:
+        done = vedette(stack.data, "doctor", "--json")
+        findings = {finding["part"]: finding for finding in json.loads(done.stdout)}
+        assert {part: finding["state"] for part, finding in findings.items()} == {
+            "python": "ok",
+            "data folder": "ok",
+            "stack": "ok",
+            "database": "ok",
+            "schema": "ok",
+            "workers": "ok",
+            "secret key": "ok",
+            "temporal": "ok",
+            "lookup data": "ok",
+        }
+        assert done.returncode == 0
+
+    def test_a_broken_part_comes_with_what_to_do_and_1(self, tmp_path: Path) -> None:
+        (tmp_path / "secret.key").write_text("k" * 40)
+        (tmp_path / "secret.key").chmod(0o644)
+        done = vedette(tmp_path, "doctor", DATABASE_URL="postgresql://me:hush@127.0.0.1:9/x")
+        assert done.returncode == 1
+        assert "broken   database" in done.stdout and "Connection refused" in done.stdout
+        assert "chmod 600" in done.stdout
+        assert "hush" not in done.stdout
+
+    def test_before_the_first_start_nothing_is_broken(self, tmp_path: Path) -> None:
+        assert vedette(tmp_path / "new", "doctor").returncode == 0
+        assert not (tmp_path / "new").exists()
+
+
+class TestAccountsAndKeys:
+    def test_a_new_account_and_its_key_work_at_once(self, stack: StackProcess) -> None:
+        email = "cli@example.com"
+        account = json.loads(
+            vedette(stack.data, "accounts", "create", email, "--credits", "7", "--json").stdout
+        )
+        assert account["email"] == email and account["credits"] == 7
+        key = json.loads(vedette(stack.data, "keys", "create", "--account", email, "--json").stdout)
+        with httpx.Client(base_url=stack.url, trust_env=False) as client:
+            login = {"email": email, "password": account["password"]}
+            assert client.post("/api/auth/login", json=login).status_code == 200
+            me = client.get("/api/auth/me", headers={"X-API-Key": key["key"]}).json()
+        assert me["user"]["email"] == email
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("accounts", "create", "not an address"), "not an e-mail address"),
+            (("keys", "create", "--account", "nobody@example.com"), "There is no such account"),
+            (("keys", "create", "--account", "admin@example.com", "--scope", "all"), "There is no scope all"),
+        ],
+    )
+    def test_what_does_not_fit_is_one_line_and_1(
+        self, stack: StackProcess, arguments: tuple[str, ...], message: str
+    ) -> None:
+        done = vedette(stack.data, *arguments)
+        assert done.returncode == 1
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+    def test_a_password_of_ones_own_comes_from_a_file(self, stack: StackProcess, tmp_path: Path) -> None:
+        (tmp_path / "password").write_text("correct horse battery\n")
+        arguments = ("accounts", "create", "own@example.com", "--password-file", str(tmp_path / "password"))
+        assert "password" not in vedette(stack.data, *arguments).stdout
+        with httpx.Client(base_url=stack.url, trust_env=False) as client:
+            login = {"email": "own@example.com", "password": "correct horse battery"}
+            assert client.post("/api/auth/login", json=login).status_code == 200
+
+
+def test_migrating_a_database_that_is_at_the_head_changes_nothing(stack: StackProcess) -> None:
+    first = vedette(stack.data, "migrate", "--json")
+    assert json.loads(first.stdout) == json.loads(vedette(stack.data, "migrate", "--json").stdout)
+
+
+def test_data_that_is_there_is_not_fetched(stack: StackProcess) -> None:
+    done = vedette(stack.data, "data", "fetch", "--if-missing", "--json")
+    results = {result["name"]: result["status"] for result in json.loads(done.stdout)}
+    assert results["dbip-city"] == results["asn"] == "present"
+    assert done.returncode == 0
+
+
+def test_data_that_cannot_be_fetched_is_told_with_the_reason_and_1(tmp_path: Path) -> None:
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    done = vedette(tmp_path, "data", "fetch", "--json", **nowhere)
+    results = {result["name"]: result for result in json.loads(done.stdout)}
+    assert results["dbip-city"]["status"] == "failed" and results["dbip-city"]["detail"]
+    assert done.returncode == 1

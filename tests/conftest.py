@@ -1,0 +1,140 @@
+"""What the tests share: a Postgres and a Temporal server of their own, databases, settings, a whole stack.
+
+Everything is on random ports and in a temporary folder, so that a stack that runs already is not touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.sql import SQL
+
+import settings as settings_module
+from database import Database
+from embedded.postgres import Postgres
+from embedded.report import Report
+from embedded.temporal import Temporal
+from migrations.upgrade import upgrade
+from sealing import Keyring, root_keys
+from settings import Settings
+from tests.api_server import Api, running
+from tests.datasets import write_small_datasets
+from tests.stacks import StackProcess
+
+_TEMPLATE = "template_vedette"
+
+
+@pytest.fixture(scope="session")
+def scratch() -> Generator[Path]:
+    """A folder that the unprivileged user of a Postgres started as root can reach, unlike `tmp_path`."""
+    folder = Path(tempfile.mkdtemp(prefix="vedette-tests-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+async def postgres(scratch: Path) -> AsyncGenerator[Postgres]:
+    """An embedded Postgres for the session."""
+    server = Postgres(scratch, scratch / "logs" / "postgres.log", Report())
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="session")
+async def temporal_server(scratch: Path, pytestconfig: pytest.Config) -> AsyncGenerator[Temporal]:
+    """An embedded Temporal for the session, on ports of its own."""
+    server = Temporal(scratch, scratch / "logs" / "temporal.log", Report())
+    # The first run ever may build the server, for minutes: that should be seen.
+    capture: Any = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        await server.start()
+    yield server
+    await server.stop()
+
+
+def database_named(server: Postgres, name: str) -> str:
+    """The URL of another database on the same server."""
+    return server.url.replace("/vedette?", f"/{name}?", 1)
+
+
+async def _administer(server: Postgres, statement: str) -> None:
+    connection = await psycopg.AsyncConnection.connect(server.url, autocommit=True)
+    async with connection:
+        await connection.execute(SQL(statement))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture(scope="session")
+async def template(postgres: Postgres) -> str:
+    """A migrated, empty database that the others are copied from."""
+    await _administer(postgres, f"create database {_TEMPLATE}")
+    await asyncio.to_thread(upgrade, database_named(postgres, _TEMPLATE))
+    return _TEMPLATE
+
+
+@pytest.fixture(scope="module")
+async def database_url(postgres: Postgres, template: str) -> AsyncGenerator[str]:
+    """A fresh, migrated database for the tests of one module."""
+    name = f"test_{uuid4().hex}"
+    await _administer(postgres, f"create database {name} template {template}")
+    yield database_named(postgres, name)
+    await _administer(postgres, f"drop database {name} with (force)")
+
+
+@pytest.fixture(scope="module")
+async def database(database_url: str) -> AsyncGenerator[Database]:
+    """The module's database, open."""
+    opened = Database(database_url, name="tests")
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="module")
+def settings(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Settings for the module's database and a data folder of its own; no Temporal."""
+    folder = tmp_path_factory.mktemp("data")
+    return settings_module.load({"VEDETTE_DATA": str(folder), "DATABASE_URL": database_url})
+
+
+@pytest.fixture(scope="module")
+def live_settings(settings: Settings, temporal_server: Temporal) -> Settings:
+    """The module's settings with a Temporal server."""
+    return settings.model_copy(update={"temporal_address": temporal_server.address})
+
+
+@pytest.fixture(scope="module")
+def keyring(settings: Settings) -> Keyring:
+    """The keyring of the module's data folder."""
+    return Keyring(root_keys(None, settings.data, sealed_data_exists=False))
+
+
+@pytest.fixture(scope="session")
+async def stack(scratch: Path, temporal_server: Temporal) -> AsyncGenerator[StackProcess]:
+    """A whole `vedette up` with small lookup data, whose steps and webhooks may reach 127.0.0.1.
+
+    It has its own Temporal server; the session's is only awaited so that a build of it is seen.
+    """
+    data = scratch / "stack"
+    write_small_datasets(data)
+    running = StackProcess(data, VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32")
+    try:
+        yield await running.ready()
+    finally:
+        await running.stop()
+
+
+@pytest.fixture(scope="module")
+async def api(settings: Settings) -> AsyncGenerator[Api]:
+    """The API over the module's database, behind a real server; its limits are those of the settings."""
+    async with running(settings) as api:
+        yield api

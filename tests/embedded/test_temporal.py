@@ -1,0 +1,184 @@
+"""The built-in Temporal: where its program comes from, and what its server is like."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest, RemoveSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleSpec
+
+from embedded import temporal_binary
+from embedded.process import command_line
+from embedded.report import Report
+from embedded.temporal import SEARCH_ATTRIBUTES, Temporal, prepare, prepare_given
+from settings import ExitCode, StartError
+from tests.stacks import eventually
+
+
+@pytest.fixture
+async def server(tmp_path: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
+    """A server of the test's own; the session's is there first, so that the program is."""
+    started = Temporal(tmp_path, tmp_path / "temporal.log", Report(), namespace="watch")
+    await started.start()
+    yield started
+    await started.stop()
+
+
+async def test_closed_workflows_are_kept_for_an_hour(temporal_server: Temporal) -> None:
+    client = await Client.connect(temporal_server.address)
+    answer = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"))
+    assert answer.config.workflow_execution_retention_ttl.ToTimedelta() == timedelta(hours=1)
+
+
+async def test_our_search_attributes_are_there_and_asking_again_is_no_error(
+    temporal_server: Temporal,
+) -> None:
+    await prepare(temporal_server.address, "default")
+    client = await Client.connect(temporal_server.address)
+    found = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace="default")
+    )
+    keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+    assert {found.custom_attributes[name] for name in SEARCH_ATTRIBUTES} == {keyword}
+
+
+async def test_a_given_server_gets_what_it_lacks(server: Temporal) -> None:
+    client = await Client.connect(server.address, namespace="watch")
+    remove = RemoveSearchAttributesRequest(namespace="watch", search_attributes=SEARCH_ATTRIBUTES[:1])
+    await client.operator_service.remove_search_attributes(remove)
+    await prepare_given(server.address, "watch")
+    listed = ListSearchAttributesRequest(namespace="watch")
+    found = await client.operator_service.list_search_attributes(listed)
+    assert set(SEARCH_ATTRIBUTES) <= set(found.custom_attributes)
+
+
+async def test_it_listens_on_the_loopback_address_alone(temporal_server: Temporal) -> None:
+    pid = temporal_server.child.pid
+    inodes = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+    listening = [
+        fields[1]
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        if (fields := line.split())[3] == "0A" and f"socket:[{fields[9]}]" in inodes
+    ]
+    assert listening
+    assert {address.split(":")[0] for address in listening} == {"0100007F"}
+
+
+async def test_it_makes_the_namespace_it_is_asked_for(server: Temporal) -> None:
+    client = await Client.connect(server.address, namespace="watch")
+    answer = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="watch"))
+    assert answer.namespace_info.name == "watch"
+
+
+async def test_after_a_kill_it_is_back_at_the_same_address_with_its_data(server: Temporal) -> None:
+    client = await Client.connect(server.address, namespace="watch")
+    action = ScheduleActionStartWorkflow("Any", id="any", task_queue="any")
+    await client.create_schedule("kept", Schedule(action=action, spec=ScheduleSpec()))
+    address, pid = server.address, server.child.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    await server.child.wait()
+    await server.start()
+    assert server.address == address
+    assert (await client.get_schedule_handle("kept").describe()).id == "kept"
+
+
+async def test_a_server_that_an_earlier_start_left_running_is_stopped_first(
+    server: Temporal, tmp_path: Path
+) -> None:
+    left = server.child.pid
+    assert left is not None
+    second = Temporal(tmp_path, tmp_path / "temporal.log", Report(), namespace="watch")
+    await second.start()
+    try:
+        assert command_line(left) == ""
+    finally:
+        await second.stop()
+
+
+def test_the_module_that_is_built_is_the_version_that_is_named() -> None:
+    module = (Path(temporal_binary.__file__).parent / "temporal" / "go.mod").read_text()
+    assert re.search(rf"github.com/temporalio/cli v{re.escape(temporal_binary.VERSION)}\b", module)
+
+
+class TestWhereTheProgramComesFrom:
+    @pytest.fixture(autouse=True)
+    def nothing_is_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An empty cache, a PATH without `temporal` and `go`, a publisher that does not answer."""
+        (tmp_path / "bin").mkdir()
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setattr(temporal_binary, "_DOWNLOADS", "http://127.0.0.1:9")
+
+    def program(self, place: Path, script: str) -> None:
+        place.write_text(f"#!/bin/sh\n{script}\n")
+        place.chmod(0o755)
+
+    async def test_nothing_names_the_four_ways(self, tmp_path: Path) -> None:
+        with pytest.raises(StartError) as caught:
+            await temporal_binary.obtain(tmp_path, Report())
+        assert caught.value.exit_code == ExitCode.TEMPORAL
+        message = str(caught.value)
+        assert len(message.splitlines()) == 3
+        for way in ("TEMPORAL_ADDRESS", "PATH", "temporal.download", "Go 1.26.8"):
+            assert way in message
+
+    async def test_one_on_path_is_taken(self, tmp_path: Path) -> None:
+        self.program(tmp_path / "bin" / "temporal", "echo 'temporal version 1.9.0 (Server 1.31.0, UI 2)'")
+        assert await temporal_binary.obtain(tmp_path, Report()) == tmp_path / "bin" / "temporal"
+
+    async def test_one_on_path_that_is_too_old_is_passed_over_for_the_cache(self, tmp_path: Path) -> None:
+        self.program(tmp_path / "bin" / "temporal", "echo 'temporal version 1.5.1 (Server 1.29.1, UI 2)'")
+        cached = temporal_binary.cache_folder(tmp_path) / "temporal"
+        self.program(cached, "echo 'temporal version 1.9.1 (Server 1.32.0, UI 2)'")
+        assert await temporal_binary.obtain(tmp_path, Report()) == cached
+
+    async def test_a_build_that_fails_is_told_with_its_last_line(self, tmp_path: Path) -> None:
+        self.program(tmp_path / "bin" / "go", "echo 'go: no required module provides it' >&2; exit 1")
+        with pytest.raises(StartError, match="go: no required module provides it"):
+            await temporal_binary.obtain(tmp_path, Report())
+        assert not (temporal_binary.cache_folder(tmp_path) / "temporal").exists()
+
+    async def test_a_build_is_put_in_the_cache_and_used(self, tmp_path: Path) -> None:
+        # This `go` puts a program where `-o` says, as the real one does after four minutes.
+        self.program(tmp_path / "made", "echo 'temporal version 1.9.1 (Server 1.32.0, UI 2)'")
+        script = f'while [ "$1" != -o ]; do shift; done; /bin/cp {tmp_path / "made"} "$2"'
+        self.program(tmp_path / "bin" / "go", script)
+        cached = temporal_binary.cache_folder(tmp_path) / "temporal"
+        assert await temporal_binary.obtain(tmp_path, Report()) == cached
+        assert not list(cached.parent.glob("temporal.*"))
+
+    async def test_without_a_home_to_write_to_it_is_cached_in_the_data_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        assert tmp_path / "data" in temporal_binary.cache_folder(tmp_path / "data").parents
+
+
+async def test_what_takes_long_shows_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    from embedded import report
+
+    monkeypatch.setattr(report, "_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(report, "_EVERY_SECONDS", 0)
+    out = StringIO()
+    shown = report.Report(out)
+    async with shown.during("temporal", "building"):
+        await eventually(lambda: out.getvalue().count("temporal   building … ") > 1)
+
+
+def test_a_program_that_does_not_run_is_none(tmp_path: Path) -> None:
+    (tmp_path / "temporal").write_text("not a program")
+    assert temporal_binary.server_version(tmp_path / "temporal") is None
+    assert shutil.which("temporal", path=str(tmp_path)) is None

@@ -1,0 +1,144 @@
+"""Whole stacks for tests: the real `vedette up`, on a random port and over a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from embedded import folder
+from embedded.folder import RunningStack
+from embedded.process import command_line
+from providers.downloads import Publisher
+from providers.registry import DATASETS
+
+CLI = Path(__file__).resolve().parents[1] / "cli.py"
+
+
+async def eventually(
+    condition: Callable[[], bool] | Callable[[], Awaitable[bool]],
+    seconds: float = 10,
+    what: str = "condition",
+) -> None:
+    """Poll a condition until it holds, failing after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        holds = condition()
+        if isinstance(holds, Awaitable):
+            holds = await holds
+        if holds:
+            return
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+def environment(data: Path, **names: str) -> dict[str, str]:
+    """The environment of a `vedette` command over `data`, without the settings of whoever runs the tests.
+
+    Nothing in it leaves this machine: lookups ask local sources only, publishers of data are nowhere.
+    """
+    ours = ("VEDETTE_", "DATABASE_URL", "TEMPORAL_", "SUPERVISOR_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    origins = [origin for dataset in DATASETS.values() for origin in dataset.origins]
+    publishers = {origin.source.upper() for origin in origins if isinstance(origin, Publisher)}
+    return {
+        **inherited,
+        **{f"VEDETTE_PROVIDER_{name}_BASE_URL": "http://127.0.0.1:9" for name in publishers},
+        "npm_config_offline": "true",
+        "VEDETTE_LOCAL_ONLY": "1",
+        "VEDETTE_DATA": str(data),
+        "VEDETTE_PORT": "0",
+        **names,
+    }
+
+
+def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedProcess[str]:
+    """Run a `vedette` command to its end."""
+    return subprocess.run(
+        [sys.executable, str(CLI), *arguments],
+        env=environment(data, **names),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+class StackProcess:
+    """A `vedette up` that runs, and what it has said so far."""
+
+    def __init__(self, data: Path, **names: str) -> None:
+        self.data = data
+        self.log = data.with_name(f"{data.name}-up-{time.monotonic_ns()}.log")
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(CLI), "up"],
+                env=environment(data, **names),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        """All that it has written."""
+        return self.log.read_text(encoding="utf-8")
+
+    @property
+    def record(self) -> RunningStack:
+        """What `stack.json` says."""
+        stack = folder.recorded(self.data)
+        assert stack is not None
+        return stack
+
+    @property
+    def url(self) -> str:
+        return self.record.url
+
+    @property
+    def api_key(self) -> str:
+        """The first account's key."""
+        return str(json.loads((self.data / "first-account.json").read_text())["api_key"])
+
+    def child(self, name: str) -> int:
+        """The process id of a child that runs."""
+        pid, line = self.record.children[name]
+        return pid if command_line(pid) == line else 0
+
+    async def ready(self, seconds: float = 60) -> StackProcess:
+        """Wait until it says that it is ready."""
+
+        def announced() -> bool:
+            assert self.process.poll() is None, self.said
+            return "Ctrl-C stops it" in self.said
+
+        try:
+            await eventually(announced, seconds, "the stack is ready")
+        except AssertionError:
+            print(self.said, *(self.tail(name) for name in ("api", "worker", "postgres")), sep="\n")
+            raise
+        return self
+
+    def tail(self, name: str, lines: int = 15) -> str:
+        """The last lines of a child's log."""
+        log = self.data / "logs" / f"{name}.log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""
+
+    async def ended(self, seconds: float = 35) -> int:
+        """Wait for its end; its exit code."""
+        await eventually(lambda: self.process.poll() is not None, seconds, "the supervisor has ended")
+        return self.process.returncode
+
+    async def stop(self) -> int:
+        """Stop it as Ctrl-C does; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return await self.ended()
