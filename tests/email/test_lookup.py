@@ -67,7 +67,7 @@ async def test_kept_local_only_the_lists_on_this_machine_are_read(
 ) -> None:
     sources.say("ok")
     async with running_with(sources, settings, local_only=True) as api:
-        person = await api.person()
+        person = await api.person(credits=1)
         answer = (await person.key.post(PATH, json={"email": "info@mailinator.com"})).json()
     assert (answer["is_disposable"], answer["is_role_account"], answer["validity"]) == (True, True, "risky")
     assert (answer["mx_found"], answer["breach"]["count"], answer["credits"]) == (None, None, 0)

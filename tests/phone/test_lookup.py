@@ -36,7 +36,7 @@ async def test_a_number_is_looked_up_however_it_is_written(
 async def test_a_number_that_no_plan_has_is_invalid_and_free(settings: Settings) -> None:
     async with sources_on_loopback(keys=True) as sources, running_with(sources, settings) as api:
         sources.say("ok")
-        person = await api.person()
+        person = await api.person(credits=1)
         answer = (await person.key.post(PATH, json={"phone": "+10000000000"})).json()
     assert (answer["valid"], answer["validation"]["is_valid"], answer["credits"]) == (False, False, 0)
     assert answer["type"] is None
