@@ -28,7 +28,9 @@ from workflows.automations import AutomationBatch
 from workflows.messages import Batch
 
 _log = logs.get(__name__)
-_STARTS_IN_FLIGHT = 2
+# While a start is on its way, what comes waits and goes together with the next: more at once made the batches
+# smaller and everything slower (measured: 371 runs a second with two, 477 with one).
+_STARTS_IN_FLIGHT = 1
 _ROWS_PER_WORKER = 1024
 _SWEEP_SECONDS = 1.0
 
