@@ -1,4 +1,4 @@
-"""The answer of a domain lookup: INTERFACE's blocks, always objects, null where nobody knows."""
+"""The answer of a domain lookup: blocks that are always objects, null where nobody knows."""
 
 from __future__ import annotations
 
