@@ -25,7 +25,7 @@ from providers.asking import Asker, Outcome
 from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source, SourceError
 from providers.charging import Payer, Till
 from providers.installed import Datasets, Installed
-from providers.registry import KINDS
+from providers.registry import DATASETS, KINDS
 from providers.result import LookupResult
 from sealing import Keyring
 from settings import Settings
@@ -216,6 +216,11 @@ class Lookups:
         if drifted:
             return Outcome("bad_response", fields, ms, detail="undeclared_fields")
         return Outcome("ok" if fields else "empty", fields, ms)
+
+    def missing_datasets(self) -> list[str]:
+        """The data that lookups should not do without and that is not installed. Lists are optional."""
+        wanted = [name for name, dataset in DATASETS.items() if not dataset.optional]
+        return [name for name in wanted if self._datasets.info(name) is None]
 
     async def describe(self) -> list[ProviderRow]:
         """Every source of every kind, and how it is doing."""

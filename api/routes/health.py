@@ -119,5 +119,5 @@ async def _temporal(services: Services) -> str:
 
 
 async def _data(services: Services) -> str:
-    missing = [row.name for row in await services.lookups.describe() if row.state == "no_data"]
+    missing = services.lookups.missing_datasets()
     return f"not fetched: {', '.join(missing)}" if missing else "ok"

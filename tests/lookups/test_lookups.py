@@ -12,9 +12,11 @@ import pytest
 from database import Database
 from models.errors import Invalid
 from models.lookups import AllProvidersFailed, NoProvider
-from providers.lookup import LookupResult
+from outbound import Outbound
+from providers.lookup import LookupResult, Lookups
 from sealing import Keyring
-from settings import Rate
+from settings import Rate, Settings
+from tests.datasets import write_small_datasets
 from tests.lookups.conftest import Answer, World, spec
 
 
@@ -536,3 +538,12 @@ async def test_an_answer_that_came_is_given_though_it_cannot_be_kept(world: Worl
     await own.close()
     release.set()
     assert (await lookup).data["a"]["value"] == 1
+
+
+async def test_lists_that_are_optional_do_not_count_as_missing(
+    settings: Settings, database: Database, keyring: Keyring
+) -> None:
+    async with Outbound(settings) as outbound:
+        assert Lookups(settings, database, keyring, outbound).missing_datasets() == ["dbip-city", "asn"]
+        write_small_datasets(settings.data)
+        assert Lookups(settings, database, keyring, outbound).missing_datasets() == []
