@@ -154,7 +154,7 @@ async def test_an_expression_that_cannot_be_evaluated_fails_its_step(run: Run) -
 
 
 async def test_a_batch_that_has_much_to_evaluate_is_done_in_several_workflow_tasks(
-    run: Run, new_target: NewTarget, database: Database, notifier: Notifier
+    run: Run, new_target: NewTarget, database: Database, notifier: Notifier, client: Client
 ) -> None:
     heavy = "sort_by(trigger, &to_string(@))[0]"
     target = await new_target([transform(f"s{n}", heavy) for n in range(10)])
@@ -163,6 +163,11 @@ async def test_a_batch_that_has_much_to_evaluate_is_done_in_several_workflow_tas
         ids = [(await runs.accept(connection, target, "manual", payload)).run_id for _ in range(16)]
     views = [await ended(database, notifier, target.account_id, run_id) for run_id in ids]
     assert {view.output for view in views} == {"0"}
+    async with database.connection() as connection:
+        cursor = await connection.execute("select batch_id from runs where id = any(%s) limit 1", (ids,))
+        [row] = await cursor.fetchall()
+    history = await client.get_workflow_handle(f"automation/{row['batch_id']}").fetch_history()
+    assert any(event.HasField("timer_started_event_attributes") for event in history.events)
 
 
 async def test_answers_that_postgres_would_refuse_are_kept(run: Run, receiver: Endpoint) -> None:
