@@ -115,16 +115,20 @@ class Outbound:
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
-    def provider_client(self, name: str) -> httpx.AsyncClient:
+    def provider_client(self, name: str, *, guarded: bool = False) -> httpx.AsyncClient:
         """The httpx client of the lookup source `name`: made once, shared, closed by `close`.
 
         It raises `OutboundError`s, not httpx's; follows no redirects; its timeout bounds the whole
         exchange; an answer is capped at 8 MiB, or at `extensions={"max_bytes": …}`. Its addresses are
-        guarded unless the operator has set the source's base URL, which may be a host of their own.
+        guarded unless the operator has set the source's base URL, which may be a host of their own; with
+        `guarded`, always: for a source that asks hosts of others' choice.
         """
         if name not in self._clients:
+            session = (
+                self._session(f"targets:{name}", guarded=True) if guarded else self._provider_session(name)
+            )
             self._clients[name] = httpx.AsyncClient(
-                transport=_Transport(self, self._provider_session(name)),
+                transport=_Transport(self, session),
                 headers={"user-agent": USER_AGENT},
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 timeout=10,

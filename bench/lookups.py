@@ -1,21 +1,25 @@
-"""Lookups without the API around them: local data, sources that answer, hang, and cannot be reached.
+"""Lookups: local data, sources that answer, hang, and cannot be reached; and all that through the API.
 
-    python -m bench.lookups [--seconds 3]
+    python -m bench.lookups [--seconds 3] [--clients 32]
 
-Starts an embedded Postgres and local HTTP sources of its own. The data is that of `vedette data fetch`; lists
-that cannot be had here are made up, in their real sizes.
+Starts an embedded Postgres, local HTTP sources and an API process of its own; the load generator shares the
+machine. The data is that of `vedette data fetch`; lists that cannot be had here are made up, in their real
+sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import random
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -27,22 +31,26 @@ import psutil
 import uvloop
 from aiohttp import web
 
+from bench import load
+from bench.endpoints import answering, serve
 from bench.stack import machine
 from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
+from models import accounts
 from outbound import Outbound
 from providers import datasets, installed, ranges
 from providers.base import Context, Fields, Kind, LocalSource, Query, RemoteSource, RemoteSpec, json_answer
 from providers.ip.kind import KIND
 from providers.lookup import Lookups
-from providers.registry import DATASETS
 from sealing import Keyring, root_keys
 from settings import Settings
 
-SOURCES, DELAY_SECONDS = 8, 0.05
+SOURCES, DELAY_SECONDS, DEADLINE_SECONDS = 8, 0.05, 1.0
 FIELDS = [f"security.is_{name}" for name in ("vpn", "proxy", "tor", "hosting", "relay", "mobile", "abuse")]
+FAKE = {"security.is_vpn": False, "security.is_tor": False}
+GREYNOISE = {"noise": False, "riot": True, "classification": "benign", "name": "Cloudflare"}
 # How many ranges the real lists have, by dataset and table; a label that the source can read.
 MADE_UP = {
     "tor": {"exits": (1_300, "exit")},
@@ -90,7 +98,7 @@ def _spread(count: int, step: int, label: str) -> Iterator[ranges.Range]:
 
 async def fetch_data(data: Path) -> None:
     """Have all data, and say where it is from."""
-    print(f"data, of {len(DATASETS)} datasets:")
+    print("data:")
     settings = Settings.model_validate({"data": data})
     for result in await datasets.fetch(settings, if_missing=True, report=lambda _: None):
         if result.version is None and result.name in MADE_UP:
@@ -132,12 +140,12 @@ def parse(raw: Any) -> Fields:
     return dict(raw)
 
 
-def remote_kind(names: Sequence[str]) -> Kind:
-    """IP lookups whose sources are the local data and `names`."""
+def remote_kind(names: Sequence[str], timeout: float = 3) -> Kind:
+    """IP lookups whose sources are the local data and `names`, given up after `timeout` seconds."""
     local = tuple(source for source in KIND.sources if isinstance(source, LocalSource))
     specs = [
         RemoteSpec(
-            name=name, kind="ip", fields=frozenset(FIELDS), licence="-", attribution="-", timeout=3,
+            name=name, kind="ip", fields=frozenset(FIELDS), licence="-", attribution="-", timeout=timeout,
             ttl=3600, negative_ttl=3600,
         )
         for name in names
@@ -146,8 +154,8 @@ def remote_kind(names: Sequence[str]) -> Kind:
 
 
 @asynccontextmanager
-async def serving(delay: float | None) -> AsyncGenerator[str]:
-    """A source that answers after `delay` seconds, or never."""
+async def serving(delay: float | None, told: dict[str, Any] = FAKE) -> AsyncGenerator[str]:
+    """A source that answers with `told` after `delay` seconds, or never."""
     ended = asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -155,10 +163,10 @@ async def serving(delay: float | None) -> AsyncGenerator[str]:
             await ended.wait()
         else:
             await asyncio.sleep(delay)
-        return web.json_response({"security.is_vpn": False, "security.is_tor": False})
+        return web.json_response(told)
 
     app = web.Application()
-    app.router.add_get("/{query}", answer)
+    app.router.add_get("/{path:.*}", answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -210,13 +218,24 @@ class Bench:
             print("one of them hangs, lookup by lookup: " + " ".join(f"{ms:.0f}" for ms in took) + " ms")
             print(f"  after that            {told(await latencies(lookups, addresses(100, 9)))}")
 
+    async def hanging(self) -> None:
+        """Ask, with a deadline, sources of which one hangs for longer than that."""
+        async with self._sources([*[DELAY_SECONDS] * (SOURCES - 1), None], timeout=30) as lookups:
+            started = time.perf_counter()
+            result = await lookups.lookup("ip", "8.8.8.8", deadline=DEADLINE_SECONDS)
+            took = time.perf_counter() - started
+        statuses = Counter(row["status"] for row in result.providers if row["name"].startswith("fake"))
+        print(
+            f"one of them hangs, deadline {DEADLINE_SECONDS:g} s: answered in {took:.3f} s, {dict(statuses)}"
+        )
+
     @asynccontextmanager
-    async def _sources(self, delays: Sequence[float | None]) -> AsyncGenerator[Lookups]:
+    async def _sources(self, delays: Sequence[float | None], timeout: float = 3) -> AsyncGenerator[Lookups]:
         names = [f"fake{n}" for n in range(len(delays))]
         async with AsyncExitStack() as servers:
             urls = [await servers.enter_async_context(serving(delay)) for delay in delays]
             providers = {name: {"base_url": url} for name, url in zip(names, urls, strict=True)}
-            yield await self.lookups(remote_kind(names), providers=providers)
+            yield await self.lookups(remote_kind(names, timeout), providers=providers)
 
     async def closed(self) -> None:
         """As it is installed, on a network that drops everything: 192.0.2.0/24 is nobody's (RFC 5737)."""
@@ -228,7 +247,69 @@ class Bench:
         print(f"  after that          {told(await latencies(lookups, addresses(500, 4)))}")
 
 
-async def measure(data: Path, url: str, seconds: float) -> None:
+class Requests:
+    """Addresses looked up over HTTP, each connection another one, by an API process of its own."""
+
+    def __init__(self, url: str, key: str, bench: Bench, seconds: float, clients: int) -> None:
+        self._url = url
+        self._credential = {"Authorization": f"Bearer {key}"}
+        self._bench = bench
+        self._seconds = seconds
+        self._addresses = addresses(clients, 11)
+
+    async def measure(self) -> None:
+        """With the data on this machine alone, and with answers of two sources that are kept."""
+        await self._run("local data", local_only=True)
+        async with serving(0, GREYNOISE) as url:
+            off = {
+                source.spec.name: {"enabled": False}
+                for source in KIND.sources
+                if isinstance(source, RemoteSource)
+            }
+            await self._run("and kept answers", providers={**off, "greynoise": {"base_url": url}})
+
+    async def _run(self, what: str, **changes: Any) -> None:
+        settings = Settings.model_validate(
+            {"database_url": self._url, "data": self._bench.data, "limit_ip": None, **changes}
+        )
+        listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        port = listener.getsockname()[1]
+        started = time.perf_counter()
+        process = multiprocessing.get_context("spawn").Process(
+            target=serve, args=(settings, listener), daemon=True
+        )
+        process.start()
+        try:
+            await answering(process, port)
+            ready = time.perf_counter() - started
+            await self._load(port, 0.5)
+            seen = psutil.Process(process.pid)
+            before = sum(seen.cpu_times()[:2])
+            result = await self._load(port, self._seconds)
+            cpu = (sum(seen.cpu_times()[:2]) - before) / len(result.latencies) * 1000
+            print(f"API, {len(self._addresses)} clients, {what}: {result}   {cpu:.2f} ms of CPU each")
+            memory = seen.memory_info().rss / 2**20
+            print(f"  its process: {ready:.2f} s to the first answer, {memory:.0f} MiB after all this")
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.join, 10)
+
+    async def _load(self, port: int, seconds: float) -> load.Result:
+        requests = [
+            load.request_bytes("POST", "/api/agent/ip", self._credential, b'{"ip": "%s"}' % address.encode())
+            for address in self._addresses
+        ]
+        runs = await asyncio.gather(
+            *(load.run("127.0.0.1", port, request, clients=1, seconds=seconds) for request in requests)
+        )
+        result = load.Result(max(run.seconds for run in runs))
+        for run in runs:
+            result.latencies += run.latencies
+            result.statuses += run.statuses
+        return result
+
+
+async def measure(data: Path, url: str, seconds: float, clients: int) -> None:
     async with AsyncExitStack() as stack:
         database = Database(url, name="bench")
         await database.open()
@@ -236,10 +317,15 @@ async def measure(data: Path, url: str, seconds: float) -> None:
         bench = Bench(data, database, stack)
         await bench.offline(seconds)
         await bench.answering()
+        await bench.hanging()
         await bench.closed()
+        async with database.connection() as connection:
+            account = await accounts.create_first_account(connection)
+        assert account is not None
+        await Requests(url, account.api_key, bench, seconds, clients).measure()
 
 
-def main(seconds: float) -> None:
+def main(seconds: float, clients: int) -> None:
     print(machine())
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import providers.lookup"], check=True)
@@ -254,7 +340,7 @@ def main(seconds: float) -> None:
             plain.run(postgres.start())
             try:
                 upgrade(postgres.url)
-                fast.run(measure(data, postgres.url, seconds))
+                fast.run(measure(data, postgres.url, seconds, clients))
             finally:
                 plain.run(postgres.stop())
 
@@ -264,4 +350,6 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=3)
-    main(parser.parse_args().seconds)
+    parser.add_argument("--clients", type=int, default=32)
+    arguments = parser.parse_args()
+    main(arguments.seconds, arguments.clients)

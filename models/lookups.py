@@ -72,7 +72,7 @@ class ProviderReport(BaseModel):
 
 
 class LookupAnswer(BaseModel):
-    """What every lookup's answer has beside the fields of its kind."""
+    """What every lookup's answer has after the fields of its kind."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,6 +82,13 @@ class LookupAnswer(BaseModel):
     providers: list[ProviderReport]
     sources: dict[str, list[str]]
     conflicts: dict[str, dict[str, Any]]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Move these fields behind the kind's own, where inheritance would put them first."""
+        for name in LookupAnswer.model_fields:
+            cls.model_fields[name] = cls.model_fields.pop(name)
+        cls.model_rebuild(force=True)
 
 
 class ProviderRow(BaseModel):

@@ -25,6 +25,9 @@ from sealing import Keyring, UnsealError
 from settings import Settings
 
 _log = logs.get(__name__)
+NOT_ASKED = "not_asked"
+"""Why a source was skipped of which nothing is kept, where nobody was to be asked."""
+
 # Of an answer in this process: source, kind and query.
 _Place = tuple[str, str, str]
 # What this process keeps itself. Answers of shared sources are looked up again after a minute, so that
@@ -90,7 +93,13 @@ class Asker:
         await asyncio.gather(*flights, return_exceptions=True)
 
     async def ask(
-        self, sources: Sequence[RemoteSource], query: Query, *, max_age: float | None, deadline: float
+        self,
+        sources: Sequence[RemoteSource],
+        query: Query,
+        *,
+        max_age: float | None,
+        deadline: float,
+        kept_only: bool = False,
     ) -> list[Outcome]:
         """Ask all `sources` at once; returns their outcomes in the same order.
 
@@ -100,6 +109,7 @@ class Asker:
             max_age: seconds; no kept answer older than that is used, 0 for none at all.
             deadline: seconds after which a source that has not answered counts as timed out. What is on its
                 way then still arrives, and is kept.
+            kept_only: send nothing: those of which no answer is kept are skipped.
         """
         started = time.perf_counter()
         kept = {s.spec.name: self._entries.get(_place(s.spec.name, query)) for s in sources}
@@ -107,6 +117,8 @@ class Asker:
         unknown = [s for s in sources if s.spec.shared and not _trusted(kept[s.spec.name], now)]
         if unknown and max_age != 0:
             kept |= await self._read(unknown, query)
+        if kept_only:
+            return [_kept(kept[source.spec.name], now, max_age) for source in sources]
         flights = {
             source.spec.name: self._flight(source, query)
             for source in sources
@@ -207,7 +219,7 @@ class Asker:
         name = source.spec.name
         settings = self._settings.provider(name)
         context = Context(
-            client=self._outbound.provider_client(name),
+            client=self._outbound.provider_client(name, guarded=source.spec.active),
             base_url=(settings.base_url or source.spec.base_url).rstrip("/"),
             key=source.spec.secret(self._settings),
             timeout=source.spec.timeout,
@@ -283,6 +295,12 @@ def _outcome(
     if outcome.status in FAILURES and not outcome.fields and entry and entry.usable(now, max_age):
         return Outcome("cached", entry.fields, outcome.ms, stale=True, detail=outcome.detail)
     return outcome
+
+
+def _kept(entry: _Entry | None, now: float, max_age: float | None) -> Outcome:
+    if entry is None or not entry.usable(now, max_age):
+        return Outcome("skipped", detail=NOT_ASKED)
+    return Outcome("cached", entry.fields, stale=now >= entry.expires_at)
 
 
 def _failure(error: SourceError, started: float) -> Outcome:

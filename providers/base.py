@@ -98,7 +98,7 @@ class RemoteSpec(Spec):
         key: whether it needs a key of the operator's.
         shared: keep answers, bucket and breaker in Postgres, for all processes. Not for what is as cheap to
             ask as Postgres: that keeps them in the process.
-        active: asking touches the target itself.
+        active: asking touches the target itself, or sites that its data names. Its client is always guarded.
         personal: asking sends personal data to a third party.
         own: it is off until the operator says where theirs is.
         account: the source whose key it uses when it has none of its own: one key may be for several kinds.
@@ -240,7 +240,8 @@ class Kind:
         normalise: the text as the caller gave it, and the JSON pointer of the field that it came in →
             query; raises `models.errors.Invalid`.
         echo: where the answer repeats the query.
-        count: where the answer tells how many sources answered, if it does.
+        count: where the answer tells how many sources answered, if it does. A source that asks several
+            services fills it itself.
         derive: the merged fields and the present moment → further fields, each with its value and the
             field that it follows from.
         price: the most credits that one answer can cost.

@@ -58,7 +58,7 @@ async def fetch(
     report: Report,
     datasets: Mapping[str, Dataset] = DATASETS,
 ) -> list[Fetched]:
-    """Fetch the newest version of every dataset into the data folder.
+    """Fetch the newest version of every dataset that is wanted into the data folder.
 
     What cannot be fetched is reported as such and keeps its old version; it raises nothing for that.
     Safe to run more than once at a time: the second waits for the first.
@@ -80,11 +80,10 @@ async def fetch(
         Outbound(settings) as outbound,
     ):
         tools = Tools(settings, outbound, downloads_folder(), report)
-        return list(
-            await asyncio.gather(
-                *(_fetch(dataset, tools, if_missing=if_missing) for dataset in datasets.values())
-            )
-        )
+        wanted = [
+            one for one in datasets.values() if not one.only_for or settings.provider(one.only_for).enabled
+        ]
+        return list(await asyncio.gather(*(_fetch(one, tools, if_missing=if_missing) for one in wanted)))
 
 
 async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched:

@@ -1,4 +1,4 @@
-"""Lists of address ranges that their publishers keep as small files: fetched together, packed as one.
+"""Lists that their publishers keep as small files, most of address ranges: fetched together, packed as one.
 
 All files of a list arrive, or the list stays as it was. A version is a day: no publisher is asked twice a
 day for the same list.

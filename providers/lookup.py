@@ -20,6 +20,7 @@ from database import Database
 from models import lookups, suppressions
 from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow, State, Status
 from outbound import Outbound
+from providers import samples
 from providers.aggregate import declared, merge, nest
 from providers.asking import Asker, Outcome
 from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source, SourceError
@@ -118,12 +119,39 @@ class Lookups:
         if await self._suppressed(parsed):
             outcomes = [(source, Outcome("empty", detail="suppressed")) for source in chosen.sources]
         else:
-            outcomes = await self._ask(chosen, parsed, fields, max_age, deadline)
+            outcomes = await self._ask(chosen, parsed, fields, max_age, deadline, kept_only=False)
         result = _result(chosen, parsed, outcomes, offset, limit)
         _check(result)
         if payer is not None and result.credits:
             return await self._till.charge(payer, result, by_block=chosen.block > 0)
         return result
+
+    async def rehearse(
+        self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
+    ) -> LookupResult:
+        """The answer to `query` in a dry run: nothing is sent to anyone, and nothing charged.
+
+        It is of the data on this machine and, for a kind that costs nothing, of kept answers. What sources
+        could add that were not asked is made up, and said to be from the source `sample`.
+
+        Args:
+            kind: `ip` …
+            query: as the caller gave it.
+            pointer: where in the caller's input it stood, for the error.
+            fields: the only dotted fields that matter.
+
+        Raises:
+            models.errors.Invalid: if `query` is not of this kind.
+        """
+        chosen = self._kinds[kind]
+        parsed = chosen.normalise(query, pointer)
+        if await self._suppressed(parsed):
+            outcomes = [(source, Outcome("empty", detail="suppressed")) for source in chosen.sources]
+        else:
+            # What is kept of a kind that costs credits, somebody has paid for.
+            max_age = 0 if chosen.price else None
+            outcomes = await self._ask(chosen, parsed, fields, max_age, 0, kept_only=True)
+        return _result(chosen, parsed, [*outcomes, *samples.added(chosen, outcomes)], 0, None)
 
     async def _suppressed(self, query: Query) -> bool:
         """Whether the query is a person about whom nothing is to be looked up."""
@@ -140,6 +168,8 @@ class Lookups:
         fields: Collection[str] | None,
         max_age: float | None,
         deadline: float,
+        *,
+        kept_only: bool,
     ) -> list[tuple[Source, Outcome]]:
         outcomes: dict[str, Outcome] = {}
         remote: list[RemoteSource] = []
@@ -161,7 +191,7 @@ class Lookups:
             else:
                 remote.append(source)
         ask = self._ask_remote if kind.resolve is None else partial(self._ask_in_two_rounds, kind.resolve)
-        outcomes |= await ask(remote, query, max_age, deadline)
+        outcomes |= await ask(remote, query, max_age, deadline, kept_only)
         return [(source, _placed(source, outcomes[source.spec.name])) for source in kind.sources]
 
     async def _ask_in_two_rounds(
@@ -171,15 +201,16 @@ class Lookups:
         query: Query,
         max_age: float | None,
         deadline: float,
+        kept_only: bool,
     ) -> dict[str, Outcome]:
         """Find out first what exactly the query means, then ask every source about just that."""
         started = time.perf_counter()
         searching = [source for source in sources if source.takes(query)]
-        first = await self._ask_remote(searching, query, max_age, deadline / 2)
+        first = await self._ask_remote(searching, query, max_age, deadline / 2, kept_only)
         resolution = resolve(query, {name: outcome.fields for name, outcome in first.items()})
         knowing = [source for source in sources if source.takes(resolution.query)]
         left = deadline - (time.perf_counter() - started)
-        second = await self._ask_remote(knowing, resolution.query, max_age, left)
+        second = await self._ask_remote(knowing, resolution.query, max_age, left, kept_only)
         stayed = {
             name: replace(outcome, fields=resolution.fields.get(name, {})) for name, outcome in first.items()
         }
@@ -187,7 +218,12 @@ class Lookups:
         return unasked | stayed | second
 
     async def _ask_remote(
-        self, sources: Sequence[RemoteSource], query: Query, max_age: float | None, deadline: float
+        self,
+        sources: Sequence[RemoteSource],
+        query: Query,
+        max_age: float | None,
+        deadline: float,
+        kept_only: bool,
     ) -> dict[str, Outcome]:
         """Ask all at once, each as in its own kind."""
         groups = {
@@ -196,7 +232,13 @@ class Lookups:
         }
         answers = await asyncio.gather(
             *(
-                self._asker.ask(group, replace(query, kind=kind), max_age=max_age, deadline=deadline)
+                self._asker.ask(
+                    group,
+                    replace(query, kind=kind),
+                    max_age=max_age,
+                    deadline=deadline,
+                    kept_only=kept_only,
+                )
                 for kind, group in groups.items()
             )
         )
@@ -299,7 +341,9 @@ def _result(
             merged.sources[path] = answered
     merged.fields[kind.echo] = query.text
     if kind.count is not None:
-        merged.fields[kind.count] = sum(outcome.status in _ANSWERS for _, outcome in outcomes)
+        answers = [outcome.fields for _, outcome in outcomes if outcome.status in _ANSWERS]
+        merged.fields[kind.count] = sum(fields.get(kind.count, 1) for fields in answers)
+        merged.sources.pop(kind.count, None)  # all of them have a part in it
     delivered = kind.cut(merged.fields, offset, limit)
     statuses = {outcome.status for _, outcome in outcomes}
     remote = {outcome.status for source, outcome in outcomes if isinstance(source, RemoteSource)}

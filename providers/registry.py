@@ -12,6 +12,7 @@ from providers.email.kind import KIND as EMAIL
 from providers.ip import applerelay, cloud, data, spamhaus, tor, x4bnet
 from providers.ip.kind import KIND as IP
 from providers.phone.kind import KIND as PHONE
+from providers.username import sites
 from providers.username.kind import KIND as USERNAME
 from providers.validate.kind import KIND as VALIDATE
 from providers.websearch.kind import KIND as WEBSEARCH
@@ -30,6 +31,7 @@ _DATASETS = (
     applerelay.DATASET,
     cloud.DATASET,
     spamhaus.DATASET,
+    sites.DATASET,
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
 """Name → dataset."""

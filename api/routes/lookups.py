@@ -31,7 +31,7 @@ from providers.phone.number import number
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
-from providers.websearch.kind import LIMIT, cut
+from providers.websearch.kind import LIMIT, SHOWN, cut
 
 router = APIRouter(prefix="/api", tags=["lookups"], route_class=StrictRoute)
 
@@ -113,7 +113,7 @@ class WebSearchQuery(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Ada Lovelace", "limit": 10}]})
 
     query: str
-    limit: int = Field(20, ge=1, le=LIMIT)
+    limit: int = Field(SHOWN, ge=1, le=LIMIT)
 
 
 class CompanyQuery(Body):

@@ -62,7 +62,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(3, 1),
+        rate=Rate(1, 1),
     ),
     fetch,
     parse,

@@ -1,14 +1,17 @@
 """XposedOrNot: the breaches that an address is in. No key; 25 questions an hour, 100 a day.
 
-What it knows nothing of, it answers with status 404 or with `ExposedBreaches: null`.
+What it knows nothing of, it answers with `ExposedBreaches: null`, and what it may not tell with status 404.
+Who asks too often again and again is shut out for a day, with status 403.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from settings import Rate
+
+_SHUT_OUT_SECONDS = 86400.0
 
 
 async def fetch(query: Query, context: Context) -> Any:
@@ -16,6 +19,8 @@ async def fetch(query: Query, context: Context) -> Any:
     response = await context.client.get(
         f"{context.base_url}/v1/breach-analytics", params={"email": query.text}, timeout=context.timeout
     )
+    if response.status_code == 403:
+        raise SourceError("rate_limited", "shut_out", _SHUT_OUT_SECONDS)
     return json_answer(response, empty=frozenset({404}))
 
 

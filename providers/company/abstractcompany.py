@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers import abstract
+from providers.base import Fields, RemoteSource, RemoteSpec
 from providers.company.identity import Company
-from settings import Rate
 
-_QUOTA_SECONDS = 3600.0
 _NAMES = {
     "profile.name": "company_name",
     "profile.domain": "domain",
@@ -24,20 +23,6 @@ _NAMES = {
     "profile.ticker": "ticker",
 }
 _ADDRESS = ("street_address", "city", "state", "postal_code", "country")
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the domain; None if they have no data on it."""
-    response = await context.client.get(
-        f"{context.base_url}/",
-        params={"api_key": context.key or "", "domain": query.value.domain},
-        timeout=context.timeout,
-    )
-    if response.status_code == 204:
-        return None
-    if response.status_code == 422:
-        raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
-    return json_answer(response)
 
 
 def parse(raw: Any) -> Fields:
@@ -71,9 +56,9 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,
-        rate=Rate(3, 1),
+        rate=abstract.RATE,
     ),
-    fetch,
+    abstract.asking("domain", lambda query: query.value.domain),
     parse,
     takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
 )

@@ -50,8 +50,9 @@ def date(value: dict[str, Any] | None) -> str | None:
     """A point in time as a date, a month or a year, as exactly as it is known."""
     if value is None or value["precision"] < _YEAR or not value["time"].startswith("+"):
         return None
-    length = {_DAY: 10, _MONTH: 7}.get(value["precision"], 4)
-    return value["time"][1 : length + 1]
+    year, *finer = value["time"][1:].partition("T")[0].split("-")
+    known = finer[: {_DAY: 2, _MONTH: 1}.get(value["precision"], 0)]
+    return "-".join((f"{int(year):04}", *known))  # there may be zeros before the year's four digits
 
 
 def start(statement: dict[str, Any]) -> str | None:

@@ -93,7 +93,7 @@ def parse(raw: Found | Read) -> Fields:
         "jurisdiction": company.get("jurisdiction"),
         "sic_codes": company.get("sic_codes"),
         "officers": [_officer(one) for one in _items(raw.officers) if "resigned_on" not in one],
-        "shareholders": [_controller(one) for one in _items(raw.controllers) if "ceased_on" not in one],
+        "shareholders": [_controller(one) for one in _items(raw.controllers) if not _ceased(one)],
     }
     return {f"profile.{name}": value for name, value in profile.items() if value}
 
@@ -119,6 +119,10 @@ def _officer(told: dict[str, Any]) -> dict[str, Any]:
         "appointed_on": told.get("appointed_on"),
         "nationality": told.get("nationality"),
     }
+
+
+def _ceased(told: dict[str, Any]) -> bool:
+    return "ceased_on" in told or bool(told.get("ceased"))  # who is protected has no day
 
 
 def _controller(told: dict[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from models import domains
 from models.errors import FieldError, Invalid
 from providers.base import Fields, Query, Resolution
-from providers.domain import names
 
 _SHORTEST, _LONGEST = 2, 160
 _MOST_CANDIDATES = 10
@@ -84,7 +84,7 @@ def registered(host: str | None) -> str | None:
     if host is None or "." not in host:
         return None
     try:
-        return names.read(host, "").registered
+        return domains.read(host, "").registered
     except Invalid:
         return None
 

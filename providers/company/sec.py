@@ -23,7 +23,8 @@ from settings import Rate
 
 _DATA, _FILES = "https://data.sec.gov", "https://www.sec.gov"
 _LIST_SECONDS = 86400.0
-_STATE = re.compile(r"\s*/[A-Z]{2,3}/?$")  # where it is incorporated: "BANK OF AMERICA CORP /DE/"
+# Where it is incorporated: "CORP /DE/", "CORP /DE", "BANCORP \DE\", "Inc./Marshall Islands".
+_STATE = re.compile(r"\s*[/\\][A-Z][A-Za-z ]+[/\\]?$")
 _Index = dict[str, list[tuple[str, str]]]
 # Client → until when (monotonic) its list is fresh, and bare name → companies.
 _lists: WeakKeyDictionary[httpx.AsyncClient, tuple[float, _Index]] = WeakKeyDictionary()

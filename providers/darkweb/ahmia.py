@@ -22,9 +22,11 @@ from settings import Rate
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _SEEN = re.compile(
-    r"([A-Za-z]{3})[a-z]*\.? (\d{1,2}), (\d{4})(?:, (\d{1,2})(?::(\d{2}))? ([ap])\.m\.|, (noon))?"
+    r"([A-Za-z]{3})[a-z]*\.? (\d{1,2}), (\d{4})(?:, (\d{1,2})(?::(\d{2}))? ([ap])\.m\.|, (noon)|, midnight)?"
 )
 _NO_DESCRIPTION = "No description provided"
+# Of longer ones it says "Bad request".
+_LONGEST, _MOST_WORDS = 100, 10
 
 
 async def fetch(query: Query, context: Context) -> str:
@@ -177,4 +179,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
+    takes=lambda query: len(query.text) <= _LONGEST and len(query.text.split(" ")) <= _MOST_WORDS,
 )

@@ -19,7 +19,7 @@ _BUCKETS = ("darknet", "leaks", "pastes", "dumpster")
 _PER_BUCKET = 100
 _SEARCH_SECONDS = 5
 _LATEST_FIRST = 4
-_POLL_SECONDS = 0.25
+_BETWEEN_SECONDS = 1.0  # they ask for no more than one request a second
 _QUOTA_SECONDS = 3600.0
 # What an answer says of itself: more may come, that was all, nothing yet.
 _MORE, _ALL, _NOT_YET = 0, 1, 3
@@ -50,6 +50,7 @@ async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
     search = _started(_read(response, "id"))
     records: list[dict[str, Any]] = []
     while True:
+        await asyncio.sleep(_BETWEEN_SECONDS)
         response = await context.client.get(
             f"{context.base_url}/intelligent/search/result",
             headers=_headers(context),
@@ -62,11 +63,10 @@ async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
             return records
         if answer["status"] not in (_MORE, _NOT_YET):
             raise SourceError("error", "search_failed")
-        if time.monotonic() > until:
+        if time.monotonic() + _BETWEEN_SECONDS > until:
             if not records:
                 raise SourceError("timeout", "search_timeout")
             return records
-        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _started(answer: dict[str, Any]) -> str:
@@ -124,7 +124,7 @@ SOURCE = RemoteSource(
         timeout=7,
         ttl=86400,
         negative_ttl=6 * 3600,
-        rate=Rate(30, 60),
+        rate=Rate(10, 60),  # of up to six requests each
     ),
     fetch,
     parse,

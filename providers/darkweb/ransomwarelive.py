@@ -1,6 +1,7 @@
 """ransomware.live: organisations that ransomware groups claim as victims on their leak sites.
 
-The search is over the victims' names and websites. "None" comes with status 404, and is an answer.
+The search is over the victims' names, websites and descriptions. "None" comes as an object that says so, with
+status 404, and is an answer. One search a minute is allowed.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, Sou
 from providers.darkweb.mentions import MOST, iso_timestamp, mention
 from settings import Rate
 
+_NONE = "No victims found"
+
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the victims; None if there are none."""
+    """Ask for the victims."""
     response = await context.client.get(
         f"{context.base_url}/searchvictims/{quote(query.text, safe='')}",
         headers={"accept": "application/json"},
         timeout=context.timeout,
     )
-    return json_answer(response, empty=frozenset({404}))
+    if response.status_code == 404:
+        response.status_code = 200
+    return json_answer(response)
 
 
 def parse(raw: Any) -> Fields:
     """Read an answer."""
-    if raw is None:
+    if isinstance(raw, dict) and str(cast("dict[str, Any]", raw).get("error")).startswith(_NONE):
         return {}
     if not isinstance(raw, list):
         raise SourceError("bad_response", "not_a_list")
@@ -61,7 +66,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=6 * 3600,
         negative_ttl=6 * 3600,
-        rate=Rate(10, 60),
+        rate=Rate(1, 60),
     ),
     fetch,
     parse,

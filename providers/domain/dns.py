@@ -15,9 +15,9 @@ from dns.rdtypes.ANY.NS import NS
 from dns.rdtypes.ANY.SOA import SOA
 from dns.rdtypes.ANY.TXT import TXT
 
+from models.domains import Domain
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.domain.names import Domain
-from providers.domain.nameservers import records, resolvers
+from providers.nameservers import records, resolvers
 
 _TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
 # Some name servers fail for types that they do not know, or for names below their zone.

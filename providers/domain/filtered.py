@@ -11,9 +11,9 @@ from ipaddress import ip_address
 
 from dns.rdtypes.IN.A import A
 
-from providers.base import Context, Query, SourceError
-from providers.domain.names import Domain
-from providers.domain.nameservers import Resolver, records, resolvers
+from models.domains import Domain
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.nameservers import Resolver, records, resolvers
 
 
 async def fetch(query: Query, context: Context) -> bool:
@@ -37,3 +37,32 @@ async def _found(resolver: Resolver, name: str, seconds: float) -> bool:
     """Whether there is an address that leads somewhere."""
     answer = await records((resolver,), name, "A", seconds) or []
     return any(not ip_address(one.address).is_unspecified for one in answer if isinstance(one, A))
+
+
+def source(name: str, operator: str, *, page: str, base_url: str) -> RemoteSource:
+    """The source that asks one such resolver and its twin.
+
+    Args:
+        name: of the source.
+        operator: whose resolver it is, as people say it.
+        page: where the operator tells about it.
+        base_url: the one that filters, then its twin, unless the operator of this service names two others.
+    """
+
+    def parse(withheld: bool) -> Fields:
+        found = {"threat.malicious": True, "threat.categories": [f"blocked by {operator}"]}
+        return found if withheld else {}
+
+    spec = RemoteSpec(
+        name=name,
+        kind="domain",
+        fields=frozenset({"threat.malicious", "threat.categories"}),
+        licence="a public service, under its operator's terms",
+        attribution=f"{operator}, {page}",
+        base_url=base_url,
+        timeout=3,
+        ttl=3600,
+        negative_ttl=3600,
+        shared=False,
+    )
+    return RemoteSource(spec, fetch, parse)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from guard import Address
+from models.domains import Domain
 from providers.aggregate import merge
 from providers.base import Context, Fields, LocalSource, Query, RemoteSource, RemoteSpec, SourceError
-from providers.domain.names import Domain
-from providers.domain.nameservers import addresses, resolvers
 from providers.installed import Datasets
 from providers.ip.kind import KIND as IP
+from providers.nameservers import addresses, resolvers
 
 _PLACES = {
     "asn.asn": "hosting.asn",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from models import domains
 from providers.base import Kind, Query, Rule
 from providers.domain import (
     cloudflare,
     dns,
     hosting,
-    names,
     quad9,
     rdapdomain,
     tls,
+    urlhaus,
     virustotaldomain,
     whois,
 )
@@ -28,7 +29,7 @@ def normalise(text: str, pointer: str) -> Query:
     Raises:
         Invalid: if `text` is not a domain that someone could have registered, or a name under one.
     """
-    domain = names.read(text, pointer)
+    domain = domains.read(text, pointer)
     return Query("domain", domain.name, domain)
 
 
@@ -46,6 +47,7 @@ KIND = Kind(
         tls.SOURCE,
         hosting.SOURCE,
         virustotaldomain.SOURCE,
+        urlhaus.SOURCE,
         cloudflare.SOURCE,
         quad9.SOURCE,
     ),

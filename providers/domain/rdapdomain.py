@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from models.domains import Domain
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.domain import bootstrap
-from providers.domain.names import Domain
 from settings import Rate
 
 _ACCEPT = {"accept": "application/rdap+json, application/json"}

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from models.domains import Domain
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.domain.names import Domain
-from providers.domain.nameservers import addresses, checked, resolvers
+from providers.nameservers import addresses, checked, resolvers
 
 _PORT = 443
 _CLOSE_SECONDS = 0.5

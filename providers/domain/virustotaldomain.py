@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from models.domains import Domain
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
-from providers.domain.names import Domain
 from settings import Rate
 
 # One vendor of ninety is often wrong; two rarely.

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import logs
 from guard import Networks, OutboundError
+from models.domains import Domain
 from providers.base import Context, Query, RemoteSource, RemoteSpec, SourceError
 from providers.domain import bootstrap, registrations
-from providers.domain.names import Domain
-from providers.domain.nameservers import addresses, checked, resolvers
+from providers.nameservers import addresses, checked, resolvers
 from settings import Rate
 
 _log = logs.get(__name__)

@@ -1,17 +1,13 @@
-"""Abstract Email Reputation: whether mail arrives, whose address it is, where it was exposed. It needs a key.
-
-Status 422 says that the plan's quota is used up, 204 that they have no data.
-"""
+"""Abstract Email Reputation: whether mail arrives, whose address it is, where it was exposed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
-from settings import Rate
+from providers import abstract
+from providers.base import Fields, RemoteSource, RemoteSpec
 
-_QUOTA_SECONDS = 3600.0
-_VALIDITY = {"deliverable": "valid", "undeliverable": "invalid", "risky": "risky", "unknown": "unknown"}
+_VALIDITY = {"deliverable": "valid", "undeliverable": "invalid", "unknown": "unknown"}
 _FIELDS = frozenset(
     {
         "validity", "mx_found", "is_disposable", "is_role_account", "is_free_provider", "first_name",
@@ -20,35 +16,22 @@ _FIELDS = frozenset(
 )  # fmt: skip
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the address; None if they have no data on it."""
-    response = await context.client.get(
-        f"{context.base_url}/",
-        params={"api_key": context.key or "", "email": query.text},
-        timeout=context.timeout,
-    )
-    if response.status_code == 204:
-        return None
-    if response.status_code == 422:
-        raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
-    return json_answer(response)
-
-
 def parse(raw: Any) -> Fields:
-    """Read an answer; a free provider is not the sender's organisation."""
+    """Read an answer. A free provider is not the sender's organisation; every plan tells of delivery."""
     if raw is None:
         return {}
-    delivery, quality, sender = raw["email_deliverability"], raw["email_quality"], raw["email_sender"]
-    breaches: list[dict[str, Any]] = raw["email_breaches"].get("breached_domains") or []
+    delivery = raw["email_deliverability"]
+    quality, sender = abstract.block(raw, "email_quality"), abstract.block(raw, "email_sender")
+    breaches: list[dict[str, Any]] = abstract.block(raw, "email_breaches").get("breached_domains") or []
     return {
         "validity": _VALIDITY.get(delivery["status"]),
         "mx_found": delivery["is_mx_valid"],
-        "is_disposable": quality["is_disposable"],
-        "is_role_account": quality["is_role"],
-        "is_free_provider": quality["is_free_email"],
-        "first_name": sender["first_name"],
-        "last_name": sender["last_name"],
-        "company": None if quality["is_free_email"] else sender["organization_name"],
+        "is_disposable": quality.get("is_disposable"),
+        "is_role_account": quality.get("is_role"),
+        "is_free_provider": quality.get("is_free_email"),
+        "first_name": sender.get("first_name"),
+        "last_name": sender.get("last_name"),
+        "company": sender.get("organization_name") if quality.get("is_free_email") is False else None,
         "breach.services": [breach["domain"] for breach in breaches] or None,
     }
 
@@ -66,8 +49,8 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(3, 1),
+        rate=abstract.RATE,
     ),
-    fetch,
+    abstract.asking("email", lambda query: query.text),
     parse,
 )

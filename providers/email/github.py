@@ -48,7 +48,7 @@ def parse(raw: Any) -> Fields:
     """Read a profile."""
     if raw is None:
         return {}
-    twitter = raw["twitter_username"]
+    twitter = raw.get("twitter_username")  # the only one of these that need not be there
     return {
         "name": raw["name"],
         "company": (raw["company"] or "").strip().removeprefix("@"),

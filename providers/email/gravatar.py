@@ -42,7 +42,8 @@ def parse(raw: Any) -> Fields:
     if not isinstance(raw, dict) or "hash" not in raw:
         raise SourceError("bad_response", "not_a_profile")
     profile = cast("dict[str, Any]", raw)
-    accounts: list[dict[str, Any]] = profile.get("verified_accounts") or []
+    verified: list[dict[str, Any]] = profile.get("verified_accounts") or []
+    accounts = [account for account in verified if not account.get("is_hidden")]
     contact: dict[str, Any] = profile.get("contact_info") or {}
     return {
         **{field: profile.get(theirs) for field, theirs in _NAMES.items()},

@@ -1,7 +1,7 @@
 """Hunter's verifier: whether mail to the address arrives. It needs a key.
 
-Status 403 says too many at once, 429 that the plan's quota is used up, 202 that they are still looking, and
-451 that the person has asked them to say nothing.
+Status 403 says too many at once, 429 or 402 that the plan's quota is used up, 202 that they are still
+looking, 222 that the mail server let them down, and 451 that they may not say.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ async def fetch(query: Query, context: Context) -> Any:
     match response.status_code:
         case 202:
             raise SourceError("timeout", "still_looking")
+        case 222:
+            raise SourceError("error", "http_222")
         case 403:
             raise SourceError("rate_limited", "http_403", 1)
-        case 429:
+        case 402 | 429:
             raise SourceError("rate_limited", "quota", retry_after(response.headers) or _QUOTA_SECONDS)
         case _:
             return json_answer(response, empty=frozenset({451}))

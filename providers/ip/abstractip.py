@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers import abstract
+from providers.base import Fields, RemoteSource, RemoteSpec
 from providers.ip.answer import AutonomousSystem, Company, Location, Security
-from settings import Rate
 
-_QUOTA_SECONDS = 3600.0
 # Their fields have our names.
 _BLOCKS = {
     "security": tuple(Security.model_fields),
@@ -19,25 +18,14 @@ _BLOCKS = {
 }
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the address; None if they have no data on it."""
-    response = await context.client.get(
-        f"{context.base_url}/",
-        params={"api_key": context.key or "", "ip_address": query.text},
-        timeout=context.timeout,
-    )
-    if response.status_code == 204:
-        return None
-    if response.status_code == 422:
-        raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
-    return json_answer(response)
-
-
 def parse(raw: Any) -> Fields:
-    """Read an answer."""
+    """Read an answer; every plan tells the location."""
     if raw is None:
         return {}
-    return {f"{block}.{name}": raw[block].get(name) for block, names in _BLOCKS.items() for name in names}
+    told = {block: abstract.block(raw, block) for block in _BLOCKS} | {"location": raw["location"]}
+    fields = {f"{block}.{name}": told[block].get(name) for block, names in _BLOCKS.items() for name in names}
+    offset = fields["timezone.utc_offset"]  # documented as a text, and shown as a number
+    return fields | {"timezone.utc_offset": None if offset is None else float(offset)}
 
 
 SOURCE = RemoteSource(
@@ -52,8 +40,8 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(3, 1),
+        rate=abstract.RATE,
     ),
-    fetch,
+    abstract.asking("ip_address", lambda query: query.text),
     parse,
 )

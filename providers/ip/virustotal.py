@@ -49,7 +49,8 @@ SOURCE = RemoteSource(
         timeout=5,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(4, 60),
+        # Half of what the public API allows for one key; the domains have the other half.
+        rate=Rate(2, 60),
     ),
     fetch,
     parse,

@@ -1,16 +1,12 @@
-"""Abstract Phone Intelligence: who serves a number, whose it is, what is known against it. It needs a key.
-
-Status 422 says that the plan's quota is used up, 204 that they have no data.
-"""
+"""Abstract Phone Intelligence: who serves a number, whose it is, what is known against it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
-from settings import Rate
+from providers import abstract
+from providers.base import Fields, RemoteSource, RemoteSpec
 
-_QUOTA_SECONDS = 3600.0
 # Our field → their block and name.
 _NAMES = {
     "country.region": ("phone_location", "region"),
@@ -35,25 +31,12 @@ _NAMES = {
 }
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the number; None if they have no data on it."""
-    response = await context.client.get(
-        f"{context.base_url}/",
-        params={"api_key": context.key or "", "phone": query.text.removeprefix("+")},
-        timeout=context.timeout,
-    )
-    if response.status_code == 204:
-        return None
-    if response.status_code == 422:
-        raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
-    return json_answer(response)
-
-
 def parse(raw: Any) -> Fields:
-    """Read an answer."""
+    """Read an answer; every plan tells whether the number is valid."""
     if raw is None:
         return {}
-    return {field: raw[block][name] for field, (block, name) in _NAMES.items()}
+    told = {field: abstract.block(raw, block).get(name) for field, (block, name) in _NAMES.items()}
+    return told | {"validation.is_valid": raw["phone_validation"]["is_valid"]}
 
 
 SOURCE = RemoteSource(
@@ -69,9 +52,9 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(3, 1),
+        rate=abstract.RATE,
     ),
-    fetch,
+    abstract.asking("phone", lambda query: query.text.removeprefix("+")),
     parse,
     takes=lambda query: query.value.valid,
 )

@@ -19,7 +19,7 @@ class Account(BaseModel):
 
 
 class UsernameAnswer(LookupAnswer):
-    """Where a user name is taken; `checked` is how many sites could be asked."""
+    """Where a user name is taken; `checked` is how many sites said whether it is."""
 
     username: str
     total: int | None

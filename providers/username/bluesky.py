@@ -14,16 +14,17 @@ from settings import Rate
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HANDLE = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
 _LONGEST = 253
+_HIDDEN = frozenset({"AccountTakedown", "AccountDeactivated"})
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the profile; None if there is none, which the service answers with 400."""
+    """Ask for the profile; None if none is shown, which the service answers with 400."""
     response = await context.client.get(
         f"{context.base_url}/xrpc/app.bsky.actor.getProfile",
         params={"actor": _handle(query.text)},
         timeout=context.timeout,
     )
-    if response.status_code == 400 and _unknown(response.content):
+    if response.status_code == 400 and _not_shown(response.content):
         return None
     return json_answer(response)
 
@@ -32,9 +33,11 @@ def _handle(name: str) -> str:
     return (name if "." in name else f"{name}.bsky.social").lower()
 
 
-def _unknown(content: bytes) -> bool:
+def _not_shown(content: bytes) -> bool:
+    """Whether there is no such account, or one that was suspended or that its owner has switched off."""
     try:
-        return orjson.loads(content)["message"] == "Profile not found"
+        told = orjson.loads(content)
+        return told["message"] == "Profile not found" or told["error"] in _HIDDEN
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
 

@@ -6,6 +6,9 @@ import re
 import time
 from typing import Any
 
+import httpx
+
+from answers import retry_after
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.username.accounts import account
 
@@ -17,7 +20,7 @@ async def fetch(query: Query, context: Context) -> Any:
     """Ask for the profile; None if there is none.
 
     Raises:
-        SourceError: `rate_limited`, also for the 403 that GitHub answers then.
+        SourceError: `rate_limited`, also when GitHub answers 403 to too many requests.
     """
     headers = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
     if context.key:
@@ -25,11 +28,21 @@ async def fetch(query: Query, context: Context) -> Any:
     response = await context.client.get(
         f"{context.base_url}/users/{query.text}", headers=headers, timeout=context.timeout
     )
-    if response.status_code == 403 and response.headers.get("x-ratelimit-remaining") == "0":
-        reset = response.headers.get("x-ratelimit-reset", "")
-        wait = max(1.0, int(reset) - time.time()) if reset.isdecimal() else None
-        raise SourceError("rate_limited", "http_403", wait)
+    if response.status_code in (403, 429) and _too_many(response):
+        raise SourceError("rate_limited", f"http_{response.status_code}", _wait(response))
     return json_answer(response, empty=frozenset({404}))
+
+
+def _too_many(response: httpx.Response) -> bool:
+    """Whether a refusal is for too many requests, and not for a token that may not."""
+    return response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
+
+
+def _wait(response: httpx.Response) -> float | None:
+    """Seconds until GitHub wants to be asked again, if it says so: the one header or the other."""
+    reset = response.headers.get("x-ratelimit-reset", "")
+    until = max(1.0, int(reset) - time.time()) if reset.isdecimal() else None
+    return retry_after(response.headers) or until
 
 
 def parse(raw: Any) -> Fields:

@@ -15,11 +15,11 @@ _PROFILE = "https://news.ycombinator.com/user?id="
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the profile; the service answers `null` if there is none."""
+    """Ask for the profile; without one the service says `null`, with status 200 or 404."""
     response = await context.client.get(f"{context.base_url}/user/{query.text}.json", timeout=context.timeout)
     if response.status_code == 200 and response.content.strip() == b"null":
         return None
-    return json_answer(response)
+    return json_answer(response, empty=frozenset({404}))
 
 
 def parse(raw: Any) -> Fields:

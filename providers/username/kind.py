@@ -9,7 +9,7 @@ from typing import Any
 
 from models.errors import FieldError, Invalid
 from providers.base import Kind, Query
-from providers.username import bluesky, githubusers, gitlab, hackernews, keybase, mastodon
+from providers.username import bluesky, githubusers, gitlab, hackernews, keybase, mastodon, whatsmyname
 from providers.username.answer import UsernameAnswer
 
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,63}", re.IGNORECASE)
@@ -56,10 +56,11 @@ KIND = Kind(
         bluesky.SOURCE,
         keybase.SOURCE,
         mastodon.SOURCE,
+        whatsmyname.SOURCE,
     ),
     answer=UsernameAnswer,
     example="octocat",
-    rules={"found": "union"},
+    rules={"found": "union_by_url"},
     normalise=normalise,
     echo="username",
     count="checked",

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.websearch.pages import listed, page
 from settings import Rate
 
 _COUNT = 20  # the most that one request can bring
 _MOST_WORDS = 50
+_REFUSED = (b"SUBSCRIPTION_TOKEN_INVALID", b"SUBSCRIPTION_NOT_FOUND")
 
 
 async def fetch(query: Query, context: Context) -> Any:
     """Ask for the first page of results.
 
     Raises:
-        SourceError: `auth_failed`, for an invalid key: the service answers 422 then.
+        SourceError: `auth_failed`, for a key that is invalid (422) or without a subscription (404).
     """
     response = await context.client.get(
         f"{context.base_url}/web/search",
@@ -26,16 +25,10 @@ async def fetch(query: Query, context: Context) -> Any:
         headers={"accept": "application/json", "x-subscription-token": context.key or ""},
         timeout=context.timeout,
     )
-    if response.status_code == 422 and _invalid_key(response.content):
-        raise SourceError("auth_failed", "http_422")
+    # Their reference has the code under `error` in its schema, and in a list `errors` in its examples.
+    if response.status_code in (404, 422) and any(code in response.content for code in _REFUSED):
+        raise SourceError("auth_failed", f"http_{response.status_code}")
     return json_answer(response)
-
-
-def _invalid_key(content: bytes) -> bool:
-    try:
-        return orjson.loads(content)["error"]["code"] == "SUBSCRIPTION_TOKEN_INVALID"
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
 
 
 def few_words(query: Query) -> bool:

@@ -12,8 +12,8 @@ from providers.base import Kind, Query
 from providers.websearch import brave, marginalia, searxng, wikipedia
 from providers.websearch.answer import WebSearchAnswer
 
-LIMIT = 50
-"""The most results that an answer may be asked for."""
+SHOWN, LIMIT = 20, 50
+"""How many results an answer has, and the most that it may be asked for."""
 
 _LONGEST = 400  # what the engines take
 

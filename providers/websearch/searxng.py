@@ -30,6 +30,7 @@ def parse(raw: Any) -> Fields:
         if raw.get("unresponsive_engines"):
             raise SourceError("error", "engines_unresponsive")
         return {}
+    # Releases before May 2026 say how many there are, or 0 if they do not know.
     return {"results": listed(results), "total": raw.get("number_of_results") or None}
 
 

@@ -19,7 +19,8 @@ from providers.domain.kind import KIND
 from settings import ProviderSettings, Settings
 from tests import datasets as small
 from tests.api_server import Api, Person, running
-from tests.domain.conftest import Serve, Whois
+from tests.domain.conftest import Whois
+from tests.name_servers import Serve
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -118,6 +119,7 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
         "tls": "ok",
         "hosting": "ok",
         "virustotaldomain": "skipped",
+        "urlhaus": "skipped",
         "cloudflare": "empty",
         "quad9": "ok",
     }

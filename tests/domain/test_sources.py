@@ -13,12 +13,14 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from providers import nameservers
 from providers.base import Context, RemoteSource, SourceError
-from providers.domain import bootstrap, cloudflare, dns, hosting, nameservers, quad9, tls, whois
+from providers.domain import bootstrap, cloudflare, dns, hosting, quad9, tls, whois
 from providers.domain.kind import normalise
 from providers.installed import Datasets
 from tests import datasets as small
-from tests.domain.conftest import Registry, Serve, Whois, Zone, certificate
+from tests.domain.conftest import Registry, Whois, certificate
+from tests.name_servers import Serve, Zone
 
 ZONE: Zone = {
     "www.example.com": {

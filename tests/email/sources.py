@@ -10,13 +10,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from database import Database
 from providers.base import RemoteSource
 from providers.registry import KINDS
 from settings import ProviderSettings, Settings
-from tests.api_server import Api, running
-from tests.email.test_mx import NameServer, Zone
+from tests.api_server import Api, Person, running
+from tests.name_servers import NameServer, Zone
 
 _FIXTURES = Path(__file__).parents[1] / "fixtures"
 NAMES = sorted(
@@ -32,7 +34,7 @@ class Sources:
 
     def __init__(self) -> None:
         self.fixtures: dict[str, str] = {}
-        self.zone: Zone = {"example.com.": {"MX": ["10 mail.example.com."]}}
+        self.zone: Zone = {"example.com": {"MX": ["10 mail.example.com."]}}
         self.asked: Counter[str] = Counter()
         self.providers: dict[str, ProviderSettings] = {}
 
@@ -70,7 +72,7 @@ async def sources_on_loopback(*, keys: bool = False) -> AsyncGenerator[Sources]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-        lambda: NameServer(sources.zone, None, False), local_addr=("127.0.0.1", 0)
+        lambda: NameServer(sources.zone), local_addr=("127.0.0.1", 0)
     )
     key = {"key": "the-operators-key"} if keys else {}
     for name in NAMES:
@@ -90,3 +92,22 @@ def running_with(
 ) -> AbstractAsyncContextManager[Api]:
     """The API with these sources."""
     return running(settings, providers=sources.providers, local_only=local_only)
+
+
+@pytest.fixture
+async def sources(database: Database) -> AsyncGenerator[Sources]:
+    async with database.connection() as connection:
+        await connection.execute("truncate lookup_answers, provider_states, suppressions")
+    async with sources_on_loopback() as sources:
+        yield sources
+
+
+@pytest.fixture
+async def people_api(settings: Settings, sources: Sources) -> AsyncGenerator[Api]:
+    async with running_with(sources, settings) as api:
+        yield api
+
+
+@pytest.fixture
+async def person(people_api: Api) -> Person:
+    return await people_api.person(credits=100)

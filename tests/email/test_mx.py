@@ -2,74 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
-import dns.flags
-import dns.message
-import dns.rcode
-import dns.rdatatype
-import dns.rrset
 import httpx
 import pytest
 
 from providers.base import Context, SourceError
 from providers.email import mx
 from providers.email.address import normalise
+from tests.name_servers import Serve
 
-Zone = dict[str, dict[str, list[str]]]
-
-
-class NameServer(asyncio.DatagramProtocol):
-    """Answers from a zone: name → type → records. Unknown names do not exist."""
-
-    def __init__(self, zone: Zone, rcode: dns.rcode.Rcode | None, silent: bool) -> None:
-        self.zone, self.rcode, self.silent = zone, rcode, silent
-
-    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self.transport = transport
-
-    def datagram_received(self, data: bytes, addr: Any) -> None:
-        if self.silent:
-            return
-        message = dns.message.from_wire(data)
-        [question] = message.question
-        answer = dns.message.make_response(message)
-        answer.flags |= dns.flags.RA
-        records = self.zone.get(question.name.to_text())
-        kind = dns.rdatatype.to_text(question.rdtype)
-        if self.rcode is not None:
-            answer.set_rcode(self.rcode)
-        elif records is None:
-            answer.set_rcode(dns.rcode.NXDOMAIN)
-        elif kind in records:
-            answer.answer.append(dns.rrset.from_text(question.name, 60, "IN", kind, *records[kind]))
-        self.transport.sendto(answer.to_wire(), addr)
+ADDRESS = normalise("email", "ada@example.com", "/email")
 
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-
-
-@pytest.fixture
-async def ask() -> AsyncGenerator[Ask]:
-    transports: list[asyncio.DatagramTransport] = []
-
-    async def ask(
-        zone: Zone, *, rcode: dns.rcode.Rcode | None = None, silent: bool = False, timeout: float = 2
-    ) -> dict[str, Any]:
-        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: NameServer(zone, rcode, silent), local_addr=("127.0.0.1", 0)
-        )
-        transports.append(transport)
-        url = f"dns://127.0.0.1:{transport.get_extra_info('sockname')[1]}"
-        async with httpx.AsyncClient() as client:
-            context = Context(client, url, None, timeout)
-            return mx.parse(await mx.fetch(normalise("email", "ada@example.com", "/email"), context))
-
-    yield ask
-    for transport in transports:
-        transport.close()
+async def ask(url: str, timeout: float = 2) -> dict[str, Any]:
+    async with httpx.AsyncClient() as client:
+        return mx.parse(await mx.fetch(ADDRESS, Context(client, url, None, timeout)))
 
 
 @pytest.mark.parametrize(
@@ -84,26 +32,38 @@ async def ask() -> AsyncGenerator[Ask]:
     ],
 )
 async def test_a_domain_takes_mail_by_its_records(
-    records: dict[str, list[str]], found: bool, ask: Ask
+    records: dict[str, list[str]], found: bool, name_server: Serve
 ) -> None:
-    assert await ask({"example.com.": records}) == {"mx_found": found}
+    _, url = await name_server({"example.com": records})
+    assert await ask(url) == {"mx_found": found}
 
 
-async def test_a_domain_that_does_not_exist_takes_no_mail(ask: Ask) -> None:
-    assert await ask({}) == {"mx_found": False}
+async def test_a_domain_that_does_not_exist_takes_no_mail(name_server: Serve) -> None:
+    server, url = await name_server({})
+    assert await ask(url) == {"mx_found": False}
+    assert server.asked == [("example.com", "MX")]
 
 
-async def test_a_null_mx_holds_although_there_is_an_address(ask: Ask) -> None:
-    assert await ask({"example.com.": {"MX": ["0 ."], "A": ["192.0.2.1"]}}) == {"mx_found": False}
+async def test_a_null_mx_holds_although_there_is_an_address(name_server: Serve) -> None:
+    _, url = await name_server({"example.com": {"MX": ["0 ."], "A": ["192.0.2.1"]}})
+    assert await ask(url) == {"mx_found": False}
 
 
-@pytest.mark.parametrize(
-    ("how", "status"),
-    [({"rcode": dns.rcode.SERVFAIL}, "error"), ({"silent": True, "timeout": 0.2}, "timeout")],
-)
+@pytest.mark.parametrize(("silent", "status"), [(False, "error"), (True, "timeout")])
 async def test_a_name_server_that_does_not_say_leaves_it_unknown(
-    how: dict[str, Any], status: str, ask: Ask
+    silent: bool, status: str, name_server: Serve
 ) -> None:
+    _, url = await name_server({"example.com": {"*": []}}, silent=silent)
     with pytest.raises(SourceError) as failed:
-        await ask({"example.com.": {"MX": ["10 mail.example.com."]}}, **how)
+        await ask(url, timeout=0.3)
     assert failed.value.status == status
+
+
+async def test_a_machine_without_name_servers_leaves_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(base_url: str) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(mx, "own_resolvers", none)
+    with pytest.raises(SourceError) as failed:
+        await ask("")
+    assert (failed.value.status, failed.value.detail) == ("error", "no_name_server")

@@ -146,6 +146,19 @@ def test_values_are_put_in_their_place() -> None:
     assert nested["items"] == [{"name": "n"}]
 
 
+def test_the_json_of_an_answer_begins_with_the_fields_of_its_kind() -> None:
+    common: dict[str, Any] = {
+        "credits": 0,
+        "cached": False,
+        "partial": False,
+        "providers": [],
+        "sources": {},
+        "conflicts": {},
+    }
+    told = Answer.model_validate({**common, **nest({}, Answer)}).model_dump(mode="json")
+    assert list(told) == ["title", "block", "outer", "profile", "items", *common]
+
+
 def test_two_answers_share_nothing() -> None:
     nest({}, Answer)["block"]["names"].append("x")
     assert nest({}, Answer)["block"]["names"] == []

@@ -24,7 +24,7 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from models.lookups import AllProvidersFailed
+from models.lookups import AllProvidersFailed, LookupAnswer
 from outbound import Outbound
 from providers.aggregate import paths
 from providers.base import Kind, LocalSource, RemoteSource, Source
@@ -48,8 +48,8 @@ DEADLINE_SECONDS = 8.0
 
 
 def speaks_http(source: Source) -> bool:
-    """Whether a source uses the HTTP client; the others are tested with servers of their own protocol."""
-    if isinstance(source, LocalSource):
+    """Whether a source asks a service over HTTP; the others are tested with servers of their own sort."""
+    if isinstance(source, LocalSource) or source.spec.active:
         return False
     module = inspect.getmodule(source.fetch)
     assert module is not None
@@ -66,6 +66,7 @@ CASES = [
     for kind, source in HTTP
     for path in sorted((FIXTURES / source.spec.name).glob("*.json"))
 ]
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 each_source = pytest.mark.parametrize(("kind", "source"), SOURCES, ids=[s.spec.name for _, s in SOURCES])
 each_remote = pytest.mark.parametrize(("kind", "source"), REMOTE, ids=[s.spec.name for _, s in REMOTE])
 each_http = pytest.mark.parametrize(("kind", "source"), HTTP, ids=[s.spec.name for _, s in HTTP])
@@ -89,6 +90,13 @@ def test_a_source_declares_all_that_users_must_know(kind: Kind, source: Source) 
     assert spec.fields, "it fills nothing"
     assert spec.fields <= paths(kind.answer)
     assert spec.dataset is None or spec.dataset in DATASETS
+
+
+@each_kind
+def test_an_answer_begins_with_the_fields_of_its_kind(kind: Kind) -> None:
+    told = list(kind.answer.model_json_schema(mode="serialization")["properties"])
+    assert kind.echo == told[0]
+    assert told[-len(LookupAnswer.model_fields) :] == list(LookupAnswer.model_fields)
 
 
 @each_remote
@@ -121,7 +129,8 @@ def test_the_fixtures_of_a_source_with_a_key_say_where_the_key_goes(kind: Kind, 
 class Exchange:
     """A request that is expected, once, and what is answered.
 
-    `query` and `json` are the whole of what must be sent; of the headers, `request_headers` must be there.
+    `query`, `json` and `form` are the whole of what must be sent; of the headers, `request_headers` must be
+    there.
     `$key` stands for the key, `$basic` for it as a user name, `$base` for the server, `*` for any value.
     """
 
@@ -131,6 +140,7 @@ class Exchange:
     query: dict[str, str] = field(default_factory=dict[str, str])
     request_headers: dict[str, str] = field(default_factory=dict[str, str])
     json: Any = None
+    form: dict[str, str] | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
     body: Any = None
     text: str | None = None
@@ -138,6 +148,13 @@ class Exchange:
 
 def _names_the_key(text: str) -> bool:
     return "$key" in text or "$basic" in text or "key" in json.loads(text)
+
+
+async def _sent(request: web.Request) -> Any:
+    """The body of a request: what its JSON or its form says, or None."""
+    if request.content_type == "application/json":
+        return await request.json()
+    return dict(await request.post()) if request.content_type.endswith("form-urlencoded") else None
 
 
 class Script:
@@ -151,7 +168,7 @@ class Script:
         self._values = {"$key": key, "$basic": base64.b64encode(f"{key}:".encode()).decode()}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        sent = await request.json() if request.content_type == "application/json" else None
+        sent = await _sent(request)
         for exchange in self.left:
             if self._fits(exchange, request, sent):
                 self.left.remove(exchange)
@@ -177,6 +194,7 @@ class Script:
             and path in (request.path, self._prefix + request.path)
             and self._same(query, dict(request.query))
             and (exchange.json is None or self._same(exchange.json, sent))
+            and (exchange.form is None or self._same(exchange.form, sent))
             and all(
                 self._same(value, request.headers.get(name))
                 for name, value in exchange.request_headers.items()

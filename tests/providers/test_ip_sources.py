@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import dns.flags
-import dns.message
-import dns.rcode
-import dns.rrset
 import httpx
 import pytest
 
@@ -23,6 +18,7 @@ from providers.ip import asn, dbip, ptr, reserved
 from providers.ip.answer import IpAnswer
 from providers.ip.kind import KIND, derive, normalise
 from tests import datasets as small
+from tests.name_servers import Serve, Zone
 
 FLAT = small.CITIES["8.8.8.0/24"]
 # As in the publisher's own file; after https://db-ip.com/db/format/ip-to-city-lite/mmdb.html
@@ -209,58 +205,6 @@ def test_on_a_public_address_the_standards_have_no_say(tmp_path: Path) -> None:
 
 # Reverse DNS
 
-Zone = dict[str, list[str]]
-
-
-class NameServer(asyncio.DatagramProtocol):
-    """Answers PTR questions over UDP from a table; with `silent`, not at all."""
-
-    def __init__(self, zone: Zone, rcode: dns.rcode.Rcode | None, silent: bool) -> None:
-        self.zone, self.rcode, self.silent = zone, rcode, silent
-        self.asked: list[str] = []
-
-    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self.transport = transport
-
-    def datagram_received(self, data: bytes, addr: Any) -> None:
-        question = dns.message.from_wire(data)
-        name = question.question[0].name
-        self.asked.append(name.to_text())
-        if self.silent:
-            return
-        answer = dns.message.make_response(question)
-        answer.flags |= dns.flags.RA
-        names = self.zone.get(name.to_text())
-        if self.rcode is not None:
-            answer.set_rcode(self.rcode)
-        elif names is None:
-            answer.set_rcode(dns.rcode.NXDOMAIN)
-        elif names:
-            answer.answer.append(dns.rrset.from_text(name, 60, "IN", "PTR", *names))
-        self.transport.sendto(answer.to_wire(), addr)
-
-
-Serve = Callable[..., Awaitable[tuple[NameServer, str]]]
-
-
-@pytest.fixture
-async def name_server() -> AsyncGenerator[Serve]:
-    started: list[asyncio.DatagramTransport] = []
-
-    async def start(
-        zone: Zone | None = None, *, rcode: dns.rcode.Rcode | None = None, silent: bool = False
-    ) -> tuple[NameServer, str]:
-        loop = asyncio.get_running_loop()
-        transport, server = await loop.create_datagram_endpoint(
-            lambda: NameServer(zone or {}, rcode, silent), local_addr=("127.0.0.1", 0)
-        )
-        started.append(transport)
-        return server, f"dns://127.0.0.1:{transport.get_extra_info('sockname')[1]}"
-
-    yield start
-    for transport in started:
-        transport.close()
-
 
 async def ask(address: str, base_url: str) -> dict[str, Any]:
     async with httpx.AsyncClient() as client:
@@ -271,33 +215,33 @@ async def ask(address: str, base_url: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("address", "question", "names", "hostname"),
     [
-        ("8.8.8.8", "8.8.8.8.in-addr.arpa.", ["dns.google."], "dns.google"),
-        ("1.2.3.4", "4.3.2.1.in-addr.arpa.", ["B.example.", "a.example."], "B.example"),
-        ("1.2.3.4", "4.3.2.1.in-addr.arpa.", ["z.example.", "a.example."], "a.example"),
+        ("8.8.8.8", "8.8.8.8.in-addr.arpa", ["dns.google."], "dns.google"),
+        ("1.2.3.4", "4.3.2.1.in-addr.arpa", ["B.example.", "a.example."], "B.example"),
+        ("1.2.3.4", "4.3.2.1.in-addr.arpa", ["z.example.", "a.example."], "a.example"),
     ],
 )
 async def test_an_address_has_its_owners_name(
     address: str, question: str, names: list[str], hostname: str, name_server: Serve
 ) -> None:
-    server, url = await name_server({question: names})
+    server, url = await name_server({question: {"PTR": names}})
     assert await ask(address, url) == {"hostname": hostname.lower()}
-    assert server.asked == [question]
+    assert server.asked == [(question, "PTR")]
 
 
 async def test_an_ipv6_address_has_a_name_too(name_server: Serve) -> None:
-    question = "1.1.1.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.7.4.6.0.6.2.ip6.arpa."
-    _, url = await name_server({question: ["one.example."]})
+    question = "1.1.1.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.7.4.6.0.6.2.ip6.arpa"
+    _, url = await name_server({question: {"PTR": ["one.example."]}})
     assert await ask("2606:4700::1111", url) == {"hostname": "one.example"}
 
 
-@pytest.mark.parametrize("zone", [{}, {"8.8.8.8.in-addr.arpa.": []}])
+@pytest.mark.parametrize("zone", [{}, {"8.8.8.8.in-addr.arpa": {}}])
 async def test_an_address_without_a_name_is_an_empty_answer(zone: Zone, name_server: Serve) -> None:
     _, url = await name_server(zone)
     assert await ask("8.8.8.8", url) == {}
 
 
 async def test_a_name_server_that_fails_is_an_error_and_not_an_empty_answer(name_server: Serve) -> None:
-    _, url = await name_server(rcode=dns.rcode.SERVFAIL)
+    _, url = await name_server({"8.8.8.8.in-addr.arpa": {"*": []}})
     with pytest.raises(SourceError) as failed:
         await ask("8.8.8.8", url)
     assert failed.value.status == "error"

@@ -76,7 +76,7 @@ def test_what_is_no_user_name_is_refused_with_an_example(given: str, hint: str) 
 )
 def test_only_sites_that_allow_such_a_name_are_asked(name: str, asked: set[str]) -> None:
     query = normalise(name, "")
-    sources = [source for source in KIND.sources if isinstance(source, RemoteSource)]
+    sources = [source for source in KIND.sources if isinstance(source, RemoteSource) and source.spec.enabled]
     assert {source.spec.name for source in sources if source.takes(query)} == asked
 
 

@@ -12,9 +12,9 @@ from tests.email.sources import Sources, running_with
 
 PATH = "/api/agent/validate"
 ZONE: dict[str, dict[str, list[str]]] = {
-    "example.com.": {"MX": ["10 mail.example.com."]},
-    "mailinator.com.": {"MX": ["10 mail.mailinator.com."]},
-    "nomail.example.com.": {"MX": ["0 ."]},
+    "example.com": {"MX": ["10 mail.example.com."]},
+    "mailinator.com": {"MX": ["10 mail.mailinator.com."]},
+    "nomail.example.com": {"MX": ["0 ."]},
 }
 
 

@@ -35,10 +35,18 @@ def resolvers(base_url: str) -> tuple[Resolver, ...]:
         return tuple(_resolver(urlsplit(one.strip())) for one in base_url.split(","))
     public = Resolver(configure=False)
     public.nameservers = list(_PUBLIC)
+    return (*own_resolvers(""), public)
+
+
+@lru_cache(maxsize=8)
+def own_resolvers(base_url: str) -> tuple[Resolver, ...]:
+    """Those resolvers without the public one; none on a machine that has no name server set."""
+    if base_url:
+        return resolvers(base_url)
     try:
-        return (Resolver(), public)
+        return (Resolver(),)
     except dns.resolver.NoResolverConfiguration:
-        return (public,)
+        return ()
 
 
 def _resolver(server: SplitResult) -> Resolver:

@@ -1,0 +1,108 @@
+"""WhatsMyName: hundreds of sites, each asked itself whether it has an account of the name.
+
+Off unless `VEDETTE_PROVIDER_WHATSMYNAME_ENABLED=1`: it tells all these sites about the name, from this
+machine's address. The list of sites is others' work, so every request goes through the guard, whatever the
+base URL is: that leads only to a mirror of the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+import httpx
+
+from guard import OutboundError
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.username.sites import DATASET, Site, opened
+from settings import Rate
+
+_AT_ONCE = 40
+_SITE_SECONDS = 4.0
+_MOST_BYTES = 1024 * 1024
+_EVIDENCE_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A site that said whether it has the account."""
+
+    site: Site
+    account: str
+    found: bool
+
+
+async def fetch(query: Query, context: Context) -> list[Visit]:
+    """Ask all sites that allow such a name; those that have not answered in time are left out.
+
+    Raises:
+        SourceError: `skipped` without the list; `error` if no site answers.
+    """
+    sites = context.datasets.get(DATASET.name, opened) if context.datasets else None
+    if sites is None:
+        raise SourceError("skipped", "no_data")
+    answers: dict[Site, bool] = {}
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def visit(site: Site) -> None:
+        async with places:
+            found = await _has(site, query.text, context.client)
+        if found is not None:
+            answers[site] = found
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(context.timeout * 0.9), asyncio.TaskGroup() as visits:
+            for site in sites:
+                if site.allows(query.text):
+                    visits.create_task(visit(site))
+    if not answers:
+        raise SourceError("error", "no_site_answers")
+    return [Visit(site, query.text, answers[site]) for site in sites if site in answers]
+
+
+async def _has(site: Site, account: str, client: httpx.AsyncClient) -> bool | None:
+    try:
+        response = await client.get(
+            site.url(account), timeout=_SITE_SECONDS, extensions={"max_bytes": _MOST_BYTES}
+        )
+    except (OutboundError, httpx.InvalidURL, ValueError):  # whatever a list may hold as a URL
+        return None
+    return site.has(response.status_code, response.text)
+
+
+def parse(raw: list[Visit]) -> Fields:
+    """The accounts, and how many sites have said whether they have one."""
+    found = [
+        {
+            "site": visit.site.name,
+            "url": visit.site.page(visit.account),
+            "category": visit.site.category,
+            "evidence": f"status {visit.site.found_status}, and the page has "
+            f"“{visit.site.found_text[:_EVIDENCE_LENGTH]}”, as WhatsMyName lists it",
+        }
+        for visit in raw
+        if visit.found
+    ]
+    return {"found": found or None, "checked": len(raw)}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="whatsmyname",
+        kind="username",
+        fields=frozenset({"found", "checked"}),
+        licence="CC BY-SA 4.0",
+        attribution="WhatsMyName by Micah Hoffman and others, https://github.com/WebBreacher/WhatsMyName",
+        enabled=False,
+        dataset=DATASET.name,
+        timeout=7.5,
+        ttl=86400,
+        negative_ttl=86400,
+        rate=Rate(30, 60),
+        active=True,
+        personal=True,
+    ),
+    fetch,
+    parse,
+)

@@ -1,0 +1,5 @@
+"""Name servers on loopback."""
+
+from tests.name_servers import name_server
+
+__all__ = ["name_server"]
