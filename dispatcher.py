@@ -14,13 +14,14 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import PoolTimeout
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 import logs
 from activities import starts
 from activities.credits import start_due
-from database import Database, Listener
+from database import Connection, Database, Listener
 from models import batches, workers
 from models.automations import INTERACTIVE
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
@@ -33,6 +34,8 @@ _log = logs.get(__name__)
 _STARTS_IN_FLIGHT = 1
 _ROWS_PER_WORKER = 1024
 _SWEEP_SECONDS = 1.0
+# The server sets it on a workflow whose tasks have failed five times in a row.
+_PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
 
 
 class Dispatcher:
@@ -151,13 +154,30 @@ class Dispatcher:
         await start_due(self._client, self._database)
 
     async def examine(self, batch: Batch) -> None:
-        """A batch that was started before: if it is over, give its unfinished runs back."""
+        """A batch that was started before: if it is over, or stuck, give its unfinished runs back."""
+        handle = self._client.get_workflow_handle(starts.workflow_id(batch))
         try:
-            description = await self._client.get_workflow_handle(starts.workflow_id(batch)).describe()
-            if description.status is WorkflowExecutionStatus.RUNNING:
-                return
-            async with self._database.connection() as connection:
-                runs = await batches.requeue(connection, batch.batch_id)
-            _log.warning("batch_requeued", batch_id=str(batch.batch_id), runs=runs)
+            description = await handle.describe()
+            if description.status is not WorkflowExecutionStatus.RUNNING:
+                async with self._database.connection() as connection:
+                    runs = await batches.requeue(connection, batch.batch_id)
+                _log.warning("batch_requeued", batch_id=str(batch.batch_id), runs=runs)
+            elif problems := description.typed_search_attributes.get(_PROBLEMS):
+                await handle.terminate("its workflow tasks keep failing")
+                async with self._database.connection() as connection:
+                    runs, ended = await batches.take_apart(connection, batch.batch_id)
+                    await self._tell(connection, ended)
+                _log.error(
+                    "batch_stuck",
+                    batch_id=str(batch.batch_id),
+                    problems=problems,
+                    runs=runs,
+                    ended=len(ended),
+                )
         except (RPCError, psycopg.Error, PoolTimeout) as error:
             _log.warning("probe_failed", batch_id=str(batch.batch_id), error=str(error))
+
+    async def _tell(self, connection: Connection, ended: list[UUID]) -> None:
+        if ended:
+            payload = ",".join(str(run_id) for run_id in ended)
+            await connection.execute("select pg_notify(%s, %s)", (FINISHED_CHANNEL, payload))

@@ -38,6 +38,7 @@ _STICKY = timedelta(seconds=2)
 # those of the pollers.
 _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
 _ACTIVITY_SLOTS = 100
+CACHED_WORKFLOWS = 1000
 
 
 async def run(settings: Settings) -> None:
@@ -61,20 +62,29 @@ async def run(settings: Settings) -> None:
         await lookups.open()
         stack.push_async_callback(lookups.close)
         client = await temporal.connect(settings, keyring)
-        await work(settings, client, database, notifier, outbound, lookups, stop)
+        await work(settings, client, database, keyring, notifier, outbound, lookups, stop)
 
 
 async def work(
     settings: Settings,
     client: Client,
     database: Database,
+    keyring: Keyring,
     notifier: Notifier,
     outbound: Outbound,
     lookups: Lookups,
     stop: asyncio.Event,
+    *,
+    max_cached_workflows: int = CACHED_WORKFLOWS,
 ) -> None:
-    """Poll and dispatch until `stop` is set. Stopping: claim nothing more, then drain."""
-    steps, runs = StepActivities(database, outbound, lookups), RunActivities(database, notifier, client)
+    """Poll and dispatch until `stop` is set. Stopping: claim nothing more, then drain.
+
+    `max_cached_workflows`: how many are kept in memory between their tasks; with 0, every task replays.
+    """
+    steps, runs = (
+        StepActivities(database, keyring, outbound, lookups),
+        RunActivities(database, notifier, client),
+    )
     credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
     worker = Worker(
         client,
@@ -83,6 +93,8 @@ async def work(
         activities=[
             steps.send_many,
             steps.lookup_many,
+            steps.evaluate_many,
+            steps.prepare_many,
             runs.park_runs,
             runs.wake_runs,
             runs.end_runs,
@@ -91,6 +103,7 @@ async def work(
             chores.purge_lookups,
         ],
         workflow_runner=workflow_runner(),
+        max_cached_workflows=max_cached_workflows,
         max_concurrent_workflow_tasks=_WORKFLOW_SLOTS,
         workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(_WORKFLOW_POLLERS),
         max_concurrent_activities=_ACTIVITY_SLOTS,

@@ -19,6 +19,7 @@ from workflows.messages import AUTOMATION_BATCH, Batch
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
 KIND = SearchAttributeKey.for_keyword("VedetteKind")
 DEFINITION = SearchAttributeKey.for_keyword("VedetteDefinition")
+TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 
 # A task that its worker has lost, on the way or by dying, goes to another one after this.
 _TASK_TIMEOUT = timedelta(seconds=5)
@@ -59,6 +60,7 @@ async def start(
                 SearchAttributePair(ACCOUNT, str(batch.account_id)),
                 SearchAttributePair(KIND, "automation"),
                 SearchAttributePair(DEFINITION, str(batch.automation_id)),
+                SearchAttributePair(TRIGGER, batch.trigger),
             ]
         ),
         static_summary=f"{len(batch.rows)} runs of version {batch.version}",

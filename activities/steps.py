@@ -1,198 +1,254 @@
-"""Steps that reach outside: lookups and webhook calls, each over all rows that are ready for it."""
+"""The activities of steps: each does one step over all rows, and items, that are ready for it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
-import orjson
 import structlog
 from temporalio import activity
 from temporalio.service import RPCError
 
 import logs
 from activities.heartbeat import heartbeats
+from activities.looking_up import look_up
+from activities.outcome import Outcome, failure, not_evaluated
+from activities.redaction import Redaction
+from activities.reports import Report
+from activities.sending import Secrets, secrets_named, send
 from database import Database
-from models import batches
-from models.errors import ModelError
-from models.lookups import AllProvidersFailed
-from outbound import Answer, Outbound, OutboundError
-from providers.charging import Payer
+from models import batches, secrets
+from outbound import Outbound
 from providers.lookup import Lookups
-from workflows import templates
-from workflows.definition import IpLookupStep, WebhookStep, field_expression
-from workflows.expressions import ExpressionError
+from sealing import Keyring, UnsealError
+from workflows import pure
+from workflows.definition import (
+    ConditionStep,
+    DelayStep,
+    IteratingStep,
+    LookupStep,
+    TransformStep,
+    WebhookStep,
+)
+from workflows.expressions import Budget, ExpressionError
 from workflows.messages import (
+    EVALUATE_MANY,
     LOOKUP_MANY,
+    PREPARE_MANY,
     SEND_MANY,
     TAKE_EARLY_RESULTS,
     EarlyResults,
     StepCall,
     StepCalls,
-    StepError,
-    StepRecord,
     StepResult,
     StepResults,
 )
 
 _log = logs.get(__name__)
-_RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
-# Faults of the call itself, which no repetition mends.
-_FINAL_FAULTS = frozenset({"forbidden_address", "invalid_request", "too_large", "too_many_redirects"})
-_MAX_RETRY_AFTER = 3600.0
 # How long to wait for all calls before those that are done are reported: after 1, 2, 4 and 8 seconds.
 _PATIENCE = (1, 1, 2, 4)
 
 
-class Outcome(NamedTuple):
-    """What one attempt came to. `retry_after`: the seconds the other side asks for; None when final."""
+class Job(NamedTuple):
+    """One attempt: a row of a step, or an item of it; `scope` is what its expressions may read."""
 
-    input: Any
-    output: Any = None
-    error: StepError | None = None
-    retryable: bool = False
-    retry_after: float = 0
-    credits_used: int = 0
+    call: StepCall
+    scope: Mapping[str, Any]
+    attempt: int
+    item: int | None = None
+
+    @property
+    def key(self) -> tuple[UUID, int | None]:
+        """Which row and item."""
+        return self.call.run_id, self.item
+
+    def reference(self, step_id: str, separator: str) -> str:
+        """Names the work, the same for every repetition."""
+        parts = [str(self.call.run_id), step_id, *([str(self.item)] if self.item is not None else [])]
+        return separator.join(parts)
 
 
-Do = Callable[[StepCalls, StepCall], Coroutine[Any, Any, Outcome]]
+Do = Callable[[Job], Coroutine[Any, Any, Outcome]]
 
 
 class StepActivities:
     """The activities of the steps of a workflow."""
 
-    def __init__(self, database: Database, outbound: Outbound, lookups: Lookups) -> None:
+    def __init__(self, database: Database, keyring: Keyring, outbound: Outbound, lookups: Lookups) -> None:
         self._database = database
+        self._keyring = keyring
         self._outbound = outbound
         self._lookups = lookups
 
     @activity.defn(name=SEND_MANY)
     async def send_many(self, calls: StepCalls) -> StepResults:
         """Send a webhook step's request for each row."""
-        with _logged(calls):
-            return await self._run(calls, self._send)
+        step = calls.step
+        assert isinstance(step, WebhookStep)
+        try:
+            known = await self._secrets(calls.account_id, step)
+        except UnsealError:
+            _log.error("secret_not_opened", account_id=str(calls.account_id), step=step.id)
+            known = None
+
+        async def do(job: Job) -> Outcome:
+            if known is None:
+                return failure("secret_not_opened", "A secret was sealed with a key that is no longer known.")
+            return await send(self._outbound, step, job.scope, known, job.reference(step.id, "-"))
+
+        return await self._run(calls, do)
+
+    async def _secrets(self, account_id: UUID, step: WebhookStep) -> Secrets:
+        values: dict[str, str] = {}
+        if names := secrets_named(step):
+            async with self._database.connection() as connection:
+                values = await secrets.values(connection, self._keyring, account_id, names)
+        return Secrets(values, Redaction(values.values()))
 
     @activity.defn(name=LOOKUP_MANY)
     async def lookup_many(self, calls: StepCalls) -> StepResults:
         """Do a lookup step's lookup for each row."""
-        with _logged(calls):
-            return await self._run(calls, self._look_up)
+        step = calls.step
+        assert isinstance(step, LookupStep)
 
-    async def _run(self, calls: StepCalls, do: Do) -> StepResults:
+        async def do(job: Job) -> Outcome:
+            reference = f"run/{job.reference(step.id, '/')}"
+            return await look_up(self._lookups, step, job.scope, calls.account_id, reference)
+
+        return await self._run(calls, do)
+
+    @activity.defn(name=EVALUATE_MANY)
+    async def evaluate_many(self, calls: StepCalls) -> StepResults:
+        """Evaluate a condition or a transform over what is stored, or what is too much for the workflow."""
+        step = calls.step
+        assert isinstance(step, ConditionStep | TransformStep)
+
+        async def do(job: Job) -> Outcome:
+            return Outcome(None, pure.evaluate(step, job.scope, Budget()))
+
+        return await self._run(calls, do)
+
+    @activity.defn(name=PREPARE_MANY)
+    async def prepare_many(self, calls: StepCalls) -> StepResults:
+        """Find out what a step needs to begin, over what is stored: how many items, or until when to wait."""
+        step = calls.step
+        assert isinstance(step, IteratingStep | DelayStep)
+
+        async def do(job: Job) -> Outcome:
+            if isinstance(step, DelayStep):
+                return Outcome(None, pure.until_of(step.config, job.scope))
+            return Outcome(None, len(pure.items_of(step, job.scope)))
+
+        return await self._run(calls, do, final=False)
+
+    async def _run(self, calls: StepCalls, do: Do, *, final: bool = True) -> StepResults:
         """Do the rows that the batch still holds and that no earlier attempt has done; store; report."""
-        earlier: list[StepRecord] = []
+        with _logged(calls):
+            jobs, report = await self._prepared(calls, final=final)
+            pending = {asyncio.create_task(_attempt(do, job)): job for job in jobs}
+            try:
+                async with heartbeats():
+                    for patience in (*_PATIENCE, None):
+                        if pending:
+                            await asyncio.wait(pending, timeout=patience)
+                        done = [task for task in pending if task.done()]
+                        fresh = [_reported(report, pending.pop(task), task) for task in done]
+                        if pending and fresh:
+                            await self._store(calls, report)
+                            await _signal(calls, fresh)
+            finally:
+                for task in pending:
+                    task.cancel()
+            await self._store(calls, report)
+            return StepResults(results=report.results)
+
+    async def _prepared(self, calls: StepCalls, *, final: bool) -> tuple[list[Job], Report]:
+        """What is to be done, and the beginning of the report: what is done already, or cancelled."""
+        report = Report(calls, final=final)
+        run_ids = [call.run_id for call in calls.calls]
+        stored = [(call.run_id, name) for call in calls.calls for name in call.stored]
+        iterates = bool(calls.calls[0].items)
+        if stored:
+            # What is to be read may be among the records that came along.
+            await self._store(calls, report)
         async with self._database.connection() as connection:
-            held = await batches.held(connection, calls.batch_id, [call.run_id for call in calls.calls])
-            if activity.info().attempt > 1:
-                earlier = await batches.recorded(connection, list(held), calls.step.id)
-        results = [_result_of(record, calls) for record in earlier]
-        results += [StepResult(run_id=run_id, status="cancelled") for run_id in held if held[run_id]]
-        left = {run_id for run_id in held if not held[run_id]} - {record.run_id for record in earlier}
-        todo = [call for call in calls.calls if call.run_id in left]
-        records = list(calls.records)
-        pending = {asyncio.create_task(do(calls, call)): call for call in todo}
-        try:
-            async with heartbeats():
-                for patience in (*_PATIENCE, None):
-                    if pending:
-                        await asyncio.wait(pending, timeout=patience)
-                    done = [task for task in pending if task.done()]
-                    fresh = [_reported(calls, pending.pop(task), task, records) for task in done]
-                    results += fresh
-                    if pending and fresh:
-                        await self._store(calls, records)
-                        records = []
-                        await _signal(calls, fresh)
-        finally:
-            for task in pending:
-                task.cancel()
-        await self._store(calls, records)
-        return StepResults(results=results)
+            held = await batches.held(connection, calls.batch_id, run_ids)
+            if iterates:
+                report.repeat(await batches.recorded_items(connection, list(held), calls.step.id))
+            elif activity.info().attempt > 1:
+                report.repeat(await batches.recorded(connection, list(held), calls.step.id))
+            values = await batches.stored_values(connection, stored) if stored else {}
+        jobs: list[Job] = []
+        for call in calls.calls:
+            if held.get(call.run_id):
+                report.results.append(StepResult(run_id=call.run_id, status="cancelled"))
+            elif call.run_id in held:
+                jobs += jobs_of(calls, call, values)
+        return [job for job in jobs if job.key not in report.repeated], report
 
-    async def _store(self, calls: StepCalls, records: list[StepRecord]) -> None:
-        async with self._database.transaction() as connection:
-            await batches.record(connection, calls.batch_id, records)
-
-    async def _send(self, calls: StepCalls, call: StepCall) -> Outcome:
-        step = calls.step
-        assert isinstance(step, WebhookStep)
-        sent: dict[str, Any] | None = None
-        try:
-            url, headers, body = _rendered(step, call)
-            sent = {"method": step.config.method, "url": url, "body": body}
-            answer = await self._outbound.send(
-                step.config.method,
-                url,
-                headers=_headers(headers, call, step.id, body),
-                body=_encoded(body),
-                timeout=step.config.timeout,
-                follow_redirects=5 if step.config.follow_redirects else 0,
-            )
-        except ExpressionError as error:
-            return Outcome(sent, error=StepError(code=error.code, message=error.message))
-        except OutboundError as error:
-            retryable = error.code not in _FINAL_FAULTS
-            return Outcome(sent, error=StepError(code=error.code, message=str(error)), retryable=retryable)
-        output = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
-        if 200 <= answer.status < 300:
-            return Outcome(sent, output)
-        return Outcome(
-            sent,
-            error=StepError(code="http_status", message=f"The endpoint answered {answer.status}."),
-            retryable=answer.status in _RETRIED_STATUSES,
-            retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
-        )
-
-    async def _look_up(self, calls: StepCalls, call: StepCall) -> Outcome:
-        step = calls.step
-        assert isinstance(step, IpLookupStep)
-        query: Any = None
-        try:
-            query = _query(step, call)
-            if not isinstance(query, str):
-                message = "The reference gives no text to look up."
-                return Outcome(query, error=StepError(code="missing_value", message=message))
-            payer = Payer(calls.account_id, f"run/{call.run_id}/{step.id}")
-            result = await self._lookups.lookup("ip", query, payer=payer)
-        except ExpressionError as error:
-            return Outcome(query, error=StepError(code=error.code, message=error.message))
-        except ModelError as error:
-            problem = StepError(code=error.code, message=error.message)
-            return Outcome(query, error=problem, retryable=isinstance(error, AllProvidersFailed))
-        return Outcome(query, result.answer(), credits_used=result.credits)
+    async def _store(self, calls: StepCalls, report: Report) -> None:
+        if records := report.take_records():
+            async with self._database.transaction() as connection:
+                await batches.record(connection, calls.batch_id, records)
 
 
-def _logged(calls: StepCalls) -> AbstractContextManager[object]:
-    """Put the account, the batch and the step on every log line of the block."""
-    return structlog.contextvars.bound_contextvars(
-        account_id=str(calls.account_id), batch_id=str(calls.batch_id), step=calls.step.id
-    )
+def jobs_of(calls: StepCalls, call: StepCall, values: Mapping[tuple[UUID, str], Any]) -> Iterator[Job]:
+    """The attempts that a call asks for."""
+    scope = dict(call.scope)
+    for name in call.stored:
+        scope[name] = values.get((call.run_id, name))
+        if name in scope.get("steps", {}):
+            scope["steps"] = {**scope["steps"], name: {**scope["steps"][name], "output": scope[name]}}
+    if not call.items:
+        yield Job(call, scope, call.attempt)
+        return
+    items: list[Any] | None = None
+    if call.evaluates_items:
+        assert isinstance(calls.step, IteratingStep)
+        items = pure.items_of(calls.step, scope)
+    for one in call.items:
+        value = one.value if items is None else items[one.item]
+        yield Job(call, {**scope, "item": value}, one.attempt, one.item)
 
 
-def _reported(
-    calls: StepCalls, call: StepCall, task: asyncio.Task[Outcome], records: list[StepRecord]
-) -> StepResult:
-    """What to tell the workflow of a call that is done; what is final goes to `records` too."""
+async def _attempt(do: Do, job: Job) -> Outcome:
+    """One attempt, within the time that its step has left."""
+    left = None
+    if job.call.deadline is not None:
+        left = (job.call.deadline - datetime.now(UTC)).total_seconds()
+    limit = asyncio.timeout(left)
+    try:
+        async with limit:
+            return await do(job)
+    except ExpressionError as error:
+        return not_evaluated(error)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return failure("timeout", "The step was not done within its timeout.")
+
+
+def _reported(report: Report, job: Job, task: asyncio.Task[Outcome]) -> StepResult:
+    """What to tell the workflow of an attempt that is over."""
     error = task.exception()
-    outcome = task.result() if error is None else _bug(call, error)
-    result = _result(calls, call, outcome)
-    if result.retry_after is None:
-        records.append(_record(calls, call, outcome))
-    return result
+    if error is None:
+        outcome = task.result()
+    elif isinstance(error, Exception):
+        # A fault of ours fails its own row only.
+        _log.error("step_failed", run_id=str(job.call.run_id), exc_info=error)
+        outcome = failure("internal_error", "The step failed unexpectedly.")
+    else:
+        raise error
+    return report.add(job.call, job.item, job.attempt, outcome)
 
 
 async def _signal(calls: StepCalls, results: list[StepResult]) -> None:
     """Let the rows that are done go on while others are not. A lost signal only delays them."""
-    attempts = {call.run_id: call.attempt for call in calls.calls}
-    message = EarlyResults(
-        step_id=calls.step.id,
-        attempts={result.run_id: attempts[result.run_id] for result in results},
-        results=results,
-    )
+    message = EarlyResults(step_id=calls.step.id, results=results)
     handle = activity.client().get_workflow_handle(activity.info().workflow_id or "")
     try:
         await handle.signal(TAKE_EARLY_RESULTS, message)
@@ -200,91 +256,8 @@ async def _signal(calls: StepCalls, results: list[StepResult]) -> None:
         _log.warning("early_results_not_signalled", error=str(error))
 
 
-def _bug(call: StepCall, error: BaseException) -> Outcome:
-    """A fault of ours fails its own row only."""
-    if not isinstance(error, Exception):
-        raise error
-    _log.error("step_failed", run_id=str(call.run_id), exc_info=error)
-    return Outcome(None, error=StepError(code="internal_error", message="The step failed unexpectedly."))
-
-
-def _result(calls: StepCalls, call: StepCall, outcome: Outcome) -> StepResult:
-    if outcome.error is None:
-        output = outcome.output if calls.keep_output else None
-        return StepResult(run_id=call.run_id, status="completed", output=output)
-    error = outcome.error.model_copy(update={"attempt": call.attempt})
-    retry = calls.step.retry
-    again = outcome.retryable and call.attempt < retry.max_attempts
-    delay = max(retry.delay(call.attempt), outcome.retry_after) if again else None
-    return StepResult(run_id=call.run_id, status="failed", error=error, retry_after=delay)
-
-
-def _record(calls: StepCalls, call: StepCall, outcome: Outcome) -> StepRecord:
-    return StepRecord(
-        run_id=call.run_id,
-        step_id=calls.step.id,
-        position=calls.position,
-        status="completed" if outcome.error is None else "failed",
-        input=outcome.input,
-        output=outcome.output,
-        error=outcome.error and outcome.error.model_copy(update={"attempt": call.attempt}),
-        attempts=call.attempt,
-        credits_used=outcome.credits_used,
-        started_at=call.started_at,
-        completed_at=max(datetime.now(UTC), call.started_at),
+def _logged(calls: StepCalls) -> AbstractContextManager[object]:
+    """Put the account, the batch and the step on every log line of the block."""
+    return structlog.contextvars.bound_contextvars(
+        account_id=str(calls.account_id), batch_id=str(calls.batch_id), step=calls.step.id
     )
-
-
-def _result_of(record: StepRecord, calls: StepCalls) -> StepResult:
-    """What an earlier attempt of this activity stored but could not report."""
-    return StepResult(
-        run_id=record.run_id,
-        status="completed" if record.status == "completed" else "failed",
-        output=record.output if calls.keep_output else None,
-        error=record.error,
-    )
-
-
-def _query(step: IpLookupStep, call: StepCall) -> Any:
-    if step.config.field is not None:
-        return field_expression(step.config.field).evaluate(call.scope)
-    return templates.compile_template(step.config.value).render(call.scope)
-
-
-def _rendered(step: WebhookStep, call: StepCall) -> tuple[str, dict[str, Any], Any]:
-    """The URL, headers and body with their templates filled in."""
-    url = templates.compile_template(step.config.url).render(call.scope)
-    if not isinstance(url, str) or not url:
-        raise ExpressionError("missing_value", "The URL's template gives no text.")
-    headers = templates.compile_template(dict(step.config.headers)).render(call.scope)
-    assert isinstance(headers, dict)
-    return url, headers, templates.compile_template(step.config.body).render(call.scope)
-
-
-def _headers(rendered: dict[str, Any], call: StepCall, step_id: str, body: Any) -> dict[str, str]:
-    """The user's headers, and an id by which the receiver knows a repeated call."""
-    call_id = f"{call.run_id}-{step_id}"
-    headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
-    if body is not None and not any(name.lower() == "content-type" for name in rendered):
-        headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-    return headers | {name: _text(value) for name, value in rendered.items()}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode() if value is not None else ""
-
-
-def _encoded(body: Any) -> bytes | None:
-    if body is None:
-        return None
-    return body.encode() if isinstance(body, str) else orjson.dumps(body)
-
-
-def _decoded(answer: Answer) -> Any:
-    """The body as JSON if it says so and is, else as text; None when empty."""
-    if not answer.body:
-        return None
-    if "json" in answer.headers.get("content-type", ""):
-        with contextlib.suppress(orjson.JSONDecodeError):
-            return orjson.loads(answer.body)
-    return answer.body.decode("utf-8", errors="replace")

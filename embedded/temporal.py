@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -48,7 +49,15 @@ _SQLITE = {"journal_mode": "wal", "synchronous": "normal"}
 class Temporal:
     """One Temporal server over `<data>/temporal/temporal.db`."""
 
-    def __init__(self, data: Path, log: Path, report: Report, *, namespace: str = "default") -> None:
+    def __init__(
+        self,
+        data: Path,
+        log: Path,
+        report: Report,
+        *,
+        namespace: str = "default",
+        dynamic_config: Mapping[str, str] | None = None,
+    ) -> None:
         """Describe the server.
 
         Args:
@@ -56,7 +65,9 @@ class Temporal:
             log: receives the server's messages.
             report: told what takes long.
             namespace: made on start if it is not there.
+            dynamic_config: settings of the server beside those that make it quick.
         """
+        self._dynamic_config = _DYNAMIC_CONFIG | dict(dynamic_config or {})
         self._data = data.absolute()
         self._file = self._data / "temporal" / "temporal.db"
         self._log = log
@@ -117,7 +128,7 @@ class Temporal:
         command += ["--db-filename", str(self._file), "--ui-disable-news-fetch"]
         for name, port in zip(("port", "ui-port", "http-port", "metrics-port"), ports, strict=True):
             command += [f"--{name}", str(port)]
-        for name, value in _DYNAMIC_CONFIG.items():
+        for name, value in self._dynamic_config.items():
             command += ["--dynamic-config-value", f"{name}={value}"]
         for name, value in _SQLITE.items():
             command += ["--sqlite-pragma", f"{name}={value}"]

@@ -14,14 +14,28 @@ from psycopg.types.json import Json
 from pydantic import TypeAdapter
 
 from database import Connection
+from models.batch_loading import loaded
 from models.identifiers import new_id
-from workflows.messages import Batch, BatchRow, Ending, Parking, StepRecord
+from workflows.messages import (
+    INLINE_BYTES,
+    Batch,
+    Ending,
+    Parking,
+    StepRecord,
+)
 
 MAX_ROWS = 64
 MAX_BYTES = 1024 * 1024 - 256 * 1024
+MAX_ENGINE_FAILURES = 3
 ACCOUNT_WINDOW = 512
 STALE_SECONDS = 30
 
+
+_ROW = (
+    "r.id, r.trigger, r.input_bytes, r.started_at, r.pauses,"
+    " case when r.input_bytes <= %(inline)s then r.input end as input,"
+    " case when r.input_bytes <= %(inline)s then r.request end as request"
+)
 
 # Lists the lanes that have work by jumping from one to the next in the partial index (a loose index scan:
 # its cost is the number of such lanes, not of waiting runs), and locks the one whose turn it is.
@@ -46,17 +60,20 @@ limit 1 for update of l skip locked
 """
 
 # A new statement, so that its snapshot holds what the previous holder of the locks has committed.
-_CLAIM = """
+# What is too large to travel does not count; a run that the engine has failed with goes alone.
+_CLAIM = f"""
 with candidates as (
-  select id, input_bytes from runs where lane_id = %(lane)s and status = 'queued' order by id
+  select id, engine_failures, case when input_bytes <= %(inline)s then input_bytes else 0 end as bytes
+  from runs where lane_id = %(lane)s and status = 'queued' order by id
   limit greatest(0, least(%(rows)s, %(account_window)s
         - (select count(*) from runs where status = 'running' and account_id = %(account)s)))
   for update skip locked
 ), running_total as (
-  select id, row_number() over by_id as place, sum(input_bytes) over by_id as bytes
+  select id, row_number() over by_id as place, sum(bytes) over by_id as bytes,
+    max(engine_failures) over by_id as failures
   from candidates window by_id as (order by id)
 ), served as (
-  select id from running_total where place = 1 or bytes <= %(bytes)s
+  select id from running_total where place = 1 or (bytes <= %(bytes)s and failures = 0)
 ), lane as (
   update lanes set served_at = now(), runs_total = runs_total + (select count(*) from served)
   where id = %(lane)s
@@ -66,7 +83,7 @@ with candidates as (
 update runs r set status = 'running', batch_id = %(batch)s, progressed_at = now(),
   started_at = coalesce(r.started_at, now()), attempts = r.attempts + 1
 from served s where r.id = s.id
-returning r.id, r.input, r.request, r.started_at, r.attempts, r.pauses
+returning {_ROW}, r.attempts
 """
 
 
@@ -91,57 +108,23 @@ async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority
         _CLAIM,
         {
             "lane": lane["id"], "account": lane["account_id"], "batch": batch_id, "rows": rows,
-            "bytes": MAX_BYTES, "account_window": ACCOUNT_WINDOW,
+            "bytes": MAX_BYTES, "account_window": ACCOUNT_WINDOW, "inline": INLINE_BYTES,
         },
     )  # fmt: skip
     claimed = await cursor.fetchall()
-    return await _batch(connection, batch_id, lane, claimed) if claimed else None
+    return await loaded(connection, batch_id, lane, claimed) if claimed else None
 
 
 async def held_batch(connection: Connection, batch_id: UUID) -> Batch | None:
     """A batch as it stands: the runs that it still holds, and how far they are. None when it holds none."""
     cursor = await connection.execute(
-        "select r.id, r.input, r.request, r.started_at, 2 as attempts, r.pauses, l.account_id,"
-        " l.automation_id, l.version, l.priority from runs r join lanes l on l.id = r.lane_id"
-        " where r.batch_id = %s and r.status in ('running', 'waiting')",
-        (batch_id,),
+        f"select {_ROW}, 2 as attempts, l.account_id, l.automation_id, l.version, l.priority"
+        " from runs r join lanes l on l.id = r.lane_id"
+        " where r.batch_id = %(batch)s and r.status in ('running', 'waiting')",
+        {"batch": batch_id, "inline": INLINE_BYTES},
     )
     rows = await cursor.fetchall()
-    return await _batch(connection, batch_id, rows[0], rows) if rows else None
-
-
-async def _batch(
-    connection: Connection, batch_id: UUID, lane: dict[str, Any], rows: list[dict[str, Any]]
-) -> Batch:
-    cursor = await connection.execute(
-        "select definition from automation_versions where automation_id = %s and version = %s",
-        (lane["automation_id"], lane["version"]),
-    )
-    version = await cursor.fetchone()
-    assert version is not None
-    done: dict[UUID, list[StepRecord]] = {}
-    begun = [row["id"] for row in rows if row["attempts"] > 1]
-    for step in await recorded(connection, begun) if begun else ():
-        done.setdefault(step.run_id, []).append(step)
-    return Batch(
-        batch_id=batch_id,
-        account_id=lane["account_id"],
-        automation_id=lane["automation_id"],
-        version=lane["version"],
-        priority=lane["priority"],
-        definition=version["definition"],
-        rows=[
-            BatchRow(
-                run_id=row["id"],
-                trigger=row["input"],
-                request=row["request"],
-                started_at=row["started_at"],
-                done=done.get(row["id"], []),
-                pauses=row["pauses"] or {},
-            )
-            for row in sorted(rows, key=lambda row: row["id"])
-        ],
-    )
+    return await loaded(connection, batch_id, rows[0], rows) if rows else None
 
 
 async def at_work(connection: Connection) -> int:
@@ -161,25 +144,64 @@ async def held(connection: Connection, batch_id: UUID, run_ids: Sequence[UUID]) 
     return {row["id"]: row["cancelled"] for row in await cursor.fetchall()}
 
 
-async def recorded(
-    connection: Connection, run_ids: Sequence[UUID], step_id: str | None = None
-) -> list[StepRecord]:
-    """The steps already recorded for these runs: all, or one step's."""
+async def recorded(connection: Connection, run_ids: Sequence[UUID], step_id: str) -> list[StepRecord]:
+    """What is recorded of a step in these runs."""
     cursor = await connection.execute(
-        "select * from run_steps where run_id = any(%s) and (%s::text is null or step_id = %s)"
-        " order by run_id, position",
-        (list(run_ids), step_id, step_id),
+        "select * from run_steps where run_id = any(%s) and step_id = %s", (list(run_ids), step_id)
     )
     return [StepRecord.model_validate(row) for row in await cursor.fetchall()]
 
 
-_RECORD = """
+async def recorded_items(connection: Connection, run_ids: Sequence[UUID], step_id: str) -> list[StepRecord]:
+    """What is recorded of the items of a step in these runs."""
+    cursor = await connection.execute(
+        "select *, 0 as position, now() as started_at, now() as completed_at from run_step_items"
+        " where run_id = any(%s) and step_id = %s",
+        (list(run_ids), step_id),
+    )
+    return [StepRecord.model_validate(row) for row in await cursor.fetchall()]
+
+
+async def stored_values(
+    connection: Connection, names: Sequence[tuple[UUID, str]]
+) -> dict[tuple[UUID, str], Any]:
+    """What is too large to travel: `trigger`, `request`, or the output of a step, by run and name."""
+    cursor = await connection.execute(
+        "select n.run_id, n.name, case n.name when 'trigger' then r.input when 'request' then r.request"
+        " else s.output end as value"
+        " from unnest(%s::uuid[], %s::text[]) as n (run_id, name) join runs r on r.id = n.run_id"
+        " left join run_steps s on s.run_id = n.run_id and s.step_id = n.name",
+        ([run_id for run_id, _ in names], [name for _, name in names]),
+    )
+    return {(row["run_id"], row["name"]): row["value"] for row in await cursor.fetchall()}
+
+
+_FIELDS = """run_id uuid, step_id text, position smallint, status text, input json, output json, error json,
+  attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
+  gathered boolean"""
+# Items first, so that the step that gathers them finds them all: a statement does not see what it inserts.
+_RECORD_ITEMS = f"""
+insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
+select n.run_id, n.step_id, n.item, n.status, n.output, n.error, n.attempts, n.credits_used
+from json_to_recordset(%s::json) as n ({_FIELDS})
+join runs r on r.id = n.run_id and r.batch_id = %s and r.completed_at is null
+on conflict (run_id, step_id, item) do nothing
+"""
+_RECORD = f"""
 insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
                        started_at, completed_at)
-select n.* from json_to_recordset(%s::json) as n (run_id uuid, step_id text, position smallint, status text,
-  input json, output json, error json, attempts smallint, credits_used bigint, started_at timestamptz,
-  completed_at timestamptz)
+select n.run_id, n.step_id, n.position, n.status, n.input, coalesce(n.output, i.outputs), n.error,
+  coalesce(i.attempts, n.attempts), coalesce(i.credits_used, n.credits_used), n.started_at, n.completed_at
+from json_to_recordset(%s::json) as n ({_FIELDS})
 join runs r on r.id = n.run_id and r.batch_id = %s and r.completed_at is null
+left join lateral (
+  select max(attempts) as attempts, coalesce(sum(credits_used), 0) as credits_used,
+    case when n.status = 'completed' then coalesce(json_agg(
+      case when status = 'completed' then output
+      else json_build_object('error', json_build_object('code', error->'code', 'message', error->'message'))
+      end order by item), '[]') end as outputs
+  from run_step_items where run_id = n.run_id and step_id = n.step_id
+) i on n.gathered
 on conflict (run_id, step_id) do nothing
 """
 _RECORDS = TypeAdapter(Sequence[StepRecord])
@@ -187,9 +209,16 @@ _RECORDS = TypeAdapter(Sequence[StepRecord])
 
 async def record(connection: Connection, batch_id: UUID, records: Sequence[StepRecord]) -> None:
     """Write what steps did in runs that the batch still holds; a step recorded before keeps its record."""
-    if records:
-        text = _RECORDS.dump_json(records, exclude_none=True).decode()
-        await connection.execute(_RECORD, (text, batch_id))
+    items = [record for record in records if record.item is not None]
+    if items:
+        await connection.execute(_RECORD_ITEMS, (_written(items), batch_id))
+    if len(items) < len(records):
+        steps = [record for record in records if record.item is None]
+        await connection.execute(_RECORD, (_written(steps), batch_id))
+
+
+def _written(records: Sequence[StepRecord]) -> str:
+    return _RECORDS.dump_json(records, exclude_none=True).decode()
 
 
 # The output of a run is that of its last completed step in list order.
@@ -238,6 +267,33 @@ async def requeue(connection: Connection, batch_id: UUID) -> int:
         (batch_id,),
     )
     return cursor.rowcount
+
+
+async def take_apart(connection: Connection, batch_id: UUID) -> tuple[int, list[UUID]]:
+    """Give back the runs of a batch whose tasks keep failing: each goes alone from now on.
+
+    One that fails so for the third time ends as `engine_error`.
+
+    Returns:
+        How many were given back, and those that have ended.
+    """
+    cursor = await connection.execute(
+        "update runs set engine_failures = engine_failures + 1,"
+        " status = case when engine_failures + 1 < %(most)s then 'queued' else 'failed' end,"
+        " batch_id = case when engine_failures + 1 < %(most)s then null else batch_id end,"
+        " completed_at = case when engine_failures + 1 < %(most)s then null else now() end,"
+        " error = case when engine_failures + 1 < %(most)s then null else %(error)s::json end,"
+        " attempts = greatest(attempts, 1)"
+        " where batch_id = %(batch)s and status in ('running', 'waiting') returning id, status",
+        {
+            "batch": batch_id,
+            "most": MAX_ENGINE_FAILURES,
+            "error": Json({"code": "engine_error", "message": "The engine could not go on with this run."}),
+        },
+    )
+    rows = await cursor.fetchall()
+    ended = [row["id"] for row in rows if row["status"] == "failed"]
+    return len(rows) - len(ended), ended
 
 
 async def park(connection: Connection, parking: Parking) -> list[UUID]:

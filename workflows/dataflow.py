@@ -1,31 +1,39 @@
-"""Which step of which row may run: the rules of needs, branches and stops, and nothing else.
+"""Which step of which row may run: the rules of needs, branches and stops, and what a step reads.
 
 Pure and free of Temporal, so that every rule can be tested by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from workflows.checks import roots_read
-from workflows.definition import (
-    SCOPE_ROOTS,
-    ConditionStep,
-    Definition,
-    Step,
-    branches_of,
-    needs_of,
+from workflows.checks import roots_iterated, roots_read
+from workflows.definition import SCOPE_ROOTS, ConditionStep, Definition, Step, branches_of, needs_of
+from workflows.iteration import Iteration
+from workflows.messages import (
+    INLINE_BYTES,
+    BatchRow,
+    LiveStep,
+    Pause,
+    Progress,
+    StepError,
+    StepRecord,
 )
-from workflows.messages import BatchRow, StepError, StepRecord
 from workflows.references import WHOLE_SCOPE
 
 JSONObject = dict[str, Any]
 
 
 class Plan:
-    """A definition, prepared: what each step waits for, which branch it hangs on, what it reads."""
+    """A definition, prepared: what each step waits for, which branch it hangs on, what it reads.
+
+    Attributes:
+        reads: by step, the roots of the scope that its config reads.
+        iterates: by step, those that its `for_each` reads.
+    """
 
     def __init__(self, definition: Definition) -> None:
         self.steps: list[Step] = list(definition.steps)
@@ -36,44 +44,83 @@ class Plan:
             for branch in branches_of(definition)
             for member in branch.members
         }
-        everything = (*SCOPE_ROOTS, *self.position)
-        self.reads = {
-            step.id: everything if WHOLE_SCOPE in roots_read(step) else roots_read(step)
-            for step in self.steps
+        self.reads = {step.id: self._named(roots_read(step)) for step in self.steps}
+        self.iterates = {step.id: self._named(roots_iterated(step)) for step in self.steps}
+        self._outputs_read = {
+            root for reads in (self.reads, self.iterates) for roots in reads.values() for root in roots
         }
-        self.outputs_read = {root for roots in self.reads.values() for root in roots}
+
+    def _named(self, roots: tuple[str, ...]) -> tuple[str, ...]:
+        return (*SCOPE_ROOTS, *self.position) if WHOLE_SCOPE in roots else roots
 
     def keeps(self, step_id: str) -> bool:
         """Whether a later step reads this step's output."""
-        return step_id in self.outputs_read or "steps" in self.outputs_read
+        return step_id in self._outputs_read or "steps" in self._outputs_read
+
+
+class Reading(NamedTuple):
+    """What a step reads of one row.
+
+    Attributes:
+        scope: the names and their values.
+        stored: the names whose values are in the database only.
+        size: of the values, in bytes of JSON.
+    """
+
+    scope: JSONObject
+    stored: list[str]
+    size: int
 
 
 class RowState:
-    """How far one run is: each step's status, and the outputs that later steps read."""
+    """How far one run is: each step's status, and the outputs that later steps read.
 
-    def __init__(self, plan: Plan, row: BatchRow, workflow: JSONObject) -> None:
+    Attributes:
+        at_work: the steps under way, whether they run or wait.
+        pauses: delays that are long enough to leave the batch for.
+        naps: delays that the batch sits out.
+        backoffs: when a step that has failed is tried again.
+        prepared: what an activity found out that a step needs to begin, since it reads what is stored.
+        iterations: how far the steps with `for_each` are.
+        record_bytes: how much the workflow did by itself that is to be stored yet.
+    """
+
+    def __init__(
+        self, plan: Plan, row: BatchRow, workflow: JSONObject, progress: Progress | None = None
+    ) -> None:
+        progress = progress or Progress()
         self.run_id: UUID = row.run_id
         self.error: StepError | None = None
         self.ended = False
         self.at_work: set[str] = set()
-        self.pauses = dict(row.pauses)
-        self.attempts: dict[str, int] = {}
+        self.pauses = {**row.pauses, **progress.pauses}
+        self.naps: dict[str, Pause] = {}
+        self.attempts = dict(progress.attempts)
         self.taken: dict[str, int] = {}
-        self.began: dict[str, Any] = {}
-        self.records: list[StepRecord] = []
+        self.began: dict[str, datetime] = dict(progress.began)
+        self.backoffs: dict[str, datetime] = dict(progress.backoffs)
+        self.prepared: JSONObject = {}
+        self.iterations: dict[str, Iteration] = {}
+        self.items_done = row.items
+        self.items_tried = progress.items
+        self.record_bytes = 0
+        self._records: dict[str, tuple[StepRecord, int]] = {}
+        self._sent: dict[str, tuple[StepRecord, int]] = {}
         self.scope: JSONObject = {
-            "trigger": row.trigger,
-            "request": row.request,
             "run": {"id": str(row.run_id), "started_at": row.started_at.isoformat()},
             "workflow": workflow,
             "steps": {},
         }
+        self._sizes: dict[str, int] = {"trigger": row.size}
+        self._stored: dict[str, None] = dict.fromkeys(("trigger", "request")) if row.stored else {}
+        if not row.stored:
+            self.scope |= {"trigger": row.trigger, "request": row.request}
         self._plan = plan
         self._settled: dict[str, str] = {}
         self._outcomes: dict[str, str] = {}
         self._stopped: set[str] = set()
-        for record in row.done:
-            self.settle(record.step_id, record.status, record.output, record.error)
+        for step in row.done:
+            self.settle(step.step_id, step.status, step.output, step.error, step.size, stored=step.stored)
 
     def ready(self) -> Iterator[Step]:
         """The steps that may run now, in list order; settles on the way those that never will."""
@@ -89,17 +136,23 @@ class RowState:
             else:
                 yield step
 
-    def settle(self, step_id: str, status: str, output: Any = None, error: StepError | None = None) -> None:
+    def settle(
+        self,
+        step_id: str,
+        status: str,
+        output: Any = None,
+        error: StepError | None = None,
+        size: int = 0,
+        *,
+        stored: bool = False,
+    ) -> None:
         """Note how a step ended. A failed step fails the run, unless its `on_error` says otherwise."""
+        for state in (self.pauses, self.naps, self.backoffs, self.iterations, self.prepared):
+            state.pop(step_id, None)
         self.at_work.discard(step_id)
-        self.pauses.pop(step_id, None)
         self._settled[step_id] = status
         if self._plan.keeps(step_id):
-            self.scope[step_id] = output
-            self.scope["steps"][step_id] = {
-                "status": status, "output": output,
-                "error": error and error.model_dump(include={"code", "message"}),
-            }  # fmt: skip
+            self._keep(step_id, status, output, error, size, stored=stored)
         step = self._plan.steps[self._plan.position[step_id]]
         if status == "failed":
             self._outcomes[step_id] = "on_error"
@@ -110,6 +163,50 @@ class RowState:
             if not output["result"] and step.config.then is None and step.config.otherwise is None:
                 self._stopped.add(step_id)
 
+    def _keep(
+        self, step_id: str, status: str, output: Any, error: StepError | None, size: int, *, stored: bool
+    ) -> None:
+        self._sizes[step_id] = size
+        if stored:
+            self._stored[step_id] = None
+        else:
+            self.scope[step_id] = output
+        self.scope["steps"][step_id] = {
+            "status": status, "output": output,
+            "error": error and error.model_dump(include={"code", "message"}),
+        }  # fmt: skip
+
+    def read(self, roots: Iterable[str]) -> Reading:
+        """What a step that reads these roots of the scope gets."""
+        wanted = list(roots)
+        names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted
+        return Reading(
+            {root: self.scope.get(root) for root in wanted if root not in self._stored},
+            [name for name in dict.fromkeys(names) if name in self._stored],
+            sum(self._sizes.get(name, 0) for name in names if name not in self._stored),
+        )
+
+    def add_record(self, record: StepRecord, size: int = 0) -> None:
+        """Keep what the workflow did by itself until an activity stores it."""
+        self._records[record.step_id] = (record, size)
+        self.record_bytes += size
+
+    def send_records(self) -> list[StepRecord]:
+        """What is to be stored, by the activity that it is handed to."""
+        records = [record for record, _ in self._records.values()]
+        self._sent |= self._records
+        self._records, self.record_bytes = {}, 0
+        return records
+
+    def note_stored(self, record: StepRecord) -> None:
+        """Note that the activity has stored it."""
+        self._sent.pop(record.step_id, None)
+
+    def recall_records(self) -> None:
+        """Take back what is not known to be stored: twice is as good as once."""
+        for record, size in self._sent.values():
+            self.add_record(record, size)
+
     def _skipped(self, step_id: str) -> bool:
         """Whether the step is on a branch not taken, or depends on a condition that ended the run."""
         if any(need in self._stopped for need in self._plan.needs[step_id]):
@@ -119,6 +216,33 @@ class RowState:
             return False
         source, wanted = self._plan.branch_of[step_id]
         return self._outcomes.get(source) != wanted
+
+    def live(self, step_id: str) -> LiveStep:
+        """How a step that is under way looks from outside."""
+        pause = self.pauses.get(step_id) or self.naps.get(step_id)
+        until = pause.until if pause else self.backoffs.get(step_id)
+        return LiveStep(
+            step_id=step_id,
+            status="running" if until is None else "waiting",
+            attempts=self.attempts.get(step_id, 1),
+            started_at=self.began[step_id],
+            until=until,
+        )
+
+    def progress(self) -> Progress:
+        """What the database does not know of this row, for the next run of the workflow."""
+        return Progress(
+            attempts=self.attempts,
+            began={step_id: self.began[step_id] for step_id in sorted(self.at_work)},
+            backoffs=self.backoffs,
+            pauses={**self.pauses, **self.naps},
+            items={step_id: iteration.progress() for step_id, iteration in self.iterations.items()},
+        )
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits to be stored that an activity should do that first."""
+        return self.record_bytes > 4 * INLINE_BYTES
 
     @property
     def only_pauses(self) -> bool:

@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from workflows import expressions
 from workflows.expressions import Expression
+from workflows.triggers import ManualTrigger, Trigger
 
 MAX_STEPS = 100
 MAX_DEFINITION_BYTES = 256 * 1024
 MAX_DELAY_SECONDS = 365 * 86400
+MAX_ITEMS = 1000
+MAX_CONCURRENCY = 50
 SCOPE_ROOTS = ("trigger", "request", "run", "workflow", "steps")
 RESERVED_IDS = frozenset({"trigger", "item", "run", "workflow", "steps", "secrets", "request"})
 
 StepId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Status = Literal["active", "paused", "draft"]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+StatusPattern = Annotated[
+    str,
+    StringConstraints(pattern=r"^[1-5]([0-9][0-9]|xx)$"),
+    BeforeValidator(
+        lambda status: str(status) if type(status) is int else status, json_schema_input_type=str | int
+    ),
+]
 
 
 class _Model(BaseModel):
@@ -57,19 +68,57 @@ class StepBase(_Model):
     on_error: Literal["fail", "continue"] | list[StepId] = "fail"
 
 
+class IteratingStep(StepBase):
+    """What a step has that can be done once for each item of an array.
+
+    Attributes:
+        for_each: an expression that gives the array; the output is an array in the same order. With
+            `on_error: continue` an item that fails gives `{"error"}`, else it fails the step.
+        max_concurrency: how many items may be at work at a time.
+    """
+
+    for_each: Text | None = None
+    max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = MAX_CONCURRENCY
+
+
+class CallingBase(IteratingStep):
+    """What a step has that reaches outside; `timeout` (seconds) bounds all attempts and pauses together."""
+
+    retry: Retry = Retry()
+    timeout: float | None = Field(None, gt=0, le=86400)
+
+
 class LookupConfig(_Model):
-    """What to look up: `field` is a reference (`trigger.ip`), `value` a template (`{{ trigger.ip }}`)."""
+    """What to look up: `field` is a reference (`trigger.ip`), `value` a template (`{{ trigger.ip }}`).
+
+    `fields` are the only dotted fields of the answer that matter: sources that fill none are not asked.
+    """
 
     field: Text | None = None
     value: Text | None = None
+    fields: list[Text] | None = Field(None, min_length=1, max_length=100)
 
 
-class IpLookupStep(StepBase):
-    """Looks up an IP address; the output is the lookup's answer."""
+class LookupStep(CallingBase):
+    """Looks something up; the output is the lookup's answer."""
 
-    type: Literal["ip_lookup"]
+    type: Literal[
+        "email_lookup",
+        "phone_lookup",
+        "company_lookup",
+        "domain_lookup",
+        "ip_lookup",
+        "darkweb_lookup",
+        "breach_lookup",
+        "username_lookup",
+        "websearch_lookup",
+    ]
     config: LookupConfig
-    retry: Retry = Retry()
+
+    @property
+    def kind(self) -> str:
+        """What is looked up: `ip`, `email` and so on."""
+        return self.type.removesuffix("_lookup")
 
 
 class ConditionConfig(_Model):
@@ -96,7 +145,7 @@ class TransformConfig(_Model):
     mapping: dict[str, Text] | None = Field(None, min_length=1)
 
 
-class TransformStep(StepBase):
+class TransformStep(IteratingStep):
     """Makes new data of what is there; the output is its value."""
 
     type: Literal["transform"]
@@ -104,22 +153,30 @@ class TransformStep(StepBase):
 
 
 class WebhookConfig(_Model):
-    """An HTTP request, its parts with templates; `timeout` (seconds) bounds one attempt."""
+    """An HTTP request, its parts with templates; `timeout` (seconds) bounds one attempt.
+
+    `success` are the statuses that count as such: `200`, `2xx`, or a list of them.
+    """
 
     url: Text
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
     headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
     body: Any = None
     timeout: float = Field(15, gt=0, le=120)
+    success: StatusPattern | list[StatusPattern] = "2xx"
     follow_redirects: bool = False
 
+    def is_success(self, status: int) -> bool:
+        """Whether a status is one of `success`."""
+        patterns = [self.success] if isinstance(self.success, str) else self.success
+        return any(pattern in (str(status), f"{status // 100}xx") for pattern in patterns)
 
-class WebhookStep(StepBase):
+
+class WebhookStep(CallingBase):
     """Sends an HTTP request; the output is `{"status", "headers", "body"}`."""
 
     type: Literal["webhook"]
     config: WebhookConfig
-    retry: Retry = Retry()
 
 
 class DelayConfig(_Model):
@@ -150,36 +207,25 @@ class DelayStep(StepBase):
     config: DelayConfig
 
 
+CallingStep = LookupStep | WebhookStep
 Step = Annotated[
-    IpLookupStep | ConditionStep | DelayStep | TransformStep | WebhookStep,
+    LookupStep | ConditionStep | DelayStep | TransformStep | WebhookStep,
     Field(discriminator="type"),
 ]
-ActivityStep = IpLookupStep | WebhookStep
-
-
-class ManualTrigger(_Model):
-    """Started by a call to `/run`."""
-
-    type: Literal["manual"] = "manual"
-
-
-class WebhookTrigger(_Model):
-    """Started by a POST to the workflow's ingest URL. `dedupe` is an expression over `trigger`."""
-
-    type: Literal["webhook"]
-    dedupe: Text | None = None
-
-
-Trigger = Annotated[ManualTrigger | WebhookTrigger, Field(discriminator="type")]
 
 
 class Definition(_Model):
-    """A workflow as its author wrote it. One version of it never changes."""
+    """A workflow as its author wrote it. One version of it never changes.
+
+    Attributes:
+        input_schema: a JSON Schema that the input of every run must meet.
+    """
 
     name: Name
     description: str | None = Field(None, max_length=10_000)
     trigger: Trigger = ManualTrigger()
     steps: list[Step] = Field(default_factory=list[Step], max_length=MAX_STEPS)
+    input_schema: dict[str, Any] | None = None
 
 
 def field_expression(reference: str) -> Expression:

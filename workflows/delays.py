@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from workflows import templates
 from workflows.definition import MAX_DELAY_SECONDS, DelayConfig
-from workflows.expressions import ExpressionError
+from workflows.expressions import JSON, ExpressionError
 
 
-def end_of(config: DelayConfig, scope: Mapping[str, Any], now: datetime) -> datetime:
+def end_of(config: DelayConfig, until: JSON, now: datetime) -> datetime:
     """The moment that the step waits for; one in the past is over at once.
 
+    Args:
+        config: of the step.
+        until: what its template of that name gives.
+        now: the time of the workflow.
+
     Raises:
-        ExpressionError: `until` gives no timestamp with a zone, or one more than 365 days away.
+        ExpressionError: `until` is no timestamp with a zone, or one more than 365 days away.
     """
     if config.duration is not None:
         return now + timedelta(seconds=config.duration)
-    value = templates.compile_template(config.until).render(scope)
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = datetime.fromisoformat(until) if isinstance(until, str) else None
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:

@@ -8,13 +8,20 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from workflows.definition import ActivityStep
+from workflows.definition import Step
 
-LOOKUP_MANY, SEND_MANY, END_RUNS = "lookup_many", "send_many", "end_runs"
+LOOKUP_MANY, SEND_MANY, EVALUATE_MANY = "lookup_many", "send_many", "evaluate_many"
+PREPARE_MANY, END_RUNS = "prepare_many", "end_runs"
 TAKE_EARLY_RESULTS = "take_early_results"
 PARK_RUNS, WAKE_RUNS = "park_runs", "wake_runs"
 AUTOMATION_BATCH = "AutomationBatch"
 REFRESH_DATASETS, PURGE_LOOKUPS = "refresh_datasets", "purge_lookups"
+
+
+INLINE_BYTES = 64 * 1024
+"""What is larger, as JSON, stays in its row: only a reference to it travels."""
+PART_BYTES = 512 * 1024
+"""How much data one message carries; what is more goes in parts."""
 
 
 class StepError(BaseModel, frozen=True):
@@ -27,7 +34,12 @@ class StepError(BaseModel, frozen=True):
 
 
 class StepRecord(BaseModel, frozen=True):
-    """What one step did in one run, as it is stored. Times are UTC."""
+    """What one step did in one run, as it is stored. Times are UTC.
+
+    Attributes:
+        item: set for one item of an iterating step; these have records of their own.
+        gathered: the output and the credits are those of all its items.
+    """
 
     run_id: UUID
     step_id: str
@@ -40,6 +52,8 @@ class StepRecord(BaseModel, frozen=True):
     credits_used: int = 0
     started_at: datetime
     completed_at: datetime
+    item: int | None = None
+    gathered: bool = False
 
 
 class Ending(BaseModel, frozen=True):
@@ -57,26 +71,76 @@ class Pause(BaseModel, frozen=True):
     until: datetime
 
 
+class DoneStep(BaseModel, frozen=True):
+    """A step that is done, as far as later steps need to know; `size` is that of the output in bytes.
+
+    `stored`: the output is in its row only.
+    """
+
+    step_id: str
+    status: Literal["completed", "failed", "cancelled"]
+    output: Any = None
+    error: StepError | None = None
+    size: int = 0
+    stored: bool = False
+
+
+class ItemProgress(BaseModel, frozen=True):
+    """An item that has failed and is to be tried again: how often so far, and when next."""
+
+    attempts: int
+    resume_at: datetime
+
+
+class Progress(BaseModel, frozen=True):
+    """What a run of the workflow hands to the next about a row, beside what is in the database.
+
+    Attributes:
+        attempts: begun, by step.
+        began: when each step at work began.
+        backoffs: when each step that has failed is tried again.
+        pauses: the delay steps under way.
+        items: by iterating step, the items that are to be tried again.
+    """
+
+    attempts: dict[str, int] = Field(default_factory=dict[str, int])
+    began: dict[str, datetime] = Field(default_factory=dict[str, datetime])
+    backoffs: dict[str, datetime] = Field(default_factory=dict[str, datetime])
+    pauses: dict[str, Pause] = Field(default_factory=dict[str, Pause])
+    items: dict[str, dict[int, ItemProgress]] = Field(default_factory=dict[str, dict[int, ItemProgress]])
+
+
 class BatchRow(BaseModel, frozen=True):
     """One run of a batch: what triggered it, and how far an earlier batch has brought it.
 
     Attributes:
+        size: of trigger and request together, in bytes.
+        stored: trigger and request are in their row only.
         done: the steps that are done.
+        items: by iterating step under way, the items that are done.
         pauses: the delay steps that are under way.
     """
 
     run_id: UUID
     trigger: Any = None
     request: Any = None
+    size: int = 0
+    stored: bool = False
     started_at: datetime
-    done: list[StepRecord] = Field(default_factory=list[StepRecord])
+    done: list[DoneStep] = Field(default_factory=list[DoneStep])
+    items: dict[str, list[int]] = Field(default_factory=dict[str, list[int]])
     pauses: dict[str, Pause] = Field(default_factory=dict[str, Pause])
 
 
 class Batch(BaseModel, frozen=True):
     """The input of `AutomationBatch`: one definition and the rows to run it over.
 
-    A batch that wakes after a long delay is started with its ids alone; `wake_runs` gives it the rest.
+    A batch that wakes after a long delay, or goes on with a new history, is started with its ids alone;
+    `wake_runs` gives it the rest.
+
+    Attributes:
+        trigger: what started its runs: `manual`, `webhook` … or `mixed`.
+        progress: by run, what the former history knew.
     """
 
     batch_id: UUID
@@ -84,21 +148,42 @@ class Batch(BaseModel, frozen=True):
     automation_id: UUID
     version: int
     priority: int
+    trigger: str = ""
     definition: dict[str, Any] | None = None
     rows: list[BatchRow] = Field(default_factory=list[BatchRow])
+    progress: dict[UUID, Progress] = Field(default_factory=dict[UUID, Progress])
+
+
+class ItemCall(BaseModel, frozen=True):
+    """One item of an iterating step; without its value if the activity evaluates the array."""
+
+    item: int
+    attempt: int
+    value: Any = None
 
 
 class StepCall(BaseModel, frozen=True):
-    """One row of a step: what the step's templates may read of it, and which attempt this is (from 1)."""
+    """One row of a step: what the step's expressions may read of it, and which attempt this is (from 1).
+
+    Attributes:
+        stored: the roots of the scope that are to be read from their rows.
+        items: the items to do, if the step iterates.
+        evaluates_items: the array does not travel: `for_each` is to be evaluated over the scope.
+        deadline: when the step must be over, with all its attempts.
+    """
 
     run_id: UUID
     scope: dict[str, Any]
     attempt: int
     started_at: datetime
+    stored: list[str] = Field(default_factory=list[str])
+    items: list[ItemCall] = Field(default_factory=list[ItemCall])
+    evaluates_items: bool = False
+    deadline: datetime | None = None
 
 
 class StepCalls(BaseModel, frozen=True):
-    """The input of `lookup_many` and `send_many`: one step over the rows that are ready for it.
+    """The input of the activities of steps: one step over the rows that are ready for it.
 
     Attributes:
         records: steps that the workflow did by itself, to be stored in the same transaction.
@@ -107,7 +192,7 @@ class StepCalls(BaseModel, frozen=True):
 
     batch_id: UUID
     account_id: UUID
-    step: ActivityStep = Field(discriminator="type")
+    step: Step
     position: int
     calls: list[StepCall]
     records: list[StepRecord]
@@ -117,14 +202,23 @@ class StepCalls(BaseModel, frozen=True):
 class StepResult(BaseModel, frozen=True):
     """How one call went; `cancelled`: somebody wants the run to end.
 
-    `retry_after` (seconds) is set when the failure may be tried again.
+    Attributes:
+        item: which item of an iterating step.
+        attempt: which attempt has ended; 0: the one that was called for.
+        retry_after: seconds, if the failure may be tried again.
+        size: of the output, in bytes of JSON, if a later step reads it.
+        stored: the output is in its row only.
     """
 
     run_id: UUID
+    item: int | None = None
+    attempt: int = 0
     status: Literal["completed", "failed", "cancelled"]
     output: Any = None
     error: StepError | None = None
     retry_after: float | None = None
+    size: int = 0
+    stored: bool = False
 
 
 class StepResults(BaseModel, frozen=True):
@@ -137,7 +231,7 @@ class EarlyResults(BaseModel, frozen=True):
     """The signal of an activity that is still waiting for other rows: what is done, and of which attempt."""
 
     step_id: str
-    attempts: dict[UUID, int]
+    attempts: dict[UUID, int] = Field(default_factory=dict[UUID, int])
     results: list[StepResult]
 
 
@@ -164,3 +258,13 @@ class Parking(BaseModel, frozen=True):
     wake_at: datetime
     runs: list[ParkedRun]
     records: list[StepRecord]
+
+
+class LiveStep(BaseModel, frozen=True):
+    """A step that is under way, for those who watch its run: `until` when it pauses till then."""
+
+    step_id: str
+    status: Literal["running", "waiting"]
+    attempts: int
+    started_at: datetime
+    until: datetime | None = None

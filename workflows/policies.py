@@ -23,11 +23,10 @@ SHORT = timedelta(seconds=30)
 CHORE = timedelta(minutes=30)
 CHORE_RETRY = RetryPolicy(initial_interval=timedelta(minutes=1), maximum_attempts=5)
 # What a step may take beyond its call: waiting for a place among the outgoing calls, and the database.
-_MARGIN = timedelta(seconds=45)
-_LOOKUP = timedelta(seconds=15)
+_MARGIN = timedelta(seconds=60)
 
 
 def start_to_close(calls: StepCalls) -> timedelta:
     """How long one execution of a step over its rows may take."""
     step = calls.step
-    return _MARGIN + (timedelta(seconds=step.config.timeout) if isinstance(step, WebhookStep) else _LOOKUP)
+    return _MARGIN + timedelta(seconds=step.config.timeout if isinstance(step, WebhookStep) else 0)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,13 +10,15 @@ import pytest
 from temporalio.client import Client
 
 import temporal
-from database import Database
+from database import Database, Notifier
+from embedded.report import Report
+from embedded.temporal import Temporal
 from models import accounts, automations, targets
 from models.audit import Actor
 from models.targets import Target
 from sealing import Keyring
 from settings import Settings
-from tests.automations.engine import Endpoint, NewAccount, NewTarget, endpoint
+from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, endpoint, working
 from tests.datasets import write_small_datasets
 from workflows.definition import Definition
 
@@ -78,3 +81,41 @@ async def client(open_settings: Settings, keyring: Keyring) -> Client:
 async def receiver() -> AsyncGenerator[Endpoint]:
     async with endpoint() as served:
         yield served
+
+
+@pytest.fixture(scope="module")
+async def notifier(
+    open_settings: Settings, client: Client, database: Database, keyring: Keyring
+) -> AsyncGenerator[Notifier]:
+    async with working(open_settings, client, database, keyring) as running:
+        yield running
+
+
+@pytest.fixture
+def run(database: Database, notifier: Notifier, new_target: NewTarget) -> Run:
+    return Run(database, notifier, new_target)
+
+
+@pytest.fixture(scope="session")
+async def impatient_server(scratch: Path) -> AsyncGenerator[Temporal]:
+    """A Temporal server that finds a history long after 40 events, a workflow stuck after two failures."""
+    folder = scratch / "impatient"
+    folder.mkdir()
+    server = Temporal(
+        folder,
+        scratch / "logs" / "impatient.log",
+        Report(),
+        dynamic_config={
+            "limit.historyCount.suggestContinueAsNew": "40",
+            "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute": "2",
+        },
+    )
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="module")
+def impatient(open_settings: Settings, impatient_server: Temporal) -> Settings:
+    """The module's settings with the impatient server."""
+    return open_settings.model_copy(update={"temporal_address": impatient_server.address})

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from aiohttp import web
+from aiohttp.abc import AbstractResolver
 from temporalio.client import Client
 
 import worker
@@ -44,10 +45,13 @@ class Endpoint:
     requests: list[dict[str, Any]] = field(default_factory=list)
     answer: Callable[[dict[str, Any]], web.Response] = lambda request: web.json_response({"ok": True})
     open: asyncio.Event = field(default_factory=asyncio.Event)
+    handler: Callable[[web.Request], Awaitable[web.Response]] | None = None
 
     async def handle(self, request: web.Request) -> web.Response:
         seen = {"path": request.path, "headers": dict(request.headers), "body": await request.text()}
         self.requests.append(seen)
+        if self.handler is not None:
+            return await self.handler(request)
         if request.path == "/held":
             await self.open.wait()
         if request.path == "/slow":
@@ -61,7 +65,8 @@ async def endpoint() -> AsyncGenerator[Endpoint]:
     served = Endpoint()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", served.handle)
-    runner = web.AppRunner(application)
+    # What is held when a test ends is let go at once.
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -72,15 +77,26 @@ async def endpoint() -> AsyncGenerator[Endpoint]:
 
 @asynccontextmanager
 async def working(
-    settings: Settings, client: Client, database: Database, keyring: Keyring
+    settings: Settings,
+    client: Client,
+    database: Database,
+    keyring: Keyring,
+    *,
+    resolver: AbstractResolver | None = None,
+    max_cached_workflows: int = worker.CACHED_WORKFLOWS,
 ) -> AsyncGenerator[Notifier]:
     """A worker with its dispatcher, for the time of the block."""
     notifier, stop = Notifier(database), asyncio.Event()
     notifier.start()
-    async with Outbound(settings) as outbound:
+    async with Outbound(settings, resolver=resolver) as outbound:
         lookups = Lookups(settings, database, keyring, outbound)
         await lookups.open()
-        task = asyncio.create_task(worker.work(settings, client, database, notifier, outbound, lookups, stop))
+        task = asyncio.create_task(
+            worker.work(
+                settings, client, database, keyring, notifier, outbound, lookups, stop,
+                max_cached_workflows=max_cached_workflows,
+            )
+        )
         yield notifier
         stop.set()
         await task
@@ -104,6 +120,28 @@ async def accept(database: Database, target: Target, count: int = 1, payload: An
     """Accept so many runs."""
     async with database.transaction() as connection:
         return [(await runs.accept(connection, target, "manual", payload)).run_id for _ in range(count)]
+
+
+class Run:
+    """Runs steps on a payload and gives the finished run."""
+
+    def __init__(self, database: Database, notifier: Notifier, new_target: NewTarget) -> None:
+        self._database, self._notifier, self._new_target = database, notifier, new_target
+
+    async def __call__(self, steps: list[dict[str, Any]], payload: Any = None) -> RunView:
+        return (await self.many(steps, [payload]))[0]
+
+    async def many(self, steps: list[dict[str, Any]], payloads: list[Any]) -> list[RunView]:
+        target = await self._new_target(steps)
+        run_ids = [(await accept(self._database, target, 1, payload))[0] for payload in payloads]
+        return await asyncio.gather(
+            *(ended(self._database, self._notifier, target.account_id, run_id) for run_id in run_ids)
+        )
+
+
+def statuses(view: RunView) -> dict[str, str]:
+    """The status of each step."""
+    return {step.id: step.status for step in view.steps}
 
 
 def webhook(url: str, step_id: str = "call", **config: Any) -> dict[str, Any]:

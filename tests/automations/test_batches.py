@@ -8,7 +8,7 @@ from database import Database
 from models import batches
 from models.automations import BULK
 from tests.automations.engine import NewAccount, NewTarget, accept
-from workflows.messages import Batch, Ending, StepError, StepRecord
+from workflows.messages import INLINE_BYTES, Batch, Ending, StepError, StepRecord
 
 
 async def claim(database: Database, **limits: int) -> Batch | None:
@@ -42,14 +42,45 @@ async def test_a_claim_takes_all_that_waits_in_a_lane_up_to_its_size_in_order(
     assert third is None
 
 
-async def test_a_claim_stays_within_its_bytes_but_takes_one_row_whatever_its_size(
+async def test_a_claim_stays_within_its_bytes(
     database: Database, new_target: NewTarget, nothing_waits: None
 ) -> None:
     target = await new_target()
-    await accept(database, target, 3, payload="x" * (batches.MAX_BYTES // 2 - 100))
-    await accept(database, target, 1, payload="x" * (batches.MAX_BYTES + 1))
-    sizes = [len(claimed.rows) for _ in range(3) if (claimed := await claim(database))]
-    assert sizes == [2, 1, 1]
+    share = batches.MAX_BYTES // (INLINE_BYTES - 100)
+    await accept(database, target, share + 3, payload="x" * (INLINE_BYTES - 100))
+    assert [len(claimed.rows) for _ in range(2) if (claimed := await claim(database))] == [share, 3]
+
+
+async def test_what_is_too_large_to_travel_stays_in_its_row(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    await accept(database, await new_target(), 20, payload="x" * (INLINE_BYTES + 1))
+    claimed = await claim(database)
+    assert claimed is not None and len(claimed.rows) == 20
+    assert all(row.stored and row.trigger is None for row in claimed.rows)
+
+
+async def test_a_run_that_the_engine_has_failed_with_is_claimed_alone(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    run_ids = await accept(database, await new_target(), 4)
+    async with database.connection() as connection:
+        await connection.execute("update runs set engine_failures = 1 where id = %s", (run_ids[1],))
+    claims = [[row.run_id for row in claimed.rows] for _ in range(3) if (claimed := await claim(database))]
+    assert claims == [run_ids[:1], run_ids[1:2], run_ids[2:]]
+
+
+async def test_a_stuck_batch_is_taken_apart_and_a_run_ends_the_third_time(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    run_ids = await accept(database, await new_target(), 2)
+    for expected in ([2], [1, 1], [1, 1]):
+        claims = [claimed for _ in expected if (claimed := await claim(database))]
+        assert [len(claimed.rows) for claimed in claims] == expected
+        async with database.connection() as connection:
+            outcomes = [await batches.take_apart(connection, claimed.batch_id) for claimed in claims]
+    assert outcomes == [(0, [run_id]) for run_id in run_ids]
+    assert await claim(database) is None
 
 
 async def test_the_account_served_longest_ago_goes_first(
@@ -128,7 +159,7 @@ async def test_a_batch_that_lost_a_run_can_neither_record_nor_end_it(
         assert new is not None and new.batch_id != old.batch_id
         assert await batches.held(connection, old.batch_id, [run_id]) == {}
         await batches.record(connection, old.batch_id, [record(run_id)])
-        assert await batches.recorded(connection, [run_id]) == []
+        assert await batches.recorded(connection, [run_id], "a") == []
         assert (
             await batches.end(connection, old.batch_id, [Ending(run_id=run_id, status="completed")]) == set()
         )

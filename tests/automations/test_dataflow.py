@@ -8,7 +8,7 @@ import pytest
 from models.identifiers import new_id
 from workflows.dataflow import Plan, RowState
 from workflows.definition import Definition
-from workflows.messages import BatchRow, StepError
+from workflows.messages import BatchRow, DoneStep, StepError
 
 
 def transform(step_id: str, **more: Any) -> dict[str, Any]:
@@ -120,12 +120,7 @@ def test_only_outputs_that_later_steps_read_are_kept() -> None:
 
 
 def test_a_run_begun_by_an_earlier_batch_goes_on_behind_its_finished_steps() -> None:
-    from workflows.messages import StepRecord
-
-    run_id, now = new_id(), datetime.now(UTC)
     plan = Plan(Definition.model_validate({"name": "w", "steps": [transform("a"), transform("b")]}))
-    done = StepRecord(
-        run_id=run_id, step_id="a", position=0, status="completed", started_at=now, completed_at=now
-    )
-    row = RowState(plan, BatchRow(run_id=run_id, started_at=now, done=[done]), {})
+    done = [DoneStep(step_id="a", status="completed")]
+    row = RowState(plan, BatchRow(run_id=new_id(), started_at=datetime.now(UTC), done=done), {})
     assert [step.id for step in row.ready()] == ["b"]

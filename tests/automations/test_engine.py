@@ -1,8 +1,6 @@
 """Runs from acceptance to their end, on a real Temporal server with a real worker."""
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -15,44 +13,8 @@ import temporal
 from database import Database, Notifier
 from models import runs
 from models.runs import RunView
-from sealing import Keyring
-from settings import Settings
-from tests.automations.engine import Endpoint, NewTarget, accept, ended, transform, until, webhook, working
+from tests.automations.engine import Endpoint, NewTarget, Run, ended, statuses, transform, until, webhook
 from workflows.messages import Batch
-
-
-@pytest.fixture(scope="module")
-async def notifier(
-    open_settings: Settings, client: Client, database: Database, keyring: Keyring
-) -> AsyncGenerator[Notifier]:
-    async with working(open_settings, client, database, keyring) as running:
-        yield running
-
-
-class Run:
-    """Runs steps on a payload and gives the finished run."""
-
-    def __init__(self, database: Database, notifier: Notifier, new_target: NewTarget) -> None:
-        self._database, self._notifier, self._new_target = database, notifier, new_target
-
-    async def __call__(self, steps: list[dict[str, Any]], payload: Any = None) -> RunView:
-        return (await self.many(steps, [payload]))[0]
-
-    async def many(self, steps: list[dict[str, Any]], payloads: list[Any]) -> list[RunView]:
-        target = await self._new_target(steps)
-        run_ids = [(await accept(self._database, target, 1, payload))[0] for payload in payloads]
-        return await asyncio.gather(
-            *(ended(self._database, self._notifier, target.account_id, run_id) for run_id in run_ids)
-        )
-
-
-@pytest.fixture
-def run(database: Database, notifier: Notifier, new_target: NewTarget) -> Run:
-    return Run(database, notifier, new_target)
-
-
-def statuses(view: RunView) -> dict[str, str]:
-    return {step.id: step.status for step in view.steps}
 
 
 async def test_a_workflow_without_steps_completes_at_once(run: Run) -> None:

@@ -7,8 +7,10 @@ engine version only.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from aiohttp import web
@@ -17,16 +19,22 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from database import Database, Notifier
-from models import runs
+from models import restarts, runs
+from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from tests.automations.engine import Endpoint, NewTarget, ended, transform, webhook, working
+from tests.automations.test_dispatcher import batch_of
 from worker import workflow_runner
 from workflows.automations import AutomationBatch
 from workflows.maintenance import Maintenance
+from workflows.messages import INLINE_BYTES
 
 HISTORIES = Path(__file__).parents[1] / "histories"
+RETRIED = "a-retried-run"
 Shape = tuple[Callable[[str], list[dict[str, Any]]], list[Any]]
+LONG = "continue-as-new"
+"""Recorded on the server that finds a history long after few events."""
 
 CONDITION = {"id": "big", "type": "condition", "config": {"expression": "trigger > 2"}}
 BRANCHES = {**CONDITION, "config": {"expression": "trigger > 2", "then": ["call"], "else": ["no"]}}
@@ -76,6 +84,58 @@ SHAPES: dict[str, Shape] = {
         lambda url: [webhook(url + "{{ trigger }}"), transform("end", "trigger")],
         ["/slow", "/a", "/b"],
     ),
+    "nested": (
+        lambda url: [
+            BRANCHES,
+            {
+                "id": "call",
+                "type": "condition",
+                "config": {"expression": "trigger > 4", "then": ["huge"], "else": ["middle"]},
+            },
+            transform("huge", "'huge'"),
+            webhook(url, "middle"),
+            transform("no", "'small'"),
+            transform("end", "[huge, middle.status, no]"),
+        ],
+        [1, 3, 5],
+    ),
+    "for-each": (
+        lambda url: [
+            {**webhook(f"{url}/503-twice", "each"), "for_each": "trigger", "max_concurrency": 4},
+            transform("end", "each[].status"),
+        ],
+        [list(range(12)), [], [1]],
+    ),
+    "by-reference": (
+        lambda url: [
+            webhook(f"{url}/big", "big"),
+            {"id": "is_big", "type": "condition", "config": {"expression": "length(big.body) > 10"}},
+            {**webhook(url, "each", body="{{ item }}"), "for_each": "[length(big.body)]"},
+            transform("end", "[length(big.body), length(each)]"),
+        ],
+        [1, 2],
+    ),
+    "cancelled": (lambda url: [webhook(f"{url}{{{{ trigger }}}}"), transform("end", "1")], ["/held", "/a"]),
+    LONG: (
+        lambda url: [
+            {**webhook(f"{url}/503-twice", "each"), "for_each": "trigger", "max_concurrency": 2},
+            {"id": "wait", "type": "delay", "config": {"seconds": 0.5}},
+            transform("end", "length(each)"),
+        ],
+        [list(range(12))],
+    ),
+    RETRIED: (
+        lambda url: [
+            webhook(url, "first"),
+            webhook(f"{url}/404-first", "second", body="{{ first.status }}"),
+            transform("end", "[first.status, second.status]"),
+        ],
+        [1],
+    ),
+    "a-batch-of-64-that-parts": (
+        lambda url: [BRANCHES, webhook(f"{url}/503-twice", body="{{ trigger }}"), transform("no", "trigger")],
+        [n % 7 for n in range(64)],
+    ),
     "a-batch-that-parts": (
         lambda url: [BRANCHES, webhook(f"{url}/503-twice", body="{{ trigger }}"), transform("no", "trigger")],
         list(range(16)),
@@ -85,11 +145,12 @@ SHAPES: dict[str, Shape] = {
 
 def answer(request: dict[str, Any], seen: dict[str, int]) -> web.Response:
     """404 and 503 as the path says, the latter twice for each call; else 200."""
-    call_id = request["headers"]["webhook-id"]
+    call_id = request["path"] if request["path"] == "/404-first" else request["headers"]["webhook-id"]
     seen[call_id] = seen.get(call_id, 0) + 1
-    if request["path"] == "/404" or (request["path"] == "/503-twice" and seen[call_id] <= 2):
+    fails = {"/404": True, "/404-first": seen[call_id] == 1, "/503-twice": seen[call_id] <= 2}
+    if fails.get(request["path"]):
         return web.json_response({}, status=int(request["path"][1:4]))
-    return web.json_response({"ok": True})
+    return web.json_response("x" * INLINE_BYTES if request["path"] == "/big" else {"ok": True})
 
 
 def replayer() -> Replayer:
@@ -110,23 +171,34 @@ def test_every_shape_has_a_committed_history() -> None:
     assert {path.stem for path in HISTORIES.glob("*.json")} == set(SHAPES)
 
 
-@pytest.fixture(scope="module")
-async def unsealed(
-    open_settings: Settings, database: Database, keyring: Keyring
-) -> AsyncGenerator[tuple[Client, Notifier]]:
+Unsealed = tuple[Client, Notifier]
+
+
+@asynccontextmanager
+async def _unsealed(settings: Settings, database: Database, keyring: Keyring) -> AsyncGenerator[Unsealed]:
     """A worker whose histories can be read, as the committed ones can."""
-    client = await Client.connect(str(open_settings.temporal_address), data_converter=pydantic_data_converter)
-    async with working(open_settings, client, database, keyring) as notifier:
+    client = await Client.connect(str(settings.temporal_address), data_converter=pydantic_data_converter)
+    async with working(settings, client, database, keyring) as notifier:
         yield client, notifier
+
+
+@pytest.fixture
+async def unsealed(
+    name: str, open_settings: Settings, impatient: Settings, database: Database, keyring: Keyring
+) -> AsyncGenerator[Unsealed]:
+    async with _unsealed(impatient if name == LONG else open_settings, database, keyring) as running:
+        yield running
+
+
+async def cancel(client: Client, database: Database, account_id: UUID, run_id: UUID) -> None:
+    async with database.transaction() as connection:
+        batch_id = await runs.cancel(connection, account_id, run_id)
+    await client.get_workflow_handle(f"automation/{batch_id}").signal("cancel_runs", [run_id])
 
 
 @pytest.mark.parametrize("name", SHAPES)
 async def test_a_history_made_now_replays(
-    name: str,
-    unsealed: tuple[Client, Notifier],
-    database: Database,
-    new_target: NewTarget,
-    receiver: Endpoint,
+    name: str, unsealed: Unsealed, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     client, notifier = unsealed
     seen: dict[str, int] = {}
@@ -136,14 +208,27 @@ async def test_a_history_made_now_replays(
     async with database.transaction() as connection:
         # All rows in one transaction, so that one claim finds them together.
         run_ids = [(await runs.accept(connection, target, "manual", p)).run_id for p in payloads]
+    notifier.notify(QUEUED_CHANNEL)
+    if name == "cancelled":
+        await ended(database, notifier, target.account_id, run_ids[1])
+        await cancel(client, database, target.account_id, run_ids[0])
+        receiver.open.set()
     await asyncio.gather(*(ended(database, notifier, target.account_id, run_id) for run_id in run_ids))
-    async with database.connection() as connection:
-        cursor = await connection.execute("select distinct batch_id from runs where id = any(%s)", (run_ids,))
-        [row] = await cursor.fetchall()
-    handle = client.get_workflow_handle(f"automation/{row['batch_id']}")
+    if name == RETRIED:
+        async with database.transaction() as connection:
+            accepted = await restarts.restart(connection, target.account_id, run_ids[0])
+        run_ids = [accepted.run_id]
+        view = await ended(database, notifier, target.account_id, accepted.run_id)
+        assert view.output == [200, 200]
+    handle = client.get_workflow_handle(f"automation/{await batch_of(database, run_ids[0])}")
     await handle.result()
     history = await handle.fetch_history()
     await replayer().replay_workflow(history)
+    if name == LONG:
+        # What decides to go on with a new history is the first one.
+        first = history.events[0].workflow_execution_started_event_attributes.first_execution_run_id
+        history = await client.get_workflow_handle(handle.id, run_id=first).fetch_history()
+        await replayer().replay_workflow(history)
     path = HISTORIES / f"{name}.json"
     if not path.exists():
         path.write_text(history.to_json() + "\n")

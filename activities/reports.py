@@ -1,0 +1,113 @@
+"""What an activity of a step has to tell: results for the workflow, records for the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from activities.outcome import Outcome
+from workflows.definition import CallingStep
+from workflows.messages import (
+    INLINE_BYTES,
+    PART_BYTES,
+    StepCall,
+    StepCalls,
+    StepRecord,
+    StepResult,
+)
+
+
+class Report:
+    """Collects what is done. Large outputs stay in their rows: the workflow gets a reference.
+
+    Attributes:
+        results: so far.
+        repeated: the rows and items that an earlier attempt of the activity has done.
+    """
+
+    def __init__(self, calls: StepCalls, *, final: bool) -> None:
+        """Begin. `final`: what comes is the outcome of the step, to be recorded."""
+        self.results: list[StepResult] = []
+        self.repeated: set[tuple[UUID, int | None]] = set()
+        self._calls = calls
+        self._final = final
+        self._records = list(calls.records)
+        self._room = PART_BYTES
+
+    def take_records(self) -> list[StepRecord]:
+        """What is to be stored now."""
+        records, self._records = self._records, []
+        return records
+
+    def repeat(self, records: Iterable[StepRecord]) -> None:
+        """Tell again what an earlier attempt has stored, perhaps without being able to tell."""
+        attempts: dict[tuple[UUID, int | None], int] = {}
+        for call in self._calls.calls:
+            if not call.items:
+                attempts[call.run_id, None] = call.attempt
+            for one in call.items:
+                attempts[call.run_id, one.item] = one.attempt
+        for record in records:
+            key = (record.run_id, record.item)
+            if key in attempts:
+                self.repeated.add(key)
+                status = "completed" if record.status == "completed" else "failed"
+                result = self._result(record.run_id, record.item, attempts[key], status, record.output)
+                self.results.append(result.model_copy(update={"error": record.error}))
+
+    def add(self, call: StepCall, item: int | None, attempt: int, outcome: Outcome) -> StepResult:
+        """Note an attempt that is over; what is final goes to the records too."""
+        delay = self._delay(call, attempt, outcome)
+        status = "completed" if outcome.error is None else "failed"
+        result = self._result(call.run_id, item, attempt, status, outcome.output)
+        error = outcome.error and outcome.error.model_copy(update={"attempt": attempt})
+        result = result.model_copy(update={"error": error, "retry_after": delay})
+        self.results.append(result)
+        if delay is None and self._final:
+            self._records.append(self._record(call, item, attempt, outcome))
+        return result
+
+    def _result(self, run_id: UUID, item: int | None, attempt: int, status: Any, output: Any) -> StepResult:
+        kept = output if self._calls.keep_output else None
+        size = len(orjson.dumps(kept)) if kept is not None else 0
+        stored = self._final and size > min(INLINE_BYTES, self._room)
+        self._room -= 0 if stored else size
+        return StepResult(
+            run_id=run_id,
+            item=item,
+            attempt=attempt,
+            status=status,
+            output=None if stored else kept,
+            size=size,
+            stored=stored,
+        )
+
+    def _delay(self, call: StepCall, attempt: int, outcome: Outcome) -> float | None:
+        """The seconds until the next attempt; None if there is to be none."""
+        step = self._calls.step
+        if not outcome.retryable or not isinstance(step, CallingStep) or attempt >= step.retry.max_attempts:
+            return None
+        delay = max(step.retry.delay(attempt), outcome.retry_after)
+        if call.deadline is not None and datetime.now(UTC) + timedelta(seconds=delay) >= call.deadline:
+            return None
+        return delay
+
+    def _record(self, call: StepCall, item: int | None, attempt: int, outcome: Outcome) -> StepRecord:
+        return StepRecord(
+            run_id=call.run_id,
+            step_id=self._calls.step.id,
+            position=self._calls.position,
+            status="completed" if outcome.error is None else "failed",
+            input=outcome.input,
+            output=outcome.output,
+            error=outcome.error and outcome.error.model_copy(update={"attempt": attempt}),
+            attempts=attempt,
+            credits_used=outcome.credits_used,
+            started_at=call.started_at,
+            completed_at=max(datetime.now(UTC), call.started_at),
+            item=item,
+        )

@@ -1,0 +1,118 @@
+"""One webhook step's request for one row: rendered, sent through the guard, its answer read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from activities.outcome import Outcome, failure, not_evaluated
+from activities.redaction import Redaction
+from outbound import Answer, Outbound, OutboundError
+from workflows import templates
+from workflows.definition import WebhookStep
+from workflows.expressions import ExpressionError
+
+_RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
+# Faults of the call itself, which no repetition mends.
+_FINAL_FAULTS = frozenset({"forbidden_address", "invalid_request", "too_large", "too_many_redirects"})
+_MAX_RETRY_AFTER = 3600.0
+_MAX_REDIRECTS = 5
+_HIDDEN = "***"
+
+
+class Secrets(NamedTuple):
+    """The values of secrets by name, and what hides them in answers."""
+
+    values: dict[str, str]
+    redaction: Redaction
+
+
+def secrets_named(step: WebhookStep) -> tuple[str, ...]:
+    """The secrets that the templates of a step name."""
+    return templates.compile_template([step.config.url, dict(step.config.headers), step.config.body]).secrets
+
+
+async def send(
+    outbound: Outbound,
+    step: WebhookStep,
+    scope: Mapping[str, Any],
+    secrets: Secrets,
+    call_id: str,
+) -> Outcome:
+    """Send the request once.
+
+    Args:
+        outbound: the guarded clients.
+        step: its templates.
+        scope: what they may read.
+        secrets: those that they name; no value is in what this returns.
+        call_id: the same for every repetition, so that the receiver can tell.
+    """
+    sent: dict[str, Any] | None = None
+    try:
+        url, headers, body = _rendered(step, {**scope, "secrets": secrets.values})
+        hidden = dict.fromkeys(secrets.values, _HIDDEN)
+        shown_url, _, shown_body = _rendered(step, {**scope, "secrets": hidden})
+        sent = {"method": step.config.method, "url": shown_url, "body": shown_body}
+        answer = await outbound.send(
+            step.config.method,
+            url,
+            headers=_headers(headers, call_id, body),
+            body=_encoded(body),
+            timeout=step.config.timeout,
+            follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,
+        )
+    except ExpressionError as error:
+        return not_evaluated(error, sent)
+    except OutboundError as error:
+        message = secrets.redaction.text(str(error))
+        return failure(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
+    if step.config.is_success(answer.status):
+        output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
+        return Outcome(sent, secrets.redaction.apply(output))
+    refused = failure("http_status", f"The endpoint answered {answer.status}.", sent)
+    return refused._replace(
+        retryable=answer.status in _RETRIED_STATUSES,
+        retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
+    )
+
+
+def _rendered(step: WebhookStep, scope: Mapping[str, Any]) -> tuple[str, dict[str, Any], Any]:
+    """The URL, headers and body with their templates filled in."""
+    url = templates.compile_template(step.config.url).render(scope)
+    if not isinstance(url, str) or not url:
+        raise ExpressionError("missing_value", "The URL's template gives no text.")
+    headers = templates.compile_template(dict(step.config.headers)).render(scope)
+    assert isinstance(headers, dict)
+    return url, headers, templates.compile_template(step.config.body).render(scope)
+
+
+def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:
+    """The user's headers, and an id by which the receiver knows a repeated call."""
+    headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
+    if body is not None and not any(name.lower() == "content-type" for name in rendered):
+        headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
+    return headers | {name: _text(value) for name, value in rendered.items()}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode() if value is not None else ""
+
+
+def _encoded(body: Any) -> bytes | None:
+    if body is None:
+        return None
+    return body.encode() if isinstance(body, str) else orjson.dumps(body)
+
+
+def _decoded(answer: Answer) -> Any:
+    """The body as JSON if it says so and is, else as text; None when empty."""
+    if not answer.body:
+        return None
+    if "json" in answer.headers.get("content-type", ""):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            return orjson.loads(answer.body)
+    return answer.body.decode("utf-8", errors="replace")

@@ -1,0 +1,186 @@
+"""Secrets of an account: what webhook steps may name as `{{ secrets.NAME }}`, and nothing ever shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import Column, DateTime, ForeignKey, LargeBinary, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor, Target
+from models.errors import Conflict, NotFound
+from sealing import Keyring
+
+MAX_SECRETS = 1000
+MAX_NAME_LENGTH = 64
+MAX_VALUE_LENGTH = 10_000
+NAME = re.compile("^[A-Za-z_][A-Za-z0-9_]*$")
+"""What an expression can read as a name, so that `{{ secrets.NAME }}` needs no quotes."""
+
+_PURPOSE = "secrets"
+
+
+class Secret(SQLModel, table=True):
+    """A name and a sealed value."""
+
+    __tablename__ = "secrets"  # pyright: ignore[reportAssignmentType]
+
+    account_id: UUID = Field(
+        sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True)
+    )
+    name: str = Field(sa_column=Column(Text, primary_key=True))
+    sealed: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+    updated_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+
+
+class SecretUse(BaseModel, frozen=True):
+    """A workflow whose current version names a secret."""
+
+    id: UUID
+    name: str
+
+
+class SecretView(BaseModel, frozen=True):
+    """A secret as the API shows it: never its value."""
+
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    used_by: list[SecretUse]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """When a secret was made, and whether that was just now."""
+
+    created_at: datetime
+    is_new: bool
+
+
+async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str) -> Stored:
+    """Store a secret, or give it another value; call it in a transaction.
+
+    Raises:
+        Conflict: the account has 1,000 secrets.
+    """
+    sealed = keyring.seal(_PURPOSE, value.encode(), _context(actor.account_id, name))
+    cursor = await connection.execute(
+        "insert into secrets as s (account_id, name, sealed, created_at, updated_at)"
+        " values (%s, %s, %s, now(), now()) on conflict (account_id, name)"
+        " do update set sealed = excluded.sealed, updated_at = excluded.updated_at"
+        # Only a row that this statement has inserted was never locked or deleted by anyone.
+        " returning s.created_at, s.xmax = 0 as is_new,"
+        " (select count(*)::int from secrets where account_id = s.account_id) as others",
+        (actor.account_id, name, sealed),
+    )
+    row = cast(dict[str, Any], await cursor.fetchone())
+    if row["is_new"] and row["others"] >= MAX_SECRETS:
+        raise Conflict("too_many_secrets", f"An account has at most {MAX_SECRETS} secrets; delete some.")
+    action = "secret.created" if row["is_new"] else "secret.replaced"
+    await audit.record(connection, actor, action, Target("secret", name=name))
+    return Stored(row["created_at"], row["is_new"])
+
+
+async def list_all(connection: Connection, account_id: UUID) -> list[SecretView]:
+    """The account's secrets by name, and which workflows use each."""
+    uses = await _uses(connection, account_id)
+    cursor = await connection.execute(
+        'select name, created_at, updated_at from secrets where account_id = %s order by name collate "C"',
+        (account_id,),
+    )
+    return [SecretView(**row, used_by=uses.get(row["name"], [])) for row in await cursor.fetchall()]
+
+
+async def delete(connection: Connection, actor: Actor, name: str, *, force: bool = False) -> None:
+    """Delete a secret; call it in a transaction.
+
+    Args:
+        connection: inside a transaction.
+        actor: whose secret it is, and who deletes it.
+        name: which.
+        force: also if workflows use it; their steps that name it will fail.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        Conflict: `secret_in_use`, naming the workflows.
+    """
+    if not NAME.fullmatch(name):
+        raise NotFound("secret")
+    # Locked before the uses are read: whoever stores a workflow with it meanwhile (`names`) has finished.
+    cursor = await connection.execute(
+        "select from secrets where account_id = %s and name = %s for update", (actor.account_id, name)
+    )
+    if await cursor.fetchone() is None:
+        raise NotFound("secret")
+    used_by = (await _uses(connection, actor.account_id)).get(name, [])
+    if used_by and not force:
+        raise _in_use(used_by)
+    await connection.execute(
+        "delete from secrets where account_id = %s and name = %s", (actor.account_id, name)
+    )
+    changes = {"used_by": [str(use.id) for use in used_by]} if used_by else None
+    await audit.record(connection, actor, "secret.deleted", Target("secret", name=name), changes)
+
+
+async def names(connection: Connection, account_id: UUID) -> frozenset[str]:
+    """The names that the account's workflows may use; until the transaction ends none can be deleted."""
+    cursor = await connection.execute(
+        "select name from secrets where account_id = %s order by name for key share", (account_id,)
+    )
+    return frozenset([row["name"] for row in await cursor.fetchall()])
+
+
+async def values(
+    connection: Connection, keyring: Keyring, account_id: UUID, names: Collection[str]
+) -> dict[str, str]:
+    """The values of those of `names` that exist.
+
+    Raises:
+        UnsealError: one was sealed with a key that is not in the keyring.
+    """
+    cursor = await connection.execute(
+        "select name, sealed from secrets where account_id = %s and name = any(%s)",
+        (account_id, list(names)),
+    )
+    return {
+        row["name"]: keyring.open(_PURPOSE, row["sealed"], _context(account_id, row["name"])).decode()
+        for row in await cursor.fetchall()
+    }
+
+
+async def _uses(connection: Connection, account_id: UUID) -> dict[str, list[SecretUse]]:
+    """For each name the workflows whose current version uses it, newest first."""
+    cursor = await connection.execute(
+        "select a.id, a.name, v.secrets from automations a"
+        " join automation_versions v on v.automation_id = a.id and v.version = a.version"
+        " where a.account_id = %s and a.deleted_at is null and v.secrets <> '{}' order by a.id desc",
+        (account_id,),
+    )
+    uses: dict[str, list[SecretUse]] = {}
+    for row in await cursor.fetchall():
+        for name in row["secrets"]:
+            uses.setdefault(name, []).append(SecretUse(id=row["id"], name=row["name"]))
+    return uses
+
+
+def _in_use(used_by: list[SecretUse]) -> Conflict:
+    shown = ", ".join(f"“{use.name}”" for use in used_by[:3])
+    more = f" and {len(used_by) - 3} more" if len(used_by) > 3 else ""
+    return Conflict(
+        "secret_in_use",
+        f"Used by {shown}{more}: change that first, or delete the secret with force.",
+        used_by=[use.model_dump(mode="json") for use in used_by],
+    )
+
+
+def _context(account_id: UUID, name: str) -> str:
+    return f"{account_id}/{name}"

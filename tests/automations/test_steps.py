@@ -1,0 +1,213 @@
+"""What steps can do beyond the plain case: items, much data, timeouts, every kind of lookup."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+from temporalio.client import Client
+
+from activities import starts
+from database import Database, Notifier
+from models import runs
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Run,
+    accept,
+    ended,
+    statuses,
+    transform,
+    until,
+    webhook,
+)
+from workflows.automations import AutomationBatch
+from workflows.messages import INLINE_BYTES
+
+
+def each(url: str, array: str = "trigger", **more: Any) -> dict[str, Any]:
+    """A webhook step that sends each item of an array."""
+    return {**webhook(url, "each", body="{{ item }}"), "for_each": array, **more}
+
+
+async def test_a_step_with_for_each_gives_an_array_in_order(run: Run, receiver: Endpoint) -> None:
+    receiver.answer = lambda request: web.json_response(int(request["body"]) * 10)
+    view = await run(
+        [each(receiver.url, max_concurrency=3), transform("all", "each[].body")], list(range(10))
+    )
+    assert view.status == "completed" and view.output == [n * 10 for n in range(10)]
+    assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 10
+
+
+async def test_for_each_over_nothing_gives_an_empty_array(run: Run, receiver: Endpoint) -> None:
+    view = await run([each(receiver.url)], [])
+    assert (view.status, view.output, receiver.requests) == ("completed", [], [])
+
+
+async def test_no_more_items_are_at_work_than_max_concurrency_allows(run: Run, receiver: Endpoint) -> None:
+    at_work = most = 0
+
+    async def slow(request: web.Request) -> web.Response:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await asyncio.sleep(0.02)
+        at_work -= 1
+        return web.json_response({})
+
+    receiver.handler = slow
+    await run([each(receiver.url, max_concurrency=4)], list(range(20)))
+    assert most == 4
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [({"a": 1}, "not_an_array"), (None, "not_an_array"), (list(range(1001)), "too_many_items")],
+)
+async def test_for_each_over_what_is_no_usable_array_fails_the_step(
+    run: Run, receiver: Endpoint, payload: Any, code: str
+) -> None:
+    view = await run([each(receiver.url)], payload)
+    assert view.error is not None and view.error["code"] == code and receiver.requests == []
+
+
+async def test_an_item_that_fails_is_an_error_among_the_outputs_or_fails_the_step(
+    run: Run, receiver: Endpoint
+) -> None:
+    receiver.answer = lambda request: web.json_response({}, status=404 if request["body"] == "2" else 200)
+    view = await run(
+        [each(receiver.url, on_error="continue"), transform("codes", "each[].error.code")], [1, 2]
+    )
+    assert (view.status, view.output) == ("completed", ["http_status"])
+    view = await run([each(receiver.url)], [1, 2, 3])
+    assert view.error is not None and view.error["message"] == "Item 1: The endpoint answered 404."
+
+
+async def test_an_item_is_repeated_under_its_own_id_and_the_others_are_not(
+    run: Run, receiver: Endpoint
+) -> None:
+    def answer(request: dict[str, Any]) -> web.Response:
+        tries = sum(one["body"] == request["body"] for one in receiver.requests)
+        return web.json_response({}, status=503 if request["body"] == "1" and tries < 3 else 200)
+
+    receiver.answer = answer
+    view = await run([each(receiver.url)], [0, 1, 2])
+    assert view.status == "completed"
+    assert sorted(request["body"] for request in receiver.requests) == ["0", "1", "1", "1", "2"]
+    assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 3
+
+
+async def test_a_transform_goes_over_items_within_the_workflow(run: Run) -> None:
+    steps = [transform("twice", "[item, $.trigger[0]]", for_each="trigger")]
+    assert (await run(steps, [7, 8])).output == [[7, 7], [8, 7]]
+
+
+async def test_items_are_charged_one_by_one_and_their_credits_are_the_steps(
+    database: Database, run: Run
+) -> None:
+    steps = [{"id": "ips", "type": "ip_lookup", "config": {"value": "{{ item }}"}, "for_each": "trigger"}]
+    view = await run(steps, ["8.8.8.8", "1.1.1.1"])
+    assert [output["ip_address"] for output in view.output] == ["8.8.8.8", "1.1.1.1"]
+    assert view.steps[0].credits_used == view.credits_used == 0
+
+
+async def test_outputs_too_large_to_travel_can_be_read_by_every_kind_of_expression(
+    run: Run, receiver: Endpoint
+) -> None:
+    big = {"filler": "x" * INLINE_BYTES, "n": 5, "items": [1, 2, 3], "until": "2020-01-01T00:00:00Z"}
+    receiver.answer = lambda request: web.json_response(big if request["path"] == "/big" else {"got": 1})
+    steps = [
+        webhook(f"{receiver.url}/big", "big"),
+        {"id": "five", "type": "condition", "config": {"expression": "big.body.n == 5"}},
+        {"id": "past", "type": "delay", "config": {"until": "{{ big.body.until }}"}},
+        webhook(receiver.url, "call", body="{{ steps.big.output.body.n }}"),
+        each(receiver.url, "big.body.items"),
+        transform("whole", "big.body"),
+        transform("end", "[length(whole.filler), big.body.n, steps.whole.output.n, length(each)]"),
+    ]
+    view = await run(steps)
+    assert view.status == "completed" and view.output == [INLINE_BYTES, 5, 5, 3]
+    assert set(statuses(view).values()) == {"completed"}
+    assert sorted(request["body"] for request in receiver.requests[1:]) == ["1", "2", "3", "5"]
+
+
+async def test_a_large_event_can_be_read_too(run: Run) -> None:
+    view = await run([transform("n", "trigger.n")], {"filler": "x" * INLINE_BYTES, "n": 9})
+    assert view.output == 9
+
+
+async def test_inputs_that_pass_two_mebibytes_together_travel_in_parts(
+    database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(receiver.url, "a"), webhook(receiver.url, "b", body="{{ a.body }}")])
+    receiver.answer = lambda request: web.json_response("x" * 60_000)
+    async with database.transaction() as connection:
+        run_ids = [(await runs.accept(connection, target, "manual", None)).run_id for _ in range(64)]
+    views = await asyncio.gather(
+        *(ended(database, notifier, target.account_id, run_id) for run_id in run_ids)
+    )
+    assert {view.status for view in views} == {"completed"}
+    assert sum(len(request["body"]) >= 60_000 for request in receiver.requests) == 64
+
+
+async def test_a_steps_timeout_bounds_all_its_attempts(run: Run, receiver: Endpoint) -> None:
+    view = await run([webhook(f"{receiver.url}/held") | {"timeout": 0.3}])
+    assert view.error is not None and view.error["code"] == "timeout"
+    assert len(receiver.requests) == 1
+    receiver.answer = lambda request: web.json_response({}, status=503)
+    retry = {"max_attempts": 10, "initial_seconds": 5}
+    view = await run([webhook(receiver.url) | {"timeout": 3, "retry": retry}])
+    assert view.error is not None and view.error["code"] == "http_status"
+    assert view.steps[0].attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("success", "status", "expected"), [(["404", 200], 404, "completed"), ("3xx", 200, "failed")]
+)
+async def test_success_says_which_statuses_count_as_such(
+    run: Run, receiver: Endpoint, success: Any, status: int, expected: str
+) -> None:
+    receiver.answer = lambda request: web.json_response({}, status=status)
+    assert (await run([webhook(receiver.url, success=success)])).status == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"),
+    [("email", "ada@example.com"), ("phone", "+14155552671"), ("domain", "example.com"),
+     ("breach", "ada@example.com")],
+)  # fmt: skip
+async def test_every_kind_of_lookup_is_a_step(run: Run, kind: str, query: str) -> None:
+    """No source can be reached from here: each kind is asked, and says how that went."""
+    view = await run(
+        [{"id": "look", "type": f"{kind}_lookup", "config": {"value": query}, "retry": {"max_attempts": 1}}]
+    )
+    assert view.steps[0].input == query
+    if view.status == "failed":
+        assert view.error is not None
+        assert view.error["code"] in {"all_providers_failed", "no_provider", "insufficient_credits"}
+
+
+async def test_a_watched_run_shows_the_steps_under_way(
+    client: Client, database: Database, new_target: NewTarget, notifier: Notifier, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(f"{receiver.url}/held", "call")])
+    [run_id] = await accept(database, target)
+    notifier.notify(runs.QUEUED_CHANNEL)
+
+    async def requested() -> bool:
+        return bool(receiver.requests)
+
+    await until(requested)
+    async with database.connection() as connection:
+        cursor = await connection.execute("select batch_id from runs where id = %s", (run_id,))
+        row = await cursor.fetchone()
+    assert row is not None
+    handle = client.get_workflow_handle_for(AutomationBatch.run, f"automation/{row['batch_id']}")
+    [step] = await handle.query(AutomationBatch.live_steps, run_id)
+    assert (step.step_id, step.status, step.attempts) == ("call", "running", 1)
+    attributes = (await handle.describe()).typed_search_attributes
+    assert attributes.get(starts.TRIGGER) == "manual"
+    receiver.open.set()
+    await ended(database, notifier, target.account_id, run_id)

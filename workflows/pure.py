@@ -1,0 +1,95 @@
+"""Steps that need nothing from outside: conditions, transforms, and the items that a step iterates over.
+
+The interpreter does them within the workflow, activities where the data is stored, a dry run anywhere:
+all by these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workflows import expressions, templates
+from workflows.definition import (
+    MAX_ITEMS,
+    ConditionStep,
+    DelayConfig,
+    IteratingStep,
+    LookupConfig,
+    TransformStep,
+    field_expression,
+)
+from workflows.expressions import JSON, Budget, ExpressionError
+
+Scope = Mapping[str, JSON]
+
+
+def evaluate(step: ConditionStep | TransformStep, scope: Scope, budget: Budget) -> JSON:
+    """The output of a condition or a transform.
+
+    Raises:
+        ExpressionError: as `Expression.evaluate`, or as `items_of`.
+    """
+    if isinstance(step, ConditionStep):
+        value = expressions.compile(step.config.expression).evaluate(scope, budget)
+        return {"result": expressions.truthy(value)}
+    if step.for_each is None:
+        return _transformed(step, scope, budget)
+    values: list[JSON] = []
+    for item in items_of(step, scope, budget):
+        try:
+            values.append(_transformed(step, {**scope, "item": item}, budget))
+        except ExpressionError as problem:
+            if step.on_error != "continue":
+                raise
+            values.append({"error": {"code": problem.code, "message": problem.message}})
+    return values
+
+
+def _transformed(step: TransformStep, scope: Scope, budget: Budget) -> JSON:
+    if step.config.mapping is not None:
+        return {
+            name: expressions.compile(text).evaluate(scope, budget)
+            for name, text in step.config.mapping.items()
+        }
+    assert step.config.expression is not None
+    return expressions.compile(step.config.expression).evaluate(scope, budget)
+
+
+def items_of(step: IteratingStep, scope: Scope, budget: Budget | None = None) -> list[JSON]:
+    """The array that a step iterates over.
+
+    Raises:
+        ExpressionError: `not_an_array`, `too_many_items`, or as `Expression.evaluate`.
+    """
+    assert step.for_each is not None
+    items = expressions.compile(step.for_each).evaluate(scope, budget)
+    if not isinstance(items, list):
+        raise ExpressionError("not_an_array", "for_each must give an array; give [] for nothing to do.")
+    if len(items) > MAX_ITEMS:
+        message = f"for_each gives {len(items)} items; at most {MAX_ITEMS} are allowed."
+        raise ExpressionError("too_many_items", message)
+    return items
+
+
+def until_of(config: DelayConfig, scope: Scope) -> JSON:
+    """What the template of `until` gives.
+
+    Raises:
+        ExpressionError: as `Template.render`.
+    """
+    return templates.compile_template(config.until).render(scope)
+
+
+def target_of(config: LookupConfig, scope: Scope) -> str:
+    """What a lookup step looks up.
+
+    Raises:
+        ExpressionError: `missing_value` if that is no text, or as `Expression.evaluate`.
+    """
+    if config.field is not None:
+        value = field_expression(config.field).evaluate(scope)
+    else:
+        value = templates.compile_template(config.value).render(scope)
+    if not isinstance(value, str):
+        raise ExpressionError("missing_value", "The reference gives no text to look up.")
+    return value
