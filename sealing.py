@@ -52,11 +52,16 @@ class Keyring:
         """The 32-byte keys for `purpose`, newest first: to sign with the first and to verify with any."""
         return [self.derive(purpose, key_id) for key_id in self._roots]
 
+    @property
+    def header(self) -> bytes:
+        """What everything begins with that is sealed now: the version and the id of the first key."""
+        return _VERSION + self._current
+
     def seal(self, purpose: str, plaintext: bytes, context: str = "") -> bytes:
         """Encrypt `plaintext` so that it opens only for the same purpose and context."""
         nonce = os.urandom(_NONCE_BYTES)
         sealed = AESGCM(self.derive(purpose, self._current)).encrypt(nonce, plaintext, context.encode())
-        return _VERSION + self._current + nonce + sealed
+        return self.header + nonce + sealed
 
     def open(self, purpose: str, sealed: bytes, context: str = "") -> bytes:
         """Decrypt what `seal` made.

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from database import Connection, Database
 from embedded.connections import check_database
-from models import accounts, audit, credits, keys, passwords, suppressions
+from models import accounts, audit, credits, keys, passwords, resealing, suppressions
 from models.accounts import Account
 from models.audit import Actor, Target
 from models.errors import FieldError, Invalid, NotFound
@@ -50,16 +50,29 @@ class Suppressed:
     changed: bool
 
 
+@dataclass(frozen=True)
+class Resealed:
+    """What became of the sealed values of one kind: sealed anew, and those that no key of the ring opens."""
+
+    resealed: int
+    unreadable: int
+
+
 @contextlib.asynccontextmanager
-async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
+async def _opened(database_url: str) -> AsyncGenerator[Database]:
     await check_database(database_url)
     database = Database(database_url, name="vedette command", size=1)
     await database.open()
     try:
-        async with database.transaction() as connection:
-            yield connection
+        yield database
     finally:
         await database.close()
+
+
+@contextlib.asynccontextmanager
+async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
+    async with _opened(database_url) as database, database.transaction() as connection:
+        yield connection
 
 
 async def create_account(
@@ -230,6 +243,26 @@ async def erase_person(database_url: str, keyring: Keyring, person: str) -> list
     identifier = _identifier(person)
     async with _transaction(database_url) as connection:
         return await suppressions.erase(connection, keyring, KINDS, identifier)
+
+
+async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
+    """Seal with the first key of the ring all that is kept for good; a repetition finds nothing to do.
+
+    Each batch is a transaction of its own, so that the service can go on meanwhile.
+    """
+    done: dict[str, Resealed] = {}
+    async with _opened(database_url) as database:
+        for noun, kept in resealing.KEPT.items():
+            resealed = unreadable = 0
+            after: resealing.Place | None = kept.start
+            while after is not None:
+                async with database.transaction() as connection:
+                    batch = await resealing.reseal_batch(connection, keyring, kept, after)
+                resealed += batch.resealed
+                unreadable += batch.unreadable
+                after = batch.last
+            done[noun] = Resealed(resealed, unreadable)
+    return done
 
 
 def _identifier(person: str) -> str:

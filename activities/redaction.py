@@ -1,0 +1,140 @@
+"""Keeping secrets out of what is stored: an endpoint that echoes one leaves `***` in the run."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Collection, Iterator
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+import orjson
+
+from workflows.expressions import JSON
+
+MASK = "***"
+MAX_DEPTH = 200
+"""What is nested deeper is masked whole, if there is anything to mask."""
+
+_SHORT = 4
+_SHORT_BASE64 = 6
+# What URLs may hold as it is, in a path and in a query.
+_PATH, _QUERY = "/", "/?:@!$&'()*+,;="
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+
+
+class Redaction:
+    """Replaces secrets by `***`, as they are and in the forms in which endpoints echo them.
+
+    Those forms: percent-encoded, as a form field or decoded from either; escaped for JSON or HTML; in
+    base64, also in the middle of it (`user:secret`); bytes of UTF-8 read as Latin-1; without spaces around.
+    A secret of less than four characters is replaced only where it is the whole string. Make one for a
+    step, not for each call.
+    """
+
+    def __init__(self, values: Collection[str]) -> None:
+        """Prepare to replace these secrets."""
+        forms = {form for value in values for form in _forms(value)}
+        # To each form, longest first, the text by which it shows in JSON.
+        self._forms = {
+            form: _escaped(form) if len(form) >= _SHORT else f'"{_escaped(form)}"'
+            for form in sorted(forms, key=lambda form: (len(form), form), reverse=True)
+        }
+
+    def apply(self, value: JSON) -> JSON:
+        """`value` without the secrets: in strings, in names, and where a number is one digit for digit.
+
+        Names of an object that become the same leave the last one's value. Where there is no secret, the
+        answer is `value` itself.
+        """
+        forms = self._suspected(value)
+        return self._masked(value, forms, 0) if forms else value
+
+    def text(self, text: str) -> str:
+        """The string without the secrets."""
+        return self._masked_text(text, self._forms)
+
+    def _suspected(self, value: JSON) -> Collection[str]:
+        """The forms that may be there, found by a quick search of it all as text.
+
+        JSON escapes each character by itself: what is in a string is, escaped, in its escaped form.
+        """
+        if not self._forms:
+            return ()
+        try:
+            whole = orjson.dumps(value).decode()
+        except orjson.JSONEncodeError:
+            return self._forms  # too deep, or a lone surrogate
+        return [form for form, sign in self._forms.items() if sign in whole]
+
+    def _masked(self, value: JSON, forms: Collection[str], depth: int) -> JSON:
+        if isinstance(value, str):
+            return self._masked_text(value, forms)
+        if isinstance(value, int) and not isinstance(value, bool):
+            written = str(value)
+            return MASK if len(written) >= _SHORT and written in forms else value
+        if not isinstance(value, (list, dict)):
+            return value
+        if depth >= MAX_DEPTH:
+            return MASK
+        if isinstance(value, list):
+            return [self._masked(item, forms, depth + 1) for item in value]
+        return {
+            self._masked_text(name, forms): self._masked(item, forms, depth + 1)
+            for name, item in value.items()
+        }
+
+    def _masked_text(self, text: str, forms: Collection[str]) -> str:
+        rest = text
+        for form in forms:
+            if len(form) < _SHORT:
+                if form == text:
+                    return MASK
+            elif form in rest:
+                rest = rest.replace(form, MASK)
+        # The masks and what stands beside them can read like a secret with asterisks in it.
+        again = rest is not text and any(len(form) >= _SHORT and form in rest for form in self._forms)
+        return MASK if again else rest
+
+
+def _escaped(text: str) -> str:
+    return orjson.dumps(text).decode()[1:-1]
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The secret and, unless it is short, what stands for it."""
+    for value in {secret, secret.strip()} - {""}:  # a header field loses the spaces around it
+        yield value
+        if len(value) >= _SHORT:
+            yield from _encoded(value)
+
+
+def _encoded(value: str) -> Iterator[str]:
+    yield value.encode().decode("latin-1")
+    yield unquote(value)
+    yield unquote_plus(value)
+    for encoded in (quote_plus(value), quote(value, ""), quote(value, _PATH), quote(value, _QUERY)):
+        yield encoded
+        yield _ESCAPE.sub(lambda found: found[0].lower(), encoded)
+    for written in (json.dumps(value)[1:-1], _escaped(value)):
+        yield written
+        yield written.replace("/", "\\/")
+    yield html.escape(value, quote=False)
+    yield html.escape(value)
+    yield html.escape(value).replace("&#x27;", "&#39;")
+    for encoded in _in_base64(value.encode()):
+        yield encoded
+        yield encoded.translate({ord("+"): "-", ord("/"): "_"})
+
+
+def _in_base64(secret: bytes) -> Iterator[str]:
+    """The secret in base64, alone and, for any text around it, the characters that it determines."""
+    alone = base64.b64encode(secret).decode()
+    yield alone
+    yield alone.rstrip("=")
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + secret)
+        first, last = (before * 8 + 5) // 6, (before + len(secret)) * 8 // 6
+        if last - first >= _SHORT_BASE64:
+            yield encoded[first:last].decode()

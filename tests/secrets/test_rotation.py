@@ -1,0 +1,133 @@
+"""`vedette secrets rotate`: what older keys have sealed opens without them afterwards."""
+
+from __future__ import annotations
+
+import json
+import secrets as chance
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from sqlmodel import SQLModel
+
+from database import Database
+from embedded.administration import Resealed, reseal
+from migrations.upgrade import load_tables
+from models import secrets
+from models.resealing import BATCH, KEPT
+from sealing import Keyring
+from settings import Settings
+from tests.api_server import Api, Person, running
+from tests.stacks import vedette
+
+OLD, NEW = chance.token_urlsafe(32), chance.token_urlsafe(32)
+# These expire by themselves.
+SHORT_LIVED = {("lookup_answers", "sealed")}
+
+
+@pytest.fixture(scope="module")
+async def api(settings: Settings) -> AsyncGenerator[Api]:
+    """An API whose only key is the old one."""
+    async with running(settings, secret_key=SecretStr(OLD)) as api:
+        yield api
+
+
+@pytest.fixture
+async def person(api: Api, database: Database) -> AsyncGenerator[Person]:
+    """Someone with two secrets and a workflow, and nobody else has any."""
+    person = await api.person()
+    for name in ("A", "B"):
+        await person.key.post("/api/workflows/secrets", json={"name": name, "value": f"value of {name}"})
+    await person.key.post("/api/workflows", json={"name": "w"})
+    yield person
+    async with database.connection() as connection:
+        await connection.execute("delete from accounts where id = %s", (person.account.id,))
+
+
+def rotate(settings: Settings, database: Database, keys: str) -> tuple[int, dict[str, Any]]:
+    done = vedette(
+        settings.data, "secrets", "rotate", "--json", DATABASE_URL=database.url, VEDETTE_SECRET_KEY=keys
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def counts(secrets: tuple[int, int], tokens: tuple[int, int]) -> dict[str, Any]:
+    return {
+        noun: {"resealed": resealed, "unreadable": unreadable}
+        for noun, (resealed, unreadable) in (("secrets", secrets), ("ingest_tokens", tokens))
+    }
+
+
+async def opened(database: Database, person: Person, key: str) -> dict[str, str]:
+    async with database.connection() as connection:
+        return await secrets.values(connection, Keyring([key]), person.account.id, ["A", "B"])
+
+
+async def test_all_opens_with_the_new_key_alone(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    before = (await person.key.get("/api/workflows")).json()
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts((2, 0), (1, 0)))
+    assert await opened(database, person, NEW) == {"A": "value of A", "B": "value of B"}
+    async with running(settings, secret_key=SecretStr(NEW)) as api:
+        after = await (await api.client(x_api_key=person.secret)).get("/api/workflows")
+    assert after.json() == before
+
+
+async def test_a_second_time_nothing_is_left_to_do(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    rotate(settings, database, f"{NEW},{OLD}")
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts((0, 0), (0, 0)))
+
+
+async def test_with_one_key_there_is_nothing_to_do(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    assert rotate(settings, database, OLD) == (0, counts((0, 0), (0, 0)))
+
+
+async def test_what_no_key_opens_is_told_with_1_and_stays_as_it_is(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    assert rotate(settings, database, NEW) == (1, counts((0, 2), (0, 1)))
+    environment = {"DATABASE_URL": database.url, "VEDETTE_SECRET_KEY": NEW}
+    assert vedette(settings.data, "secrets", "rotate", **environment).stdout.splitlines() == [
+        "secrets: 0 sealed anew, 2 that no key of the ring opens",
+        "ingest_tokens: 0 sealed anew, 1 that no key of the ring opens",
+    ]
+    assert await opened(database, person, OLD) == {"A": "value of A", "B": "value of B"}
+
+
+async def test_many_are_sealed_anew_in_batches(database: Database, person: Person) -> None:
+    old, number = Keyring([OLD]), 2 * BATCH + 1
+    account = person.account.id
+    rows = [
+        (account, name, old.seal("secrets", name.encode(), f"{account}/{name}"))
+        for name in (f"N{place}" for place in range(number - 2))
+    ]
+    async with database.connection() as connection:
+        await connection.cursor().executemany(
+            "insert into secrets (account_id, name, sealed, created_at, updated_at)"
+            " values (%s, %s, %s, now(), now())",
+            rows,
+        )
+    done = await reseal(database.url, Keyring([NEW, OLD]))
+    assert done["secrets"] == Resealed(number, 0)
+    async with database.connection() as connection:
+        names = [name for _, name, _ in rows]
+        values = await secrets.values(connection, Keyring([NEW]), account, names)
+    assert values == {name: name for name in names}
+
+
+def test_every_sealed_column_is_sealed_anew_or_short_lived() -> None:
+    load_tables()
+    columns = {
+        (table.name, column.name)
+        for table in SQLModel.metadata.tables.values()
+        for column in table.columns
+        if "sealed" in column.name
+    }
+    assert columns == {(kept.table, kept.column) for kept in KEPT.values()} | SHORT_LIVED
