@@ -23,12 +23,16 @@ data_commands = typer.Typer(help="The lookup data on this machine.", **_OPTIONS)
 account_commands = typer.Typer(help="Accounts.", **_OPTIONS)
 key_commands = typer.Typer(help="API keys.", **_OPTIONS)
 credit_commands = typer.Typer(help="Credits.", **_OPTIONS)
+secret_commands = typer.Typer(help="What is sealed.", **_OPTIONS)
+workflow_commands = typer.Typer(help="Workflows, as files.", **_OPTIONS)
 person_commands = typer.Typer(help="The people whom lookups are about.", **_OPTIONS)
 app.add_typer(data_commands, name="data")
 app.add_typer(account_commands, name="accounts")
 app.add_typer(key_commands, name="keys")
 app.add_typer(person_commands, name="persons")
 app.add_typer(credit_commands, name="credits")
+app.add_typer(secret_commands, name="secrets")
+app.add_typer(workflow_commands, name="workflows")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -275,6 +279,50 @@ def persons_erase(person: Person, as_json: Json = False) -> None:
     rows = [{"source": one.source, "fetched_at": f"{one.fetched_at:%Y-%m-%dT%H:%M:%SZ}"} for one in erased]
     lines = [f"{row['source']:<16} {row['fetched_at']}" for row in rows]
     _print({"erased": rows}, "\n".join([*lines, f"{len(rows)} kept answers erased."]), as_json)
+
+
+@secret_commands.command("rotate")
+def secrets_rotate(as_json: Json = False) -> None:
+    """Seal with the first key what older keys have sealed. Exits with 1 if there is what no key opens."""
+    from dataclasses import asdict
+
+    from embedded.administration import reseal
+
+    settings = _connected()
+    done = asyncio.run(reseal(_database_url(settings), _keyring(settings)))
+    lines = [
+        f"{noun}: {counts.resealed} sealed anew"
+        + (f", {counts.unreadable} that no key of the ring opens" if counts.unreadable else "")
+        for noun, counts in done.items()
+    ]
+    _print({noun: asdict(counts) for noun, counts in done.items()}, "\n".join(lines), as_json)
+    if any(counts.unreadable for counts in done.values()):
+        raise typer.Exit(1)
+
+
+@workflow_commands.command("validate")
+def workflows_validate(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(help="JSON; - reads standard input.")],
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with a workflow, all at once. Exits with 1 if something is."""
+    from models.definitions import validate_text
+
+    report = validate_text(file.read())
+    found = {name: [one._asdict() for one in getattr(report, name)] for name in ("errors", "warnings")}
+    lines = [f"{error.pointer[1:] or '(whole)'}: {error.message}" for error in report.errors]
+    lines += [f"{warning.pointer[1:]}: warning: {warning.message}" for warning in report.warnings]
+    _print({"valid": not report.errors} | found, "\n".join(lines or ["The workflow is valid."]), as_json)
+    if report.errors:
+        raise typer.Exit(1)
+
+
+@workflow_commands.command("schema")
+def workflows_schema() -> None:
+    """Print the JSON Schema of workflows, for editors."""
+    from models.definitions import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
 
 
 def _settings() -> Settings:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import secrets
 from datetime import datetime
-from typing import Any, Literal
+from secrets import token_urlsafe
+from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Json
@@ -24,18 +25,19 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import audit
+from models import audit, definitions
 from models.audit import Actor
-from models.errors import FieldError, Invalid, NotFound, VersionMismatch
+from models.definitions import READ_ONLY, Checked
+from models.errors import NotFound, VersionMismatch
 from models.identifiers import new_id
 from sealing import Keyring
-from workflows.checks import findings, reads_request
-from workflows.definition import MAX_DEFINITION_BYTES, Definition
-
-Status = Literal["active", "paused", "draft"]
+from workflows.checks import reads_request, secrets_used
+from workflows.definition import Definition, Status
+from workflows.findings import Finding
 
 INTERACTIVE, BULK = 2, 4
 """The priorities of runs that someone waits for, and of those that came in bulk or by the clock."""
@@ -74,6 +76,7 @@ class AutomationVersion(SQLModel, table=True):
     version: int = Field(primary_key=True)
     definition: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     reads_request: bool
+    secrets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
     created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
     created_by: str = Field(sa_type=Text)
 
@@ -115,6 +118,7 @@ class WorkflowView(BaseModel, frozen=True):
     status: Status
     trigger: dict[str, Any]
     steps: list[dict[str, Any]]
+    input_schema: dict[str, Any] | None
     version: int
     webhook_url: str
     created_at: datetime
@@ -122,23 +126,6 @@ class WorkflowView(BaseModel, frozen=True):
     last_run_at: datetime | None = None
     runs_total: int = 0
     warnings: list[dict[str, str]] | None = None
-
-
-def check(definition: Definition) -> list[dict[str, str]]:
-    """The warnings of a definition.
-
-    Raises:
-        Invalid: naming everything that is wrong with it.
-    """
-    errors, warnings = findings(definition)
-    size = len(definition.model_dump_json())
-    if size > MAX_DEFINITION_BYTES:
-        raise Invalid(
-            [FieldError("", "too_large", f"A workflow may have {MAX_DEFINITION_BYTES // 1024} KiB.")]
-        )
-    if errors:
-        raise Invalid([FieldError(*finding) for finding in errors])
-    return [finding._asdict() for finding in warnings]
 
 
 def token_hash(token: str) -> bytes:
@@ -149,8 +136,8 @@ def token_hash(token: str) -> bytes:
 async def create(
     connection: Connection, keyring: Keyring, actor: Actor, definition: Definition, status: Status
 ) -> UUID:
-    """Store a new workflow with its first version and an ingest token. `check` the definition before."""
-    automation_id, token = new_id(), secrets.token_urlsafe(32)
+    """Store a new workflow with its first version and an ingest token; `definitions.check` it before."""
+    automation_id, token = new_id(), token_urlsafe(32)
     sealed = keyring.seal("ingest", token.encode(), str(automation_id))
     await connection.execute(
         "insert into tenants (account_id) values (%s) on conflict do nothing", (actor.account_id,)
@@ -179,15 +166,18 @@ async def change(
     actor: Actor,
     automation_id: UUID,
     changes: dict[str, Any],
+    *,
+    may_look_up: bool,
     expected_version: int | None = None,
-) -> list[dict[str, str]]:
+) -> list[Finding]:
     """Store a new version with these fields changed; the absent ones stay. Run it inside a transaction.
 
     Args:
         connection: inside a transaction.
         actor: whose workflow it is, and who changes it.
         automation_id: which.
-        changes: fields of a definition, and `status`.
+        changes: fields of a definition, and `status`; those that nobody can set are ignored.
+        may_look_up: whether the result may have lookup steps.
         expected_version: the version that the change is meant for, if the client named one.
 
     Returns:
@@ -197,33 +187,83 @@ async def change(
         NotFound: unknown, or another account's.
         VersionMismatch: it has changed since.
         Invalid: naming everything that is wrong with the result.
+        Forbidden: the result has lookup steps, and may not have any.
     """
+    current = await _current(connection, actor.account_id, automation_id, expected_version)
+    changes = {name: value for name, value in changes.items() if name not in READ_ONLY}
+    document = {**current["definition"], "status": current["status"], **changes}
+    checked = await definitions.check(connection, actor.account_id, document, may_look_up=may_look_up)
+    changed = {name: changes[name] for name in sorted(changes)}
+    await _replace(connection, actor, automation_id, current["version"], checked, "workflow.updated", changed)
+    return checked.warnings
+
+
+async def restore(
+    connection: Connection,
+    actor: Actor,
+    automation_id: UUID,
+    version: int,
+    *,
+    may_look_up: bool,
+    expected_version: int | None = None,
+) -> list[Finding]:
+    """Store an earlier definition as a new version; the status stays. Run it inside a transaction.
+
+    Returns and raises what `change` does; NotFound also if there is no such version.
+    """
+    current = await _current(connection, actor.account_id, automation_id, expected_version)
     cursor = await connection.execute(
-        "select a.name, a.status, a.version, v.definition from automations a"
+        "select definition from automation_versions where automation_id = %s and version = %s",
+        (automation_id, version),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("version")
+    document = {**row["definition"], "status": current["status"]}
+    checked = await definitions.check(connection, actor.account_id, document, may_look_up=may_look_up)
+    changed = {"restored": version}
+    await _replace(
+        connection, actor, automation_id, current["version"], checked, "workflow.restored", changed
+    )
+    return checked.warnings
+
+
+async def _current(
+    connection: Connection, account_id: UUID, automation_id: UUID, expected_version: int | None
+) -> dict[str, Any]:
+    """The row of a workflow with its definition, locked."""
+    cursor = await connection.execute(
+        "select a.status, a.version, v.definition from automations a"
         " join automation_versions v on v.automation_id = a.id and v.version = a.version"
         " where a.account_id = %s and a.id = %s and a.deleted_at is null for update of a",
-        (actor.account_id, automation_id),
+        (account_id, automation_id),
     )
     current = await cursor.fetchone()
     if current is None:
         raise NotFound("workflow")
     if expected_version not in (None, current["version"]):
         raise VersionMismatch(current["version"])
-    status = changes.get("status", current["status"])
-    fields = {name: value for name, value in changes.items() if name != "status"}
-    definition = Definition.model_validate({**current["definition"], **fields})
-    warnings = check(definition)
-    version = current["version"] + 1
-    await _add_version(connection, actor, automation_id, version, definition)
+    return current
+
+
+async def _replace(
+    connection: Connection,
+    actor: Actor,
+    automation_id: UUID,
+    version: int,
+    checked: Checked,
+    action: str,
+    changed: dict[str, Any],
+) -> None:
+    definition = checked.definition
+    await _add_version(connection, actor, automation_id, version + 1, definition)
     await connection.execute(
         "update automations set name = %s, description = %s, status = %s, version = %s, updated_at = now()"
         " where id = %s",
-        (definition.name, definition.description, status, version, automation_id),
+        (definition.name, definition.description, checked.status, version + 1, automation_id),
     )
     target = audit.Target("workflow", automation_id, definition.name)
-    changed = {name: changes[name] for name in sorted(changes)}
-    await audit.record(connection, actor, "workflow.updated", target, changed | {"version": version})
-    return warnings
+    await audit.record(connection, actor, action, target, changed | {"version": version + 1})
 
 
 async def delete(connection: Connection, actor: Actor, automation_id: UUID) -> None:
@@ -249,10 +289,20 @@ async def _add_version(
     connection: Connection, actor: Actor, automation_id: UUID, version: int, definition: Definition
 ) -> None:
     stored = definition.model_dump(mode="json", exclude_unset=True)
+    # With many expressions this takes a while, during which others are served.
+    names = await asyncio.to_thread(secrets_used, definition)
+    with_request = await asyncio.to_thread(reads_request, definition)
     await connection.execute(
-        "insert into automation_versions (automation_id, version, definition, reads_request, created_at,"
-        " created_by) values (%s, %s, %s, %s, now(), %s)",
-        (automation_id, version, Json(stored), reads_request(definition), actor.name),
+        "insert into automation_versions (automation_id, version, definition, reads_request, secrets,"
+        " created_at, created_by) values (%s, %s, %s, %s, %s, now(), %s)",
+        (
+            automation_id,
+            version,
+            Json(stored),
+            with_request,
+            names,
+            actor.name,
+        ),
     )
     await connection.execute(
         "insert into lanes (account_id, automation_id, version, priority)"
@@ -318,5 +368,6 @@ def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
         **{name: row[name] for name in row if name in WorkflowView.model_fields},
         trigger=definition.get("trigger", {"type": "manual"}),
         steps=definition.get("steps", []),
+        input_schema=definition.get("input_schema"),
         webhook_url=f"{address}/api/workflows/ingest/{token}",
     )

@@ -1,15 +1,34 @@
-"""What accepting a run needs to know of the workflow it is for: one query on the busiest path."""
+"""What accepting a run needs to know of the workflow it is for: one small query on the busiest path."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from database import Connection
 from models.automations import INTERACTIVE, Status, token_hash
 from models.errors import Conflict, NotFound
-from workflows.definition import Definition, Trigger
+from models.inputs import InputSchema
+from workflows.definition import Definition
+from workflows.triggers import Trigger
+
+# A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
+_REMEMBERED = 256
+# A larger input may take so long to check that other requests would feel it.
+_LARGE_INPUT_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a version of a workflow asks of the events that start it."""
+
+    trigger: Trigger
+    reads_request: bool
+    input_schema: InputSchema | None
 
 
 @dataclass(frozen=True)
@@ -21,15 +40,37 @@ class Target:
     status: Status
     version: int
     lane_id: int
-    trigger: Trigger
-    reads_request: bool
+    entry: Entry
+
+    @property
+    def trigger(self) -> Trigger:
+        """The trigger of the workflow."""
+        return self.entry.trigger
+
+    @property
+    def reads_request(self) -> bool:
+        """Whether expressions of the workflow read the headers or the query of the triggering request."""
+        return self.entry.reads_request
+
+    async def check_input(self, value: Any, pointer: str) -> None:
+        """See whether the workflow takes this input, which stands at a pointer in the request.
+
+        Raises:
+            Invalid: naming the places where it does not meet the `input_schema`.
+        """
+        schema = self.entry.input_schema
+        if schema is None:
+            return
+        size = len(orjson.dumps(value))
+        if size > _LARGE_INPUT_BYTES:
+            await asyncio.to_thread(schema.check, value, pointer, size)
+        else:
+            schema.check(value, pointer, size)
 
 
 _TARGET = (
-    "select a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id,"
-    " v.definition->'trigger' as trigger, v.reads_request"
+    "select a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id"
     " from automations a"
-    " join automation_versions v on v.automation_id = a.id and v.version = a.version"
     " join lanes l on l.automation_id = a.id and l.version = a.version and l.priority = %s"
 )
 
@@ -44,7 +85,7 @@ async def ingest_target(connection: Connection, token: str) -> Target:
     cursor = await connection.execute(
         _TARGET + " where a.ingest_token_hash = %s and a.deleted_at is null", (INTERACTIVE, token_hash(token))
     )
-    return _target(await cursor.fetchone())
+    return await _target(connection, await cursor.fetchone())
 
 
 async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
@@ -58,18 +99,36 @@ async def run_target(connection: Connection, account_id: UUID, automation_id: UU
         _TARGET + " where a.account_id = %s and a.id = %s and a.deleted_at is null",
         (INTERACTIVE, account_id, automation_id),
     )
-    return _target(await cursor.fetchone())
+    return await _target(connection, await cursor.fetchone())
 
 
-def _target(row: dict[str, Any] | None) -> Target:
+async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
     if row is None:
         raise NotFound("workflow")
-    row["trigger"] = _trigger(row["trigger"])
-    target = Target(**row)
-    if target.status != "active":
-        raise Conflict("workflow_not_active", f"The workflow is {target.status}; activate it first.")
-    return target
+    if row["status"] != "active":
+        raise Conflict("workflow_not_active", f"The workflow is {row['status']}; activate it first.")
+    return Target(**row, entry=await _entry(connection, row["automation_id"], row["version"]))
 
 
-def _trigger(stored: dict[str, Any] | None) -> Trigger:
-    return Definition.model_validate({"name": "_", **({"trigger": stored} if stored else {})}).trigger
+_entries: dict[tuple[UUID, int], Entry] = {}
+
+
+async def _entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
+    known = _entries.get((automation_id, version))
+    if known is not None:
+        return known
+    cursor = await connection.execute(
+        "select definition->'trigger' as trigger, definition->'input_schema' as input_schema, reads_request"
+        " from automation_versions where automation_id = %s and version = %s",
+        (automation_id, version),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    given = {name: row[name] for name in ("trigger", "input_schema") if row[name] is not None}
+    definition = Definition.model_validate({"name": "_", **given})
+    schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
+    entry = Entry(definition.trigger, row["reads_request"], schema)
+    while len(_entries) >= _REMEMBERED:
+        del _entries[next(iter(_entries))]
+    _entries[automation_id, version] = entry
+    return entry

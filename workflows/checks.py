@@ -1,13 +1,14 @@
-"""What no single field of a definition shows: references, order, branches, expressions.
+"""What no single field of a definition shows: references, order, branches, expressions, secrets.
 
 Everything that is wrong is found at once, each by JSON pointer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from workflows import expressions, templates
 from workflows.definition import (
@@ -17,82 +18,162 @@ from workflows.definition import (
     ConditionStep,
     Definition,
     DelayStep,
-    IpLookupStep,
+    IteratingStep,
+    LookupStep,
     Step,
     StepBase,
     TransformStep,
     WebhookStep,
-    WebhookTrigger,
     branches_of,
     field_expression,
+    needs_of,
 )
 from workflows.expressions import ExpressionError, Reference
+from workflows.findings import Finding, escaped, suggestion
 from workflows.references import WHOLE_SCOPE
+from workflows.templates import SECRETS
+from workflows.triggers import WebhookTrigger
+
+FOR_EACH, ITEM = "for_each", "item"
+MAX_EXPRESSIONS = 1000
+MAX_EXPRESSION_CHARACTERS = 64 * 1024
+"""In all steps together: a workflow task must compile them in a fraction of a second."""
 
 
-class Finding(NamedTuple):
-    """One thing wrong (or doubtful) in a definition, at a JSON pointer."""
-
-    pointer: str
-    code: str
-    message: str
+class UnreadStep(StepBase):
+    """Stands for a step that could not be read: all that is known of it is its id, if that."""
 
 
 class Source(NamedTuple):
-    """An expression in a definition and where it stands."""
+    """An expression in a definition and where it stands.
+
+    Attributes:
+        length: in characters.
+        secret: the name, if it is the `secrets.NAME` of a template; else None.
+    """
 
     pointer: str
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
+    length: int
+    secret: str | None = None
 
 
-def findings(definition: Definition) -> tuple[list[Finding], list[Finding]]:
-    """All that is wrong with a definition, and all that is only doubtful: (errors, warnings)."""
-    errors: list[Finding] = []
-    warnings: list[Finding] = []
+Sources = list[list[Source | Finding]]
+"""For each step its expressions; in place of one that does not compile, what is wrong with it."""
+
+
+def sources_of(definition: Definition) -> Sources:
+    """What `errors_of` and `warnings_of` look at; compiling is what takes long, so it is done once."""
+    return [list(_sources(step, f"/steps/{index}")) for index, step in enumerate(definition.steps)]
+
+
+def errors_of(definition: Definition, sources: Sources, secrets: Collection[str] | None) -> Iterator[Finding]:
+    """All that is wrong with a definition.
+
+    Args:
+        definition: whose steps may be UnreadSteps.
+        sources: of the definition.
+        secrets: the names of the account's secrets; None where they are not known.
+    """
+    length = sum(source.length for of_step in sources for source in _readable(of_step))
+    if sum(map(len, sources)) > MAX_EXPRESSIONS or length > MAX_EXPRESSION_CHARACTERS:
+        kibibytes = MAX_EXPRESSION_CHARACTERS // 1024
+        message = f"At most {MAX_EXPRESSIONS} expressions with {kibibytes} Ki characters are allowed."
+        yield Finding("/steps", "too_many_expressions", message)
+        return
+    needs = needs_of(definition)
     known: list[str] = []
     for index, step in enumerate(definition.steps):
         pointer = f"/steps/{index}"
-        errors += _id_findings(step, pointer, known)
-        errors += _needs_findings(step, pointer, known, definition)
-        errors += _config_findings(step, pointer)
-        for source in _sources(step, pointer, errors):
-            errors += _reference_findings(source, known, definition)
-            warnings += [Finding(source.pointer, "doubtful_expression", text) for text in source.warnings]
+        yield from _id_errors(step, pointer, known)
+        yield from _needs_errors(step, pointer, known, needs, definition)
+        yield from _config_errors(step, pointer)
+        for source in sources[index]:
+            if isinstance(source, Finding):
+                yield source
+            elif source.secret is not None:
+                yield from _secret_errors(step, source.pointer, source.secret, secrets)
+            else:
+                yield from _reference_errors(step, source, known, definition)
         known.append(step.id)
-    errors += _branch_findings(definition)
-    errors += _trigger_findings(definition)
-    return errors, warnings
+    yield from _branch_errors(definition)
+    yield from _trigger_errors(definition, secrets)
 
 
-def _id_findings(step: StepBase, pointer: str, known: list[str]) -> Iterator[Finding]:
+def warnings_of(
+    definition: Definition, sources: Sources, secrets: Collection[str] | None
+) -> Iterator[Finding]:
+    """All that is doubtful about a definition. Arguments as of `errors_of`."""
+    needs = needs_of(definition)
+    awaited: dict[str, set[str]] = {}
+    for index, step in enumerate(definition.steps):
+        awaited[step.id] = {*needs[step.id]}.union(*(awaited.get(need, ()) for need in needs[step.id]))
+        early = awaited.keys() - awaited[step.id] - {step.id}
+        for source in _readable(sources[index]):
+            for text in source.warnings:
+                yield Finding(source.pointer, "doubtful_expression", text)
+            for name in dict.fromkeys(map(_step_read, source.references)):
+                if name in early:
+                    message = f"This may run before {name} is done: add {name} to its needs."
+                    yield Finding(source.pointer, "not_awaited", message)
+    if secrets is None:
+        for pointer, name in _secrets_named(definition, sources):
+            yield Finding(pointer, "unchecked_secret", f"The account must have a secret {name}.")
+
+
+def _step_read(reference: Reference) -> str | None:
+    return next(iter(reference.path), None) if reference.root == "steps" else reference.root
+
+
+def _id_errors(step: StepBase, pointer: str, known: list[str]) -> Iterator[Finding]:
     if step.id in RESERVED_IDS:
         yield Finding(f"{pointer}/id", "reserved_id", f"{step.id} is a reserved word; choose another id.")
-    if step.id in known:
+    if step.id and step.id in known:
         yield Finding(f"{pointer}/id", "duplicate_id", f"{step.id} is the id of an earlier step.")
 
 
-def _needs_findings(
-    step: StepBase, pointer: str, known: list[str], definition: Definition
+def _needs_errors(
+    step: StepBase, pointer: str, known: list[str], needs: dict[str, tuple[str, ...]], definition: Definition
 ) -> Iterator[Finding]:
     for position, need in enumerate(step.needs or ()):
-        if need not in known:
-            yield _unknown_step(f"{pointer}/needs/{position}", need, known, definition)
+        place = f"{pointer}/needs/{position}"
+        if need in known:
+            continue
+        if need == step.id:
+            yield Finding(place, "needs_itself", "A step cannot need itself.")
+        elif step.id in _all_needs(need, needs):
+            message = f"{step.id} needs {need}, which needs {step.id}: neither could ever begin."
+            yield Finding(place, "cycle", message)
+        else:
+            yield _unknown_step(place, need, known, definition)
+
+
+def _all_needs(step_id: str, needs: dict[str, tuple[str, ...]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [step_id]
+    while waiting:
+        for need in needs.get(waiting.pop(), ()):
+            if need not in found:
+                found.add(need)
+                waiting.append(need)
+    return found
 
 
 def _unknown_step(pointer: str, name: str, known: list[str], definition: Definition) -> Finding:
     if any(step.id == name for step in definition.steps):
         return Finding(pointer, "later_step", f"{name} is not an earlier step; move it up or name another.")
-    nearest = get_close_matches(name, [*known, "trigger"], n=1)
-    hint = f" Did you mean {nearest[0]}?" if nearest else ""
+    hint = suggestion(name, [*known, "trigger"])
     return Finding(pointer, "unknown_reference", f"There is no step {name}.{hint}")
 
 
-def _config_findings(step: StepBase, pointer: str) -> Iterator[Finding]:
-    if isinstance(step, IpLookupStep) and (step.config.field is None) == (step.config.value is None):
+def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
+    if isinstance(step, LookupStep) and (step.config.field is None) == (step.config.value is None):
         yield Finding(f"{pointer}/config", "field_or_value", "Give either field or value.")
     if isinstance(step, TransformStep) and (step.config.expression is None) == (step.config.mapping is None):
         yield Finding(f"{pointer}/config", "expression_or_mapping", "Give either expression or mapping.")
+    if isinstance(step, WebhookStep) and not _is_url(step.config.url):
+        yield Finding(f"{pointer}/config/url", "invalid_url", "Must be an http or https URL.")
     if isinstance(step, DelayStep):
         if len(step.config.given) != 1:
             message = "Give one of seconds, minutes, hours, days, until."
@@ -100,75 +181,122 @@ def _config_findings(step: StepBase, pointer: str) -> Iterator[Finding]:
         elif (step.config.duration or 0) > MAX_DELAY_SECONDS:
             unit = next(iter(step.config.given))
             yield Finding(f"{pointer}/config/{unit}", "out_of_range", "At most 365 days.")
+        elif step.config.until is not None and not _is_moment(step.config.until):
+            message = "Must be a time with a zone, 2026-12-24T18:00:00Z, or a template that gives one."
+            yield Finding(f"{pointer}/config/until", "bad_timestamp", message)
 
 
-def _sources(step: StepBase, pointer: str, errors: list[Finding]) -> Iterator[Source]:
-    """Every expression of a step; those that do not compile go to `errors`."""
+def _is_url(text: str) -> bool:
+    """Whether it can be a URL; what a template stands for is not known yet."""
+    if "{{" in text.partition("://")[0]:
+        return True
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "{{" in text
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def _is_moment(text: str) -> bool:
+    if "{{" in text:
+        return True
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
+    """Every expression of a step; in place of one that does not compile, what is wrong with it."""
     config = f"{pointer}/config"
+    if isinstance(step, IteratingStep) and step.for_each is not None:
+        yield _compiled(f"{pointer}/{FOR_EACH}", step.for_each)
     match step:
-        case IpLookupStep():
+        case LookupStep():
             if step.config.field is not None:
-                yield from _compiled(f"{config}/field", step.config.field, errors, is_field=True)
+                yield _compiled(f"{config}/field", step.config.field, is_field=True)
             if step.config.value is not None:
-                yield from _template(f"{config}/value", step.config.value, errors)
+                yield from _template(f"{config}/value", step.config.value)
         case ConditionStep():
-            yield from _compiled(f"{config}/expression", step.config.expression, errors)
+            yield _compiled(f"{config}/expression", step.config.expression)
         case TransformStep():
             if step.config.expression is not None:
-                yield from _compiled(f"{config}/expression", step.config.expression, errors)
+                yield _compiled(f"{config}/expression", step.config.expression)
             for name, text in (step.config.mapping or {}).items():
-                yield from _compiled(f"{config}/mapping/{_escaped(name)}", text, errors)
+                yield _compiled(f"{config}/mapping/{escaped(name)}", text)
         case DelayStep():
             if step.config.until is not None:
-                yield from _template(f"{config}/until", step.config.until, errors)
+                yield from _template(f"{config}/until", step.config.until)
         case WebhookStep():
-            yield from _template(f"{config}/url", step.config.url, errors)
-            yield from _template(f"{config}/headers", step.config.headers, errors)
-            yield from _template(f"{config}/body", step.config.body, errors)
+            yield from _template(f"{config}/url", step.config.url)
+            yield from _template(f"{config}/headers", step.config.headers)
+            yield from _template(f"{config}/body", step.config.body)
+        case UnreadStep():
+            pass
         case _:
             raise AssertionError(f"a step type without expressions: {step}")
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _compiled(pointer: str, text: str, errors: list[Finding], *, is_field: bool = False) -> Iterator[Source]:
+def _compiled(pointer: str, text: str, *, is_field: bool = False) -> Source | Finding:
     try:
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
-        errors.append(Finding(pointer, error.code, error.message))
-        return
-    yield Source(pointer, expression.references, expression.warnings)
+        return Finding(pointer, error.code, error.message)
+    return Source(pointer, expression.references, expression.warnings, len(text))
 
 
-def _template(pointer: str, value: Any, errors: list[Finding]) -> Iterator[Source]:
+def _template(pointer: str, value: Any) -> Iterator[Source | Finding]:
     try:
         template = templates.compile_template(value)
     except ExpressionError as error:
-        errors.append(Finding(pointer + error.pointer, error.code, error.message))
+        yield Finding(pointer + error.pointer, error.code, error.message)
         return
     for placeholder in template.placeholders:
-        place, expression = pointer + placeholder.pointer, placeholder.expression
-        if placeholder.secret is None:
-            yield Source(place, expression.references, expression.warnings)
-        else:
-            errors.append(Finding(place, "unknown_secret", f"There is no secret {placeholder.secret}."))
+        expression = placeholder.expression
+        references = () if placeholder.secret else expression.references
+        place, length = pointer + placeholder.pointer, len(expression.text)
+        yield Source(place, references, expression.warnings, length, placeholder.secret)
 
 
-def _reference_findings(source: Source, known: list[str], definition: Definition) -> Iterator[Finding]:
-    roots = {*known, *SCOPE_ROOTS, "secrets", WHOLE_SCOPE}
+def _secret_errors(
+    step: StepBase, pointer: str, name: str, secrets: Collection[str] | None
+) -> Iterator[Finding]:
+    if not isinstance(step, WebhookStep):
+        message = "Secrets can be used in the url, headers and body of webhook steps only."
+        yield Finding(pointer, "secret_not_allowed", message)
+    elif secrets is not None and name not in secrets:
+        message = f"There is no secret {name}.{suggestion(name, secrets)}"
+        yield Finding(pointer, "unknown_secret", message)
+
+
+def _reference_errors(
+    step: StepBase, source: Source, known: list[str], definition: Definition
+) -> Iterator[Finding]:
+    in_items = isinstance(step, IteratingStep) and step.for_each is not None
     for reference in source.references:
         # A string in double quotes is a name to JMESPath: one that is compared has its own warning.
         if reference.quoted and not reference.path and source.warnings:
             continue
-        if reference.root not in roots:
-            yield _unknown_step(source.pointer, reference.root, known, definition)
-        elif reference.root == "steps" and reference.path and reference.path[0] not in known:
-            yield _unknown_step(source.pointer, reference.path[0], known, definition)
+        name = _step_read(reference)
+        if name is None or name in known or reference.root == name in (*SCOPE_ROOTS, WHOLE_SCOPE):
+            continue
+        if name == reference.root == ITEM:
+            if not in_items:
+                message = "item is there only in a step with for_each."
+                yield Finding(source.pointer, "item_outside_for_each", message)
+            elif source.pointer.endswith(f"/{FOR_EACH}"):
+                message = "for_each gives the items; it cannot read one."
+                yield Finding(source.pointer, "item_outside_for_each", message)
+        elif name == reference.root == SECRETS:
+            message = "An expression cannot read secrets; webhook steps can, as {{ secrets.NAME }}."
+            yield Finding(source.pointer, "secret_not_allowed", message)
+        elif name == step.id:
+            yield Finding(source.pointer, "reads_itself", "A step cannot read its own output.")
+        else:
+            yield _unknown_step(source.pointer, name, known, definition)
 
 
-def _branch_findings(definition: Definition) -> Iterator[Finding]:
+def _branch_errors(definition: Definition) -> Iterator[Finding]:
     order = {step.id: index for index, step in enumerate(definition.steps)}
     taken: dict[str, str] = {}
     for branch in branches_of(definition):
@@ -184,28 +312,58 @@ def _branch_findings(definition: Definition) -> Iterator[Finding]:
             taken.setdefault(member, branch.step_id)
 
 
-def _trigger_findings(definition: Definition) -> Iterator[Finding]:
+def _trigger_errors(definition: Definition, secrets: Collection[str] | None) -> Iterator[Finding]:
     trigger = definition.trigger
-    if isinstance(trigger, WebhookTrigger) and trigger.dedupe is not None:
-        errors: list[Finding] = []
-        for source in _compiled("/trigger/dedupe", trigger.dedupe, errors):
-            for reference in source.references:
-                if reference.root not in ("trigger", "request"):
-                    yield Finding(
-                        source.pointer, "unknown_reference", "dedupe can read only trigger and request."
-                    )
-        yield from errors
+    if not isinstance(trigger, WebhookTrigger):
+        return
+    if trigger.dedupe is not None:
+        source = _compiled("/trigger/dedupe", trigger.dedupe)
+        if isinstance(source, Finding):
+            yield source
+        elif any(reference.root not in ("trigger", "request") for reference in source.references):
+            message = "dedupe can read only trigger and request."
+            yield Finding(source.pointer, "unknown_reference", message)
+    if trigger.signature is not None and secrets is not None and trigger.signature.secret not in secrets:
+        message = f"There is no such secret.{suggestion(trigger.signature.secret, secrets)}"
+        yield Finding("/trigger/signature/secret", "unknown_secret", message)
+
+
+def _readable(sources: Iterable[Source | Finding]) -> Iterator[Source]:
+    return (source for source in sources if isinstance(source, Source))
 
 
 def roots_read(step: Step) -> tuple[str, ...]:
-    """The names at the root of the scope that a step's expressions read; `@` stands for all of them."""
-    return tuple(dict.fromkeys(r.root for source in _sources(step, "", []) for r in source.references))
+    """The names at the root of the scope that a step's config reads; `@` stands for all of them."""
+    return _roots(source for source in _readable(_sources(step, "")) if source.pointer != f"/{FOR_EACH}")
+
+
+def roots_iterated(step: Step) -> tuple[str, ...]:
+    """The names at the root of the scope that the `for_each` of a step reads."""
+    return _roots(source for source in _readable(_sources(step, "")) if source.pointer == f"/{FOR_EACH}")
+
+
+def _roots(sources: Iterable[Source]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(r.root for source in sources for r in source.references if r.root != ITEM))
 
 
 def reads_request(definition: Definition) -> bool:
     """Whether any expression reads the headers or the query of the triggering request."""
     dedupe = getattr(definition.trigger, "dedupe", None)
-    sources = list(_compiled("/trigger/dedupe", dedupe, [])) if dedupe else []
+    sources = _readable([_compiled("/trigger/dedupe", dedupe)] if dedupe else [])
     roots = [r.root for source in sources for r in source.references]
-    roots += [root for step in definition.steps for root in roots_read(step)]
+    roots += [root for step in definition.steps for root in (*roots_read(step), *roots_iterated(step))]
     return "request" in roots or WHOLE_SCOPE in roots
+
+
+def secrets_used(definition: Definition) -> list[str]:
+    """The names of all secrets that a definition names, each once."""
+    return list(dict.fromkeys(name for _, name in _secrets_named(definition, sources_of(definition))))
+
+
+def _secrets_named(definition: Definition, sources: Sources) -> Iterator[tuple[str, str]]:
+    for source in _readable(source for of_step in sources for source in of_step):
+        if source.secret is not None:
+            yield source.pointer, source.secret
+    trigger = definition.trigger
+    if isinstance(trigger, WebhookTrigger) and trigger.signature is not None:
+        yield "/trigger/signature/secret", trigger.signature.secret

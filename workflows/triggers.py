@@ -1,14 +1,124 @@
-"""What a triggering request leaves in a run: the parts expressions may read, and the key of its repeats."""
+"""What starts a run, and what a triggering request leaves in it: the parts expressions may read, its key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from workflows import expressions
-from workflows.definition import Trigger, WebhookTrigger
+from workflows.findings import Finding
+
+SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+class _Trigger(BaseModel):
+    """Strict about names, so that a typing error never passes silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ManualTrigger(_Trigger):
+    """Started by a call to `/run`."""
+
+    type: Literal["manual"] = "manual"
+
+
+class Signature(_Trigger):
+    """How senders prove who they are: by the scheme of a service, with a secret that is named here.
+
+    Attributes:
+        secret: the name of a secret of the account, never its value.
+        header: where the signature stands, if not where the scheme has it.
+    """
+
+    scheme: Literal["standard-webhooks", "github", "stripe", "slack", "hmac-sha256"]
+    secret: SecretName
+    header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = None
+
+
+class WebhookTrigger(_Trigger):
+    """Started by a POST to the workflow's ingest URL. `dedupe` is an expression over `trigger`."""
+
+    type: Literal["webhook"]
+    dedupe: _Text | None = None
+    signature: Signature | None = None
+
+
+class Every(_Trigger):
+    """A period: one of these, up to 365 days."""
+
+    minutes: Annotated[int, Field(ge=1, le=365 * 24 * 60)] | None = None
+    hours: Annotated[int, Field(ge=1, le=365 * 24)] | None = None
+    days: Annotated[int, Field(ge=1, le=365)] | None = None
+
+
+class Schedule(_Trigger):
+    """When: one of `cron` (five fields), `every` and `frequency`.
+
+    `timezone` is the IANA zone that `cron` and `frequency` are read in; without one, UTC.
+    """
+
+    cron: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    every: Every | None = None
+    frequency: Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"] | None = None
+    timezone: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+
+
+class ScheduleTrigger(_Trigger):
+    """Started by the clock; `input` is the `trigger` of its expressions. A bare string is a `cron`."""
+
+    type: Literal["schedule"]
+    schedule: Annotated[
+        Schedule,
+        BeforeValidator(
+            lambda given: {"cron": given} if isinstance(given, str) else given,
+            json_schema_input_type=Schedule | str,
+        ),
+    ]
+    input: Any = None
+
+
+class FileUploadTrigger(_Trigger):
+    """Started by a CSV file, for each row or as a whole; `column_map` gives columns other names."""
+
+    type: Literal["file_upload"]
+    mode: Literal["per_row", "whole_file"] = "per_row"
+    column_map: dict[Annotated[str, StringConstraints(min_length=1, max_length=200)], _Text] | None = Field(
+        None, max_length=1000
+    )
+
+
+class MonitorEventTrigger(_Trigger):
+    """Started by what a monitor finds: one of the account's, or any."""
+
+    type: Literal["monitor_event"]
+    monitor_id: UUID | None = None
+    event: Literal["monitor.run.completed", "monitor.run.failed"] = "monitor.run.completed"
+
+
+Trigger = Annotated[
+    ManualTrigger | WebhookTrigger | ScheduleTrigger | FileUploadTrigger | MonitorEventTrigger,
+    Field(discriminator="type"),
+]
+
+_FIRING = (ManualTrigger, WebhookTrigger)
+
+
+def cannot_fire(trigger: Trigger) -> Finding | None:
+    """Why a workflow with this trigger cannot be active yet, if it cannot."""
+    if not isinstance(trigger, _FIRING):
+        message = f"Triggers of type {trigger.type} do not fire yet: save it with status draft or paused."
+        return Finding("/trigger/type", "trigger_not_available", message)
+    if isinstance(trigger, WebhookTrigger) and trigger.signature is not None:
+        message = "Signatures are not checked yet: save it with status draft or paused."
+        return Finding("/trigger/signature", "signature_not_available", message)
+    return None
+
 
 # Never kept: an expression must not be able to pass a caller's credentials on.
 _CREDENTIALS = frozenset(

@@ -51,6 +51,7 @@ async def ingest(
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     payload = await _payload(request)
+    await target.check_input(payload, "")
     context = triggers.readable_request(request.headers.items(), request.query_params)
     async with services.database.connection() as connection:
         accepted = await runs.accept(

@@ -1,48 +1,64 @@
-"""Workflows: create, read, run by hand."""
+"""Workflows: create, read, change, validate, run by hand."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 from uuid import UUID
 
+import fastapi
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainValidator
+from pydantic_core import PydanticCustomError
 
 from api.conditions import IfMatch, expected_version
-from api.context import context_of
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.idempotency import Idempotent
 from api.json_body import StrictRoute
 from api.openapi import problems
-from api.routes.runs import FINISHED, answer
+from api.routes.runs import FINISHED, answer, claimed_key, tell
 from api.validation import Body
 from database import Connection
-from models import automations, runs, targets
-from models.automations import Status, WorkflowView
+from models import automations, definitions, runs, targets, versions
+from models.automations import WorkflowView
+from models.errors import FieldError, Invalid
 from models.runs import RunAccepted
-from workflows.definition import MAX_STEPS, Definition, ManualTrigger, Name, Step, Trigger
+from models.versions import VersionDefinition, VersionView
+from workflows.definition import MAX_STEPS, Name, Status, Step
+from workflows.findings import Finding
+from workflows.triggers import ManualTrigger, Trigger
+from workflows.validation import Document
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
 
 
-class WorkflowBody(Definition):
-    """A definition, and whether it is to be active at once."""
-
-    status: Status = "active"
-
-
-class WorkflowChanges(Body):
+class WorkflowChanges(BaseModel):
     """The fields to change; the absent ones stay. Those that nobody can set are ignored."""
 
-    read_only = frozenset(WorkflowView.model_fields) - {"name", "description", "trigger", "steps", "status"}
-
-    name: Name = Field(default="")
+    name: Name = ""
     description: str | None = Field(None, max_length=10_000)
     trigger: Trigger = ManualTrigger()
     steps: list[Step] = Field(default_factory=list[Step], max_length=MAX_STEPS)
+    input_schema: dict[str, Any] | None = None
     status: Status = "active"
+
+
+def _object(body: Any) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise PydanticCustomError("wrong_type", "The body must be an object.")
+    return cast(dict[str, Any], body)
+
+
+# Bodies as they came: all that is wrong with them is found in one go, later. The models are for OpenAPI.
+GivenDocument = Annotated[
+    dict[str, Any], PlainValidator(_object, json_schema_input_type=Document), fastapi.Body()
+]
+GivenChanges = Annotated[
+    dict[str, Any], PlainValidator(_object, json_schema_input_type=WorkflowChanges), fastapi.Body()
+]
 
 
 class RunBody(Body):
@@ -59,6 +75,29 @@ class WorkflowPage(BaseModel):
     page: int
 
 
+class FoundView(BaseModel):
+    """One thing wrong or doubtful."""
+
+    pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
+    code: str
+    message: str
+
+
+class Validity(BaseModel):
+    """Whether a document can be saved as a workflow, and what stands in the way."""
+
+    valid: bool
+    errors: list[FoundView]
+    warnings: list[FoundView]
+
+
+class VersionPage(BaseModel):
+    """Versions, newest first."""
+
+    versions: list[VersionView]
+    next_cursor: str | None
+
+
 class Deleted(BaseModel):
     """It is gone."""
 
@@ -68,17 +107,39 @@ class Deleted(BaseModel):
 
 @router.post("", status_code=201)
 async def create_workflow(
-    body: WorkflowBody, request: Request, caller: Author, services: ServicesDep, response: Response
+    body: GivenDocument, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
     """Store a workflow as version 1 and issue its ingest URL."""
-    definition = Definition.model_validate(body.model_dump(exclude={"status"}, exclude_unset=True))
-    warnings = automations.check(definition)
     async with services.database.transaction() as connection:
-        created = await automations.create(
-            connection, services.keyring, actor(request, caller), definition, body.status
+        checked = await definitions.check(
+            connection, caller.account_id, body, may_look_up=_may_look_up(caller)
         )
-        view = await _view(connection, services, caller, created, response)
-    return view.model_copy(update={"warnings": warnings})
+        created = await automations.create(
+            connection, services.keyring, actor(request, caller), checked.definition, checked.status
+        )
+        return await _view(connection, services, caller, created, response, checked.warnings)
+
+
+def _may_look_up(caller: Caller) -> bool:
+    return "lookups" in caller.scopes
+
+
+@router.post("/validate")
+async def validate_workflow(body: GivenDocument, caller: Author, services: ServicesDep) -> Validity:
+    """Say what creating this workflow would say, and store nothing."""
+    async with services.database.connection() as connection:
+        report = await definitions.report(connection, caller.account_id, body)
+    return Validity(
+        valid=report.definition is not None,
+        errors=[FoundView(**finding._asdict()) for finding in report.errors],
+        warnings=[FoundView(**finding._asdict()) for finding in report.warnings],
+    )
+
+
+@router.get("/schema")
+async def get_workflow_schema(caller: Author) -> dict[str, Any]:
+    """The JSON Schema of workflows: what an editor can check by itself."""
+    return definitions.json_schema()
 
 
 @router.get("")
@@ -111,7 +172,7 @@ async def get_workflow(
 @router.patch("/{workflow_id}", responses=problems(404, 412))
 async def change_workflow(
     workflow_id: Id,
-    body: WorkflowChanges,
+    body: GivenChanges,
     request: Request,
     caller: Author,
     services: ServicesDep,
@@ -119,33 +180,102 @@ async def change_workflow(
     if_match: IfMatch = None,
 ) -> WorkflowView:
     """Change some fields: a new version, also for a change of status. PUT and PATCH both merge."""
-    changes = body.model_dump(mode="json", exclude_unset=True, by_alias=True)
     async with services.database.transaction() as connection:
         warnings = await automations.change(
-            connection, actor(request, caller), workflow_id, changes, expected_version(if_match)
+            connection, actor(request, caller), workflow_id, body,
+            may_look_up=_may_look_up(caller), expected_version=expected_version(if_match),
+        )  # fmt: skip
+        return await _view(connection, services, caller, workflow_id, response, warnings)
+
+
+@router.get("/{workflow_id}/versions", responses=problems(404))
+async def list_workflow_versions(
+    workflow_id: Id,
+    caller: Author,
+    services: ServicesDep,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: str | None = None,
+) -> VersionPage:
+    """The versions of the workflow, newest first, and which fields each changed."""
+    before = None if cursor is None else _number(cursor)
+    async with services.database.connection() as connection:
+        page, more = await versions.list_page(
+            connection, caller.account_id, workflow_id, before=before, limit=limit
         )
-        view = await _view(connection, services, caller, workflow_id, response)
-    return view.model_copy(update={"warnings": warnings})
+    return VersionPage(versions=page, next_cursor=None if more is None else str(more))
+
+
+def _number(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 9):
+        message = "This is not a cursor of an earlier answer."
+        raise Invalid([FieldError("", "invalid_cursor", message, parameter="cursor")])
+    return int(cursor)
+
+
+Version = Annotated[int, fastapi.Path(ge=1, le=2**31 - 1)]
+
+
+@router.get("/{workflow_id}/versions/{version}", responses=problems(404))
+async def get_workflow_version(
+    workflow_id: Id, version: Version, caller: Author, services: ServicesDep
+) -> VersionDefinition:
+    """The workflow as it was."""
+    async with services.database.connection() as connection:
+        return await versions.get(connection, caller.account_id, workflow_id, version)
+
+
+@router.post("/{workflow_id}/versions/{version}/restore", responses=problems(404, 412))
+async def restore_workflow_version(
+    workflow_id: Id,
+    version: Version,
+    request: Request,
+    caller: Author,
+    services: ServicesDep,
+    response: Response,
+    if_match: IfMatch = None,
+) -> WorkflowView:
+    """Make an earlier definition the current one again, as a new version. The status stays."""
+    async with services.database.transaction() as connection:
+        warnings = await automations.restore(
+            connection, actor(request, caller), workflow_id, version,
+            may_look_up=_may_look_up(caller), expected_version=expected_version(if_match),
+        )  # fmt: skip
+        return await _view(connection, services, caller, workflow_id, response, warnings)
 
 
 @router.delete("/{workflow_id}", responses=problems(404))
 async def delete_workflow(
-    workflow_id: Id, request: Request, caller: Author, services: ServicesDep
+    workflow_id: Id,
+    request: Request,
+    caller: Author,
+    services: ServicesDep,
+    cancel_runs: Annotated[bool, Query(description="End its runs too.")] = False,
 ) -> Deleted:
-    """Delete the workflow: its ingest URL is dead at once. Its runs go on, and stay readable."""
+    """Delete the workflow: its ingest URL is dead at once. Its runs stay readable, and go on."""
+    batches: dict[UUID, list[UUID]] = {}
     async with services.database.transaction() as connection:
         await automations.delete(connection, actor(request, caller), workflow_id)
+        if cancel_runs:
+            batches = await runs.cancel_all(connection, caller.account_id, workflow_id)
+    await asyncio.gather(*(tell(services, batch_id, run_ids) for batch_id, run_ids in batches.items()))
     return Deleted()
 
 
 async def _view(
-    connection: Connection, services: Services, caller: Caller, workflow_id: UUID, response: Response
+    connection: Connection,
+    services: Services,
+    caller: Caller,
+    workflow_id: UUID,
+    response: Response,
+    warnings: Sequence[Finding] | None = None,
 ) -> WorkflowView:
     view = await automations.get(
         connection, services.keyring, caller.account_id, workflow_id, services.settings.address
     )
     response.headers["ETag"] = f'"v{view.version}"'
-    return view
+    if warnings is None:
+        return view
+    return view.model_copy(update={"warnings": [finding._asdict() for finding in warnings]})
 
 
 @router.post(
@@ -166,8 +296,8 @@ async def run_workflow(
     """Start a run by hand; `input` is the `trigger` of its expressions."""
     async with services.database.connection() as connection:
         target = await targets.run_target(connection, caller.account_id, workflow_id)
-        claim = context_of(request.scope).claim
-        # The claim outlives a crash between the commit and the answer: the repeat finds this run.
-        dedupe_key = f"request/{claim.id}" if claim else None
-        accepted = await runs.accept(connection, target, "manual", body.input, dedupe_key=dedupe_key)
+        await target.check_input(body.input, "/input")
+        accepted = await runs.accept(
+            connection, target, "manual", body.input, dedupe_key=claimed_key(request)
+        )
     return await answer(services, caller.account_id, accepted, wait)

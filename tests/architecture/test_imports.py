@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {"answers", "settings", "database", "sealing", "outbound", "guard", "logs", "temporal"}
 LANGUAGE = {
     "workflows.checks", "workflows.dataflow", "workflows.definition", "workflows.expressions",
-    "workflows.messages", "workflows.templates", "workflows.triggers",
+    "workflows.findings", "workflows.messages", "workflows.pure", "workflows.templates",
+    "workflows.triggers", "workflows.validation",
 }  # fmt: skip
 ALLOWED = {
     # `migrations.upgrade` only says which schema the code needs.

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 from aiohttp import web
 from temporalio.client import Client
@@ -16,6 +15,7 @@ from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, transform, until, webhook, working
+from tests.automations.workflows import create, post, problem, wrong
 
 JSON = {"Content-Type": "application/json"}
 
@@ -39,22 +39,6 @@ async def worker(
         yield
 
 
-async def create(person: Person, **fields: Any) -> dict[str, Any]:
-    body = {"name": "test", "trigger": {"type": "webhook"}, **fields}
-    response = await person.key.post("/api/workflows", json=body)
-    assert response.status_code == 201, response.text
-    return response.json()
-
-
-async def post(api: Api, url: str, **request: Any) -> httpx.Response:
-    """Post to an ingest URL; its host is that of the settings, not the test's port."""
-    return await api.http.post("/api/" + url.partition("/api/")[2], **request)
-
-
-def problem(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["code"]
-
-
 async def test_a_created_workflow_is_active_with_version_1_and_an_ingest_url(
     api: Api, person: Person
 ) -> None:
@@ -67,94 +51,30 @@ async def test_a_created_workflow_is_active_with_version_1_and_an_ingest_url(
     assert read.json() == {**made, "warnings": None}
 
 
-async def test_only_a_name_is_required(person: Person) -> None:
-    response = await person.key.post("/api/workflows", json={"name": "empty"})
-    made = response.json()
-    assert (made["trigger"], made["steps"]) == ({"type": "manual"}, [])
+NEEDS_AN_EMAIL = {
+    "type": "object",
+    "properties": {"email": {"type": "string", "format": "email"}},
+    "required": ["email"],
+}
 
 
-BAD_DEFINITIONS: dict[str, tuple[dict[str, Any], set[tuple[str, str]]]] = {
-    "an unknown field": ({"stepz": []}, {("/stepz", "unknown_field")}),
-    "an unknown step type": (
-        {"steps": [{"id": "a", "type": "teleport", "config": {}}]}, {("/steps/0", "not_allowed")},
-    ),
-    "a step without its config": (
-        {"steps": [{"id": "a", "type": "webhook"}]}, {("/steps/0/config", "required")},
-    ),
-    "several at once": (
-        {"steps": [
-            {"id": "a", "type": "transform", "config": {"expression": "foo("}},
-            {"id": "a", "type": "condition", "config": {"expression": "later.x"}},
-            {"id": "later", "type": "transform", "config": {}, "needs": ["nobody"]},
-        ]},
-        {
-            ("/steps/0/config/expression", "bad_expression"),
-            ("/steps/1/id", "duplicate_id"),
-            ("/steps/1/config/expression", "later_step"),
-            ("/steps/2/needs/0", "unknown_reference"),
-            ("/steps/2/config", "expression_or_mapping"),
-        },
-    ),
-    "a bad template": (
-        {"steps": [webhook("https://example.com/{{ trigger.")]}, {("/steps/0/config/url", "bad_expression")},
-    ),
-    "a reserved id": ({"steps": [transform("trigger", "'x'")]}, {("/steps/0/id", "reserved_id")}),
-    "a secret that is not there": (
-        {"steps": [webhook("https://example.com", headers={"X-Key": "{{ secrets.KEY }}"})]},
-        {("/steps/0/config/headers/X-Key", "unknown_secret")},
-    ),
-    "a branch to an earlier step": (
-        {"steps": [transform("a", "'x'"),
-                   {"id": "if", "type": "condition", "config": {"expression": "true", "then": ["a"]}}]},
-        {("/steps/1/config/then/0", "earlier_step")},
-    ),
-    "101 steps": ({"steps": [transform(f"s{n}", "'x'") for n in range(101)]}, {("/steps", "too_many_items")}),
-    "a dedupe that reads a step": (
-        {"trigger": {"type": "webhook", "dedupe": "a.id"}}, {("/trigger/dedupe", "unknown_reference")},
-    ),
-}  # fmt: skip
+async def test_an_input_that_does_not_meet_the_schema_starts_no_run(api: Api, person: Person) -> None:
+    made = await create(person, input_schema=NEEDS_AN_EMAIL)
+    assert made["input_schema"] == NEEDS_AN_EMAIL
+    run = f"/api/workflows/{made['id']}/run"
+    assert wrong(await person.key.post(run, json={"input": {}})) == {("/input/email", "required")}
+    assert wrong(await person.key.post(run, json={"input": {"email": 5}})) == {("/input/email", "wrong_type")}
+    assert wrong(await post(api, made["webhook_url"], json={})) == {("/email", "required")}
+    assert wrong(await post(api, made["webhook_url"], json=["x" * 100_000])) == {("", "wrong_type")}
+    assert (await person.key.post(run, json={"input": {"email": "a@example.com"}})).status_code == 202
+    assert (await post(api, made["webhook_url"], json={"email": "a@example.com"})).status_code == 202
 
 
-@pytest.mark.parametrize("case", BAD_DEFINITIONS)
-async def test_a_bad_definition_is_refused_with_everything_that_is_wrong(person: Person, case: str) -> None:
-    fields, expected = BAD_DEFINITIONS[case]
-    response = await person.key.post("/api/workflows", json={"name": "bad", **fields})
-    assert problem(response)[0] == 400
-    assert {(error["pointer"], error["code"]) for error in response.json()["errors"]} == expected
-
-
-async def test_a_name_in_double_quotes_is_warned_of(person: Person) -> None:
-    steps = [{"id": "a", "type": "condition", "config": {"expression": 'trigger.x == "y"'}}]
-    [warning] = (await create(person, steps=steps))["warnings"]
-    assert (warning["pointer"], warning["code"]) == ("/steps/0/config/expression", "doubtful_expression")
-
-
-async def test_put_and_patch_merge_and_every_change_is_a_version(person: Person) -> None:
-    steps = [transform("a", "'x'")]
-    made = await create(person, steps=steps, description="old")
-    path = f"/api/workflows/{made['id']}"
-    patched = await person.key.patch(path, json={"description": None, "status": "paused"})
-    assert patched.headers["etag"] == '"v2"'
-    put = await person.key.put(path, json={**patched.json(), "name": "renamed"})
-    after = put.json()
-    assert (after["name"], after["description"], after["status"]) == ("renamed", None, "paused")
-    assert (after["version"], after["steps"], after["webhook_url"]) == (3, steps, made["webhook_url"])
-
-
-async def test_a_change_is_validated_like_a_new_workflow(person: Person) -> None:
-    made = await create(person)
-    path = f"/api/workflows/{made['id']}"
-    response = await person.key.patch(path, json={"steps": [transform("a", "nobody.x")]})
-    assert problem(response)[0] == 400
-    assert response.json()["errors"][0]["pointer"] == "/steps/0/config/expression"
-    assert (await person.key.get(path)).json()["version"] == 1
-
-
-async def test_a_change_for_another_version_is_refused(person: Person) -> None:
-    path = f"/api/workflows/{(await create(person))['id']}"
-    assert (await person.key.patch(path, json={"name": "b"}, headers={"If-Match": '"v1"'})).status_code == 200
-    late = await person.key.patch(path, json={"name": "c"}, headers={"If-Match": '"v1"'})
-    assert problem(late) == (412, "version_mismatch")
+async def test_each_version_has_its_own_input_schema(api: Api, person: Person) -> None:
+    made = await create(person, input_schema=NEEDS_AN_EMAIL)
+    assert (await post(api, made["webhook_url"], json={})).status_code == 400
+    await person.key.patch(f"/api/workflows/{made['id']}", json={"input_schema": None})
+    assert (await post(api, made["webhook_url"], json={})).status_code == 202
 
 
 async def test_a_run_shows_the_version_that_it_ran(api: Api, person: Person, worker: None) -> None:
@@ -188,6 +108,26 @@ async def test_a_deleted_workflow_takes_no_events_but_its_runs_stay(api: Api, pe
     assert problem(await person.key.delete(f"/api/workflows/{made['id']}"))[0] == 404
     assert problem(await post(api, made["webhook_url"], json={}))[0] == 404
     assert (await person.key.get(accepted.headers["location"])).status_code == 200
+
+
+async def test_deleting_a_workflow_ends_its_runs_where_that_is_asked_for(
+    api: Api, person: Person, worker: None, receiver: Endpoint
+) -> None:
+    receiver.answer = lambda request: web.Response(status=503)
+    slow = webhook(receiver.url) | {"retry": {"max_attempts": 2, "initial_seconds": 60}}
+    made = await create(person, steps=[slow])
+    accepted = await post(api, made["webhook_url"], json={})
+
+    async def called() -> object:
+        return receiver.requests
+
+    await until(called)
+    await person.key.delete(f"/api/workflows/{made['id']}?cancel_runs=true")
+
+    async def cancelled() -> bool:
+        return (await person.key.get(accepted.headers["location"])).json()["status"] == "cancelled"
+
+    await until(cancelled)
 
 
 async def test_another_accounts_workflow_is_unknown(api: Api, person: Person) -> None:

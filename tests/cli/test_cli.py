@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from settings import ExitCode
-from tests.stacks import CLI, StackProcess, vedette
+from tests.stacks import CLI, StackProcess, environment, vedette
 
 
 def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
@@ -143,3 +143,57 @@ def test_data_that_cannot_be_fetched_is_told_with_the_reason_and_1(tmp_path: Pat
     results = {result["name"]: result for result in json.loads(done.stdout)}
     assert results["dbip-city"]["status"] == "failed" and results["dbip-city"]["detail"]
     assert done.returncode == 1
+
+
+class TestWorkflows:
+    GOOD = '{"name": "x", "steps": [{"id": "a", "type": "ip_lookup", "config": {"field": "trigger.ip"}}]}'
+    BAD = GOOD.replace("field", "filed").replace('"name": "x"', '"name": ""')
+
+    def validate(self, tmp_path: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "workflow.json").write_text(text)
+        return vedette(tmp_path, "workflows", "validate", str(tmp_path / "workflow.json"), *arguments)
+
+    def test_a_valid_file_ends_with_0(self, tmp_path: Path) -> None:
+        done = self.validate(tmp_path, self.GOOD)
+        assert (done.returncode, done.stdout) == (0, "The workflow is valid.\n")
+
+    def test_a_bad_file_is_told_line_by_line_with_1(self, tmp_path: Path) -> None:
+        done = self.validate(tmp_path, self.BAD)
+        assert done.returncode == 1
+        assert sorted(line.split(": ")[0] for line in done.stdout.splitlines()) == [
+            "name",
+            "steps/0/config/filed",
+        ]
+        assert "Did you mean field?" in done.stdout
+
+    def test_programs_get_what_the_api_answers(self, tmp_path: Path) -> None:
+        found = json.loads(self.validate(tmp_path, self.BAD, "--json").stdout)
+        assert found["valid"] is False and found["warnings"] == []
+        assert {(error["pointer"], error["code"]) for error in found["errors"]} == {
+            ("/name", "too_short"),
+            ("/steps/0/config/filed", "unknown_field"),
+        }
+
+    def test_secrets_are_only_warned_of(self, tmp_path: Path) -> None:
+        step = {"id": "a", "type": "webhook", "config": {"url": "https://x.example/{{ secrets.KEY }}"}}
+        done = self.validate(tmp_path, json.dumps({"name": "x", "steps": [step]}))
+        assert done.returncode == 0
+        assert done.stdout.startswith("steps/0/config/url: warning: ") and "KEY" in done.stdout
+
+    def test_what_is_not_json_is_told_with_the_place_and_1(self, tmp_path: Path) -> None:
+        done = self.validate(tmp_path, '{"name":\n}')
+        assert done.returncode == 1 and "line 2" in done.stdout
+
+    def test_a_dash_is_standard_input(self, tmp_path: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, str(CLI), "workflows", "validate", "-"],
+            input=self.GOOD, env=environment(tmp_path), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0
+
+    def test_a_file_that_is_not_there_ends_with_2(self, tmp_path: Path) -> None:
+        assert vedette(tmp_path, "workflows", "validate", "nothing.json").returncode == ExitCode.USAGE
+
+    def test_the_schema_is_the_published_one(self, tmp_path: Path) -> None:
+        printed = vedette(tmp_path, "workflows", "schema").stdout
+        assert printed == (CLI.parent / "docs" / "workflow.schema.json").read_text()

@@ -1,0 +1,79 @@
+"""Calendars: whether a schedule can be used, and what would be right where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from zoneinfo import available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from workflows.definition import Definition
+from workflows.findings import Finding, suggestion
+from workflows.triggers import Schedule, ScheduleTrigger
+
+_PARTS = {
+    "minute": "0–59, as in 0, */15 or 5,35",
+    "hour": "0–23, as in 9, */6 or 8-18",
+    "day-of-month": "1–31 or L, as in 1, 1,15 or L",
+    "month": "1–12 or JAN–DEC, as in 1, */3 or JAN,JUL",
+    "day-of-week": "0–7 or SUN–SAT, as in MON, MON-FRI or 5L",
+}
+# Any moment would do: a calendar repeats within the 50 years that are searched.
+_FROM = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def errors_of(definition: Definition) -> Iterator[Finding]:
+    """What is wrong with the schedule of a definition's trigger."""
+    if isinstance(definition.trigger, ScheduleTrigger):
+        yield from schedule_errors(definition.trigger.schedule, "/trigger/schedule")
+
+
+def schedule_errors(schedule: Schedule, pointer: str) -> Iterator[Finding]:
+    """What is wrong with a schedule that stands at a pointer."""
+    every = schedule.every
+    if [schedule.cron, every, schedule.frequency].count(None) != 2:
+        yield Finding(pointer, "one_schedule", "Give one of cron, every, frequency.")
+    if every is not None and [every.minutes, every.hours, every.days].count(None) != 2:
+        yield Finding(f"{pointer}/every", "one_duration", "Give one of minutes, hours, days.")
+    if schedule.cron is not None:
+        yield from cron_errors(schedule.cron, f"{pointer}/cron")
+    if schedule.timezone is not None:
+        if every is not None:
+            yield Finding(f"{pointer}/timezone", "not_allowed", "A period has no time zone: leave it out.")
+        elif schedule.timezone not in _zones():
+            hint = suggestion(schedule.timezone, _zones()) or " Names are like Europe/Berlin."
+            yield Finding(f"{pointer}/timezone", "unknown_timezone", f"There is no such time zone.{hint}")
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def cron_errors(text: str, pointer: str) -> Iterator[Finding]:
+    """What is wrong with a cron expression of five fields that stands at a pointer."""
+    parts = text.split()
+    if len(parts) != len(_PARTS):
+        message = f"A cron has five fields ({', '.join(_PARTS)}), as in 0 9 * * MON-FRI."
+        yield Finding(pointer, "bad_cron", message)
+        return
+    try:
+        next(CronSim(text, _FROM))
+    except CronSimError as error:
+        part = str(error).removeprefix("Bad ")
+        if part == "day-of-month" and _is_cron([*parts[:3], "*", parts[4]]):
+            yield Finding(pointer, "never_fires", "None of these months has such a day.")
+        else:
+            yield Finding(pointer, "bad_cron", f"The {part} must be {_PARTS[part]}.")
+    except StopIteration:
+        yield Finding(pointer, "never_fires", "There is no such moment in the next 50 years.")
+
+
+def _is_cron(parts: list[str]) -> bool:
+    try:
+        CronSim(" ".join(parts), _FROM)
+    except CronSimError:
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""Versions of workflows: what they were before. They are written with each change, and never changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from database import Connection
+from models.errors import NotFound
+
+
+class VersionView(BaseModel, frozen=True):
+    """One version, and which fields of the workflow it changed."""
+
+    version: int
+    name: str
+    created_at: datetime
+    created_by: str
+    changes: list[str]
+
+
+class VersionDefinition(BaseModel, frozen=True):
+    """The workflow as it was. Its status is not part of a version."""
+
+    version: int
+    name: str
+    description: str | None
+    trigger: dict[str, Any]
+    steps: list[dict[str, Any]]
+    input_schema: dict[str, Any] | None
+    created_at: datetime
+    created_by: str
+
+
+_FIELDS: tuple[LiteralString, ...] = ("name", "description", "trigger", "steps", "input_schema")
+_CHANGES: LiteralString = ", ".join(
+    f"case when v.definition->>'{name}' is distinct from p.definition->>'{name}' then '{name}' end"
+    for name in _FIELDS
+)
+_LIST: LiteralString = (
+    "select v.version, v.definition->>'name' as name, v.created_at, v.created_by,"
+    f" case when p.version is null then '{{}}' else array_remove(array[{_CHANGES}], null) end as changes"
+    " from automation_versions v left join automation_versions p"
+    "  on p.automation_id = v.automation_id and p.version = v.version - 1"
+    " where v.automation_id = %(id)s and (%(before)s::int is null or v.version < %(before)s)"
+    " order by v.version desc limit %(limit)s"
+)
+
+
+async def list_page(
+    connection: Connection, account_id: UUID, automation_id: UUID, *, before: int | None, limit: int
+) -> tuple[list[VersionView], int | None]:
+    """Versions older than `before`, newest first, and the `before` of the next page if there is one.
+
+    Raises:
+        NotFound: the workflow is unknown, or another account's.
+    """
+    cursor = await connection.execute(
+        "select 1 from automations where account_id = %s and id = %s and deleted_at is null",
+        (account_id, automation_id),
+    )
+    if await cursor.fetchone() is None:
+        raise NotFound("workflow")
+    wanted = {"id": automation_id, "before": before, "limit": limit + 1}
+    rows = await (await connection.execute(_LIST, wanted)).fetchall()
+    views = [VersionView(**row) for row in rows[:limit]]
+    return views, views[-1].version if len(rows) > limit else None
+
+
+async def get(
+    connection: Connection, account_id: UUID, automation_id: UUID, version: int
+) -> VersionDefinition:
+    """One version.
+
+    Raises:
+        NotFound: there is none with this number; the workflow is unknown, or another account's.
+    """
+    cursor = await connection.execute(
+        "select v.* from automation_versions v join automations a on a.id = v.automation_id"
+        " where a.account_id = %s and a.id = %s and a.deleted_at is null and v.version = %s",
+        (account_id, automation_id, version),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("version")
+    definition: dict[str, Any] = row["definition"]
+    return VersionDefinition(
+        version=row["version"],
+        name=definition["name"],
+        description=definition.get("description"),
+        trigger=definition.get("trigger", {"type": "manual"}),
+        steps=definition.get("steps", []),
+        input_schema=definition.get("input_schema"),
+        created_at=row["created_at"],
+        created_by=row["created_by"],
+    )

@@ -1,0 +1,387 @@
+"""Validation: everything that is wrong with a document, at once, each by JSON pointer and code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from models.automations import WorkflowView
+from models.definitions import READ_ONLY, validate, validate_text
+from tests.language.documents import URL, Found, Step, condition, errors, message, report, step, transform
+from workflows import checks
+from workflows.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
+from workflows.validation import MAX_FINDINGS, Document
+
+
+def test_a_valid_document_gives_its_definition_and_status() -> None:
+    found = report(transform("a"), status="draft", input_schema={"type": "object"})
+    assert found.errors == found.warnings == [] and found.status == "draft"
+    assert found.definition == Definition.model_validate(
+        {"name": "test", "steps": [transform("a")], "input_schema": {"type": "object"}}
+    )
+
+
+def test_the_fields_that_nobody_can_set_are_those_of_the_view_that_are_not_of_the_document() -> None:
+    assert WorkflowView.model_fields.keys() - Document.model_fields.keys() == READ_ONLY
+    assert errors(transform("a"), version=3, webhook_url="x", runs_total=1) == set()
+
+
+LOOKUPS = ["email", "phone", "company", "domain", "ip", "darkweb", "breach", "username", "websearch"]
+
+
+@pytest.mark.parametrize("kind", LOOKUPS)
+def test_every_kind_of_lookup_is_a_step(kind: str) -> None:
+    assert errors(step("a", f"{kind}_lookup", field="trigger.x", fields=["location.city"])) == set()
+
+
+SHAPES: dict[str, tuple[Any, Found]] = {
+    "not an object": ([], {("", "wrong_type")}),
+    "null": (None, {("", "wrong_type")}),
+    "nothing": ({}, {("/name", "required")}),
+    "an empty name": ({"name": " "}, {("/name", "too_short")}),
+    "steps that are no array": ({"name": "x", "steps": {}}, {("/steps", "wrong_type")}),
+    "a step that is no object": ({"name": "x", "steps": [5]}, {("/steps/0", "wrong_type")}),
+    "a step of no type": ({"name": "x", "steps": [{"id": "a"}]}, {("/steps/0/type", "required")}),
+    "a step without an id": (
+        {"name": "x", "steps": [{"type": "delay", "config": {"days": 1}}]}, {("/steps/0/id", "required")},
+    ),
+    "too long": ({"name": "x", "description": "x" * MAX_DEFINITION_BYTES}, {("", "too_large")}),
+    "too many steps": (
+        {"name": "x", "steps": [transform(f"s{n}") for n in range(MAX_STEPS + 1)]},
+        {("/steps", "too_many_items")},
+    ),
+    "no such status": ({"name": "x", "status": "on"}, {("/status", "not_allowed")}),
+    "no such trigger": ({"name": "x", "trigger": {"type": "webhok"}}, {("/trigger/type", "not_allowed")}),
+    "a trigger of no type": ({"name": "x", "trigger": {}}, {("/trigger/type", "required")}),
+    "a trigger that is null": ({"name": "x", "trigger": None}, {("/trigger", "wrong_type")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_a_document_of_the_wrong_shape_is_refused(case: str) -> None:
+    document, expected = SHAPES[case]
+    found = validate(document, ())
+    assert {(error.pointer, error.code) for error in found.errors} == expected
+    assert found.definition is None
+
+
+TYPING_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "at the top": ({"stesp": []}, "/stesp", "steps"),
+    "in a trigger": ({"trigger": {"type": "webhook", "deduped": "x"}}, "/trigger/deduped", "dedupe"),
+    "in a signature": (
+        {"trigger": {"type": "webhook", "signature": {"scheme": "github", "secret": "KEY", "heder": "x"}}},
+        "/trigger/signature/heder", "header",
+    ),
+    "in a schedule": (
+        {"status": "draft", "trigger": {"type": "schedule", "schedule": {"corn": "* * * * *"}}},
+        "/trigger/schedule/corn", "cron",
+    ),
+    "in a step": ({"steps": [transform("a", neds=[])]}, "/steps/0/neds", "needs"),
+    "in a config": (
+        {"steps": [step("a", "ip_lookup", filed="trigger.ip")]}, "/steps/0/config/filed", "field",
+    ),
+    "in the config of a later step": (
+        {"steps": [transform("a"), condition("b", els=[])]}, "/steps/1/config/els", "else",
+    ),
+    "in a retry": (
+        {"steps": [step("a", "webhook", url=URL) | {"retry": {"max_attempt": 1}}]},
+        "/steps/0/retry/max_attempt", "max_attempts",
+    ),
+    "in a type of step": ({"steps": [step("a", "ip_lokup")]}, "/steps/0/type", "ip_lookup"),
+    "in a type of trigger": ({"trigger": {"type": "shedule"}}, "/trigger/type", "schedule"),
+    "in a reference": (
+        {"steps": [transform("lookup"), transform("b", "lokup.x")]}, "/steps/1/config/expression", "lookup",
+    ),
+    "in a need": (
+        {"steps": [transform("lookup"), transform("b", needs=["lokup"])]}, "/steps/1/needs/0", "lookup",
+    ),
+    "in a secret": (
+        {"steps": [step("a", "webhook", url=URL, headers={"x/y": "{{ secrets.KYE }}"})]},
+        "/steps/0/config/headers/x~1y", "KEY",
+    ),
+    "in a time zone": (
+        {"status": "draft",
+         "trigger": {"type": "schedule", "schedule": {"cron": "0 9 * * *", "timezone": "Europe/Berln"}}},
+        "/trigger/schedule/timezone", "Europe/Berlin",
+    ),
+    "in a keyword of a schema": ({"input_schema": {"requried": ["a"]}}, "/input_schema/requried", "required"),
+    "in a function": ({"steps": [transform("a", "lenght(trigger)")]}, "/steps/0/config/expression", "length"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TYPING_ERRORS)
+def test_a_typing_error_is_answered_with_what_was_meant(case: str) -> None:
+    document, pointer, meant = TYPING_ERRORS[case]
+    [error] = validate({"name": "test", **document}, ("KEY",)).errors
+    assert error.pointer == pointer and meant in error.message.split("Did you mean")[1]
+
+
+def test_what_is_like_nothing_is_answered_with_what_there_is() -> None:
+    assert "Fields are: id, name, needs" in message(transform("a", qqq=1))
+    assert "Types are: email_lookup" in message(step("a", "qqq"))
+
+
+def test_one_broken_step_does_not_hide_what_is_wrong_with_the_others_or_make_it_seem_wrong() -> None:
+    broken = transform("a", neds=[])
+    found = errors(
+        broken, transform("b", "a.x"), transform("c", "nobody.x"), transform("a"), 5, transform("d", "b.x")
+    )
+    assert found == {
+        ("/steps/0/neds", "unknown_field"),
+        ("/steps/2/config/expression", "unknown_reference"),
+        ("/steps/3/id", "duplicate_id"),
+        ("/steps/4", "wrong_type"),
+    }
+
+
+def test_a_broken_trigger_does_not_hide_what_is_wrong_with_the_steps() -> None:
+    found = errors(transform("b", "nobody.x"), trigger={"type": "webhook", "dedup": "x"})
+    assert found == {
+        ("/trigger/dedup", "unknown_field"),
+        ("/steps/0/config/expression", "unknown_reference"),
+    }
+
+
+LOOKUP = step("ip", "ip_lookup", field="trigger.ip")
+STEPS: dict[str, tuple[list[Step], Found]] = {
+    "several at once": (
+        [transform("a", "foo("), condition("a", "later.x"),
+         step("later", "transform") | {"needs": ["nobody"]}],
+        {
+            ("/steps/0/config/expression", "bad_expression"),
+            ("/steps/1/id", "duplicate_id"),
+            ("/steps/1/config/expression", "later_step"),
+            ("/steps/2/needs/0", "unknown_reference"),
+            ("/steps/2/config", "expression_or_mapping"),
+        },
+    ),
+    "a reserved id": ([transform("trigger")], {("/steps/0/id", "reserved_id")}),
+    "an id with a dot": ([transform("a.b")], {("/steps/0/id", "invalid_format")}),
+    "a need of itself": ([transform("a", needs=["a"])], {("/steps/0/needs/0", "needs_itself")}),
+    "a need of a later step": (
+        [transform("a", needs=["b"]), transform("b", needs=[])], {("/steps/0/needs/0", "later_step")},
+    ),
+    "steps that need each other": (
+        [transform("a", needs=["c"]), transform("b", needs=["a"]), transform("c", needs=["b"])],
+        {("/steps/0/needs/0", "cycle")},
+    ),
+    "steps that need each other by their order": (
+        [transform("a", needs=["b"]), transform("b")], {("/steps/0/needs/0", "cycle")},
+    ),
+    "a step that reads itself": ([transform("a", "a.x")], {("/steps/0/config/expression", "reads_itself")}),
+    "the status of no step": (
+        [transform("a", "steps.b.status")], {("/steps/0/config/expression", "unknown_reference")},
+    ),
+    "wrong arity": ([transform("a", "length()")], {("/steps/0/config/expression", "wrong_arity")}),
+    "an open template": (
+        [step("a", "webhook", url="https://x.example/{{ trigger.")],
+        {("/steps/0/config/url", "bad_expression")},
+    ),
+    "a template deep in a body": (
+        [step("a", "webhook", url=URL, body={"list": [1, {"a/b": "{{ nobody }}"}]})],
+        {("/steps/0/config/body/list/1/a~1b", "unknown_reference")},
+    ),
+    "a lookup of nothing": ([step("a", "ip_lookup")], {("/steps/0/config", "field_or_value")}),
+    "a lookup of two things": (
+        [step("a", "ip_lookup", field="trigger.ip", value="x")], {("/steps/0/config", "field_or_value")},
+    ),
+    "a delay of two durations": (
+        [step("a", "delay", hours=1, days=1)], {("/steps/0/config", "one_duration")},
+    ),
+    "a delay of 366 days": ([step("a", "delay", days=366)], {("/steps/0/config/days", "out_of_range")}),
+    "a delay until no time": (
+        [step("a", "delay", until="noon")], {("/steps/0/config/until", "bad_timestamp")},
+    ),
+    "a delay until a time without a zone": (
+        [step("a", "delay", until="2026-12-24T18:00:00")], {("/steps/0/config/until", "bad_timestamp")},
+    ),
+    "a URL of another scheme": (
+        [step("a", "webhook", url="ftp://example.com")], {("/steps/0/config/url", "invalid_url")},
+    ),
+    "a URL without a host": (
+        [step("a", "webhook", url="example.com")], {("/steps/0/config/url", "invalid_url")},
+    ),
+    "no status at all": (
+        [step("a", "webhook", url=URL, success="20")], {("/steps/0/config/success", "invalid_format")},
+    ),
+    "one bad status of several": (
+        [step("a", "webhook", url=URL, success=["2xx", "9xx"])],
+        {("/steps/0/config/success/1", "invalid_format")},
+    ),
+    "no on_error": ([transform("a", on_error="retry")], {("/steps/0/on_error", "not_allowed")}),
+    "a bad id in on_error": (
+        [transform("a", on_error=["b c"])], {("/steps/0/on_error/0", "invalid_format")},
+    ),
+    "eleven attempts": (
+        [LOOKUP | {"retry": {"max_attempts": 11}}], {("/steps/0/retry/max_attempts", "out_of_range")},
+    ),
+    "a retry of a transform": ([transform("a", retry={})], {("/steps/0/retry", "unknown_field")}),
+    "a timeout of nothing": ([LOOKUP | {"timeout": 0}], {("/steps/0/timeout", "out_of_range")}),
+    "a branch to an earlier step": (
+        [transform("a"), condition("if", then=["a"])], {("/steps/1/config/then/0", "earlier_step")},
+    ),
+    "a branch to no step": (
+        [condition("if", **{"else": ["b"]})], {("/steps/0/config/else/0", "unknown_reference")},
+    ),
+    "a step on two branches": (
+        [condition("if", then=["a"], **{"else": ["a"]}), transform("a")],
+        {("/steps/0/config/else/0", "two_branches")},
+    ),
+    "for_each of a condition": (
+        [condition("a") | {"for_each": "trigger.list"}], {("/steps/0/for_each", "unknown_field")},
+    ),
+    "for_each of a delay": (
+        [step("a", "delay", days=1) | {"for_each": "trigger.list"}], {("/steps/0/for_each", "unknown_field")},
+    ),
+    "an item of nothing": (
+        [transform("a", "item.x")], {("/steps/0/config/expression", "item_outside_for_each")},
+    ),
+    "an item in for_each": (
+        [transform("a", "item.x", for_each="item.list")], {("/steps/0/for_each", "item_outside_for_each")},
+    ),
+    "51 at once": (
+        [transform("a", "item", for_each="trigger", max_concurrency=51)],
+        {("/steps/0/max_concurrency", "out_of_range")},
+    ),
+    "a secret in an expression": (
+        [transform("a", "secrets.KEY")], {("/steps/0/config/expression", "secret_not_allowed")},
+    ),
+    "a secret in a lookup": (
+        [step("a", "ip_lookup", value="{{ secrets.KEY }}")],
+        {("/steps/0/config/value", "secret_not_allowed")},
+    ),
+    "a secret in a delay": (
+        [step("a", "delay", until="{{ secrets.KEY }}")], {("/steps/0/config/until", "secret_not_allowed")},
+    ),
+    "a secret within an expression": (
+        [step("a", "webhook", url=URL, body="{{ length(secrets.KEY) }}")],
+        {("/steps/0/config/body", "bad_secret_reference")},
+    ),
+    "a secret that is not there": (
+        [step("a", "webhook", url=URL + "{{ secrets.NOPE }}")], {("/steps/0/config/url", "unknown_secret")},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_steps_that_cannot_work_are_refused(case: str) -> None:
+    steps, expected = STEPS[case]
+    assert errors(*steps) == expected
+
+
+FINE: dict[str, list[Step]] = {
+    "needs of earlier steps": [transform("a"), transform("b", needs=[]), transform("c", needs=["a", "b"])],
+    "all that can be read": [
+        transform("a"), transform("b-c"),
+        transform("d", '[a, "b-c".x, trigger, request.query.x, run.id, workflow.name, steps.a, @, $.a]'),
+    ],
+    "item inside for_each": [transform("a", "[item.x, trigger]", for_each="trigger.list")],
+    "each item sent": [
+        step("a", "webhook", url=URL, body="{{ item }}") | {"for_each": "trigger", "timeout": 5},
+    ],
+    "a URL that a template begins": [step("a", "webhook", url="{{ trigger.url }}")],
+    "a host that a template gives": [step("a", "webhook", url="https://{{ trigger.host }}/x")],
+    "a secret in url, headers and body": [
+        step("a", "webhook", url=URL + "?key={{ secrets.KEY }}", headers={"a": "{{secrets.KEY}}"},
+             body=["{{ secrets.KEY }}"]),
+    ],
+    "statuses": [step("a", "webhook", url=URL, success=["2xx", 404, "410"])],
+    "a delay until a time": [step("a", "delay", until="2026-12-24T18:00:00Z")],
+    "a delay until what a template gives": [step("a", "delay", until="{{ trigger.at }}")],
+    "a path on error": [LOOKUP | {"on_error": ["b"]}, transform("b", "steps.ip.error.code")],
+    "both branches": [condition("if", then=["a"], **{"else": ["b"]}), transform("a"), transform("b")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_steps_that_can_work_are_fine(case: str) -> None:
+    found = report(*FINE[case])
+    assert (found.errors, found.warnings) == ([], [])
+
+
+WARNINGS: dict[str, tuple[list[Step], Found]] = {
+    "a name in double quotes": (
+        [condition("a", 'trigger.x == "y"')], {("/steps/0/config/expression", "doubtful_expression")},
+    ),
+    "a step that is not waited for": (
+        [transform("a"), transform("b", needs=[]), transform("c", "[a, b]", needs=["b"])],
+        {("/steps/2/config/expression", "not_awaited")},
+    ),
+    "the status of a step that is not waited for": (
+        [transform("a"), transform("b", "steps.a.status", needs=[])],
+        {("/steps/1/config/expression", "not_awaited")},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WARNINGS)
+def test_what_is_doubtful_is_warned_of(case: str) -> None:
+    steps, expected = WARNINGS[case]
+    found = report(*steps)
+    assert {(warning.pointer, warning.code) for warning in found.warnings} == expected
+    assert found.errors == []
+
+
+def test_secrets_that_cannot_be_known_are_warned_of() -> None:
+    document = {
+        "name": "test", "status": "draft",
+        "trigger": {"type": "webhook", "signature": {"scheme": "github", "secret": "HOOK"}},
+        "steps": [step("a", "webhook", url=URL + "{{ secrets.ANY }}")],
+    }  # fmt: skip
+    found = validate(document, None)
+    assert found.errors == []
+    assert [(w.pointer, w.code) for w in found.warnings] == [
+        ("/steps/0/config/url", "unchecked_secret"),
+        ("/trigger/signature/secret", "unchecked_secret"),
+    ]
+
+
+def test_the_secrets_that_a_definition_uses_are_those_of_its_steps_and_of_its_signature() -> None:
+    document = {
+        "name": "test",
+        "trigger": {"type": "webhook", "signature": {"scheme": "github", "secret": "HOOK"}},
+        "steps": [step("a", "webhook", url=URL + "{{ secrets.A }}", body=["{{ secrets.B }}{{secrets.A}}"])],
+    }
+    assert checks.secrets_used(Definition.model_validate(document)) == ["A", "B", "HOOK"]
+
+
+def test_a_report_has_at_most_so_many_errors() -> None:
+    needs = [f"{'x' * 50}{n}" for n in range(MAX_STEPS)]
+    assert len(report(*(transform(f"s{n}", needs=needs) for n in range(30))).errors) == MAX_FINDINGS
+    assert len(report(**{f"unknown{n}": 1 for n in range(1000)}).errors) == MAX_FINDINGS
+
+
+def test_a_workflow_has_at_most_so_many_expressions() -> None:
+    body = ["{{ trigger }}"] * checks.MAX_EXPRESSIONS
+    assert errors(step("a", "webhook", url=URL, body=body)) == set()
+    assert errors(step("a", "webhook", url=URL, body=[*body, "{{ run }}"])) == {
+        ("/steps", "too_many_expressions")
+    }
+
+
+def test_expressions_have_at_most_so_many_characters_together() -> None:
+    long = "trigger.x || " * 100
+    steps = [transform(f"s{n}", long + f"run.x{n:04}") for n in range(49)]
+    assert errors(*steps) == set()
+    assert errors(*steps, *(transform(f"t{n}", long + "run") for n in range(2))) == {
+        ("/steps", "too_many_expressions")
+    }
+
+
+def test_what_a_document_says_is_never_repeated_to_it() -> None:
+    canary = "canary-7"
+    document = {
+        "name": "x" * 300, "status": canary, "trigger": {"type": canary},
+        "steps": [step("a", canary), step("b", "delay", seconds=canary), step(canary + "!", "delay", days=1)],
+        "input_schema": {"type": canary},
+    }  # fmt: skip
+    found = validate(document, ())
+    assert len(found.errors) == 7
+    assert canary not in json.dumps(found.errors)
+
+
+def test_a_file_that_is_not_json_is_told_with_the_place() -> None:
+    [error] = validate_text(b'{"name":\n x}').errors
+    assert error.code == "invalid_json" and "line 2" in error.message

@@ -1,0 +1,99 @@
+"""What is wrong with a document: where, with a stable code, in words that never repeat its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
+
+Message = str | Callable[[Mapping[str, Any]], str]
+
+_KINDS: dict[str, tuple[str, Message]] = {
+    "missing": ("required", "This field is required."),
+    "extra_forbidden": ("unknown_field", "There is no such field here."),
+    "json_invalid": ("invalid_json", "The body is not JSON."),
+    "string_too_short": ("too_short", lambda c: f"At least {c['min_length']} characters are needed."),
+    "string_too_long": ("too_long", lambda c: f"At most {c['max_length']} characters are allowed."),
+    "too_short": ("too_few_items", lambda c: f"At least {c['min_length']} items are needed."),
+    "too_long": ("too_many_items", lambda c: f"At most {c['max_length']} items are allowed."),
+    "literal_error": ("not_allowed", lambda c: f"Must be {c['expected']}."),
+    "enum": ("not_allowed", lambda c: f"Must be {c['expected']}."),
+    "greater_than": ("out_of_range", lambda c: f"Must be more than {c['gt']}."),
+    "greater_than_equal": ("out_of_range", lambda c: f"Must be {c['ge']} or more."),
+    "less_than": ("out_of_range", lambda c: f"Must be less than {c['lt']}."),
+    "less_than_equal": ("out_of_range", lambda c: f"Must be {c['le']} or less."),
+    "multiple_of": ("out_of_range", lambda c: f"Must be a multiple of {c['multiple_of']}."),
+    "finite_number": ("out_of_range", "Must be a finite number."),
+    "string_pattern_mismatch": ("invalid_format", "This does not have the right form."),
+    "timezone_aware": ("timezone_missing", "A time needs a zone, such as Z."),
+    "datetime_future": ("not_in_future", "Must be in the future."),
+    "union_tag_invalid": ("not_allowed", lambda c: f"Must be one of {c['expected_tags']}."),
+    "union_tag_not_found": ("required", lambda c: f"The field {c['discriminator']} is required."),
+}
+_TYPE_NAMES = {
+    "string": "a string", "int": "an integer", "float": "a number", "bool": "true or false",
+    "list": "an array", "set": "an array", "tuple": "an array", "dict": "an object", "model": "an object",
+    "dataclass": "an object", "mapping": "an object", "datetime": "a time in ISO 8601", "date": "a date",
+    "time": "a time of day", "uuid": "a UUID", "url": "a URL", "decimal": "a number", "none": "null",
+}  # fmt: skip
+_TYPE_SUFFIXES = (
+    "_type", "_parsing", "_from_date_parsing", "_from_datetime_parsing", "_from_datetime_inexact",
+    "_from_float", "_attributes_type", "_parsing_size", "_object_invalid",
+)  # fmt: skip
+_LONGEST_GUESSED = 64
+
+
+class Finding(NamedTuple):
+    """One thing wrong (or doubtful) in a document, at a JSON pointer."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+def meaning(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
+    """Code and message of one of Pydantic's errors, from its `type` and `ctx`."""
+    if kind in _KINDS:
+        code, message = _KINDS[kind]
+        return code, message if isinstance(message, str) else message(context)
+    for suffix in _TYPE_SUFFIXES:
+        name = kind.removesuffix(suffix)
+        if name != kind and name in _TYPE_NAMES:
+            return "wrong_type", f"Must be {_TYPE_NAMES[name]}."
+    return "invalid_value", "This is not a valid value."
+
+
+def path_of(location: Sequence[int | str], document: Any, kind: str) -> list[int | str]:
+    """The path of one of Pydantic's errors in the document, without the names of the arms of unions."""
+    path: list[int | str] = []
+    for position, part in enumerate(location):
+        if isinstance(document, list) and isinstance(part, int) and part < len(cast(list[Any], document)):
+            document = cast(list[Any], document)[part]
+        elif isinstance(document, dict) and part in document:
+            document = cast(dict[int | str, Any], document)[part]
+        elif not (kind == "missing" and position == len(location) - 1):
+            continue
+        path.append(part)
+    return path
+
+
+def pointer_of(path: Iterable[int | str]) -> str:
+    """A path as a JSON pointer."""
+    return "".join(f"/{escaped(str(part))}" for part in path)
+
+
+def escaped(name: str) -> str:
+    """A name as a part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """What was probably meant."""
+    near = get_close_matches(name, list(known), n=1) if len(name) <= _LONGEST_GUESSED else []
+    return near[0] if near else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """` Did you mean that?`, where something is near enough; else nothing."""
+    near = nearest(name, known)
+    return f" Did you mean {near}?" if near else ""

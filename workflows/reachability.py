@@ -1,0 +1,52 @@
+"""Steps that can never run, whatever comes: they hang on a condition whose outcome is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workflows import expressions
+from workflows.definition import ConditionStep, Definition, branches_of, needs_of
+from workflows.expressions import ExpressionError
+from workflows.findings import Finding
+
+
+def unreachable_steps(definition: Definition) -> Iterator[Finding]:
+    """The steps on branches that are never taken, and those that depend on a condition that is never true.
+
+    These are the rules of `dataflow.RowState`, for what is the same in every run.
+    """
+    needs = needs_of(definition)
+    branch_of = {
+        m: (branch.step_id, branch.outcome) for branch in branches_of(definition) for m in branch.members
+    }
+    outcomes: dict[str, str] = {}
+    stops: dict[str, str] = {}
+    never: set[str] = set()
+    for index, step in enumerate(definition.steps):
+        source, outcome = branch_of.get(step.id, ("", ""))
+        stopped_by = next((stops[need] for need in needs[step.id] if need in stops), None)
+        if stopped_by is not None:
+            stops[step.id] = stopped_by
+            reason = f"the condition {stopped_by} is never true, which ends the run"
+        elif source in never:
+            reason = f"it is on a branch of {source}, which can never run"
+        elif source in outcomes and outcome in ("then", "else") and outcomes[source] != outcome:
+            reason = f"the condition {source} is {'never' if outcome == 'then' else 'always'} true"
+        else:
+            constant = _constant(step.config.expression) if isinstance(step, ConditionStep) else None
+            if isinstance(step, ConditionStep) and constant is not None:
+                outcomes[step.id] = "then" if constant else "else"
+                if not constant and step.config.then is None and step.config.otherwise is None:
+                    stops[step.id] = step.id
+            continue
+        never.add(step.id)
+        yield Finding(f"/steps/{index}", "unreachable_step", f"This step can never run: {reason}.")
+
+
+def _constant(text: str) -> bool | None:
+    """Whether an expression that reads nothing is true; None if it reads something, or always fails."""
+    try:
+        expression = expressions.compile(text)
+        return None if expression.references else expressions.truthy(expression.evaluate({}))
+    except ExpressionError:
+        return None

@@ -1,0 +1,199 @@
+"""Whether a document is a workflow: everything that is wrong with it at once, each by JSON pointer.
+
+Creating, changing and validating over HTTP, and the command line, all ask here. What this package may not
+look at itself (JSON Schemas, calendars) its callers hand in as further checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple, cast, get_args
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from workflows import checks, triggers
+from workflows.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
+from workflows.findings import Finding, meaning, path_of, pointer_of, suggestion
+from workflows.reachability import unreachable_steps
+
+MAX_FINDINGS = 100
+"""How many errors a report has at most, and how many warnings; who wants the others mends these first."""
+
+Check = Callable[[Definition], Iterable[Finding]]
+_SCHEDULE = "/trigger/schedule"
+_STEP: TypeAdapter[Step] = TypeAdapter(Step)
+
+
+class Document(Definition):
+    """What a client sends: a definition, and whether it is to be active at once."""
+
+    status: Status = "active"
+
+
+class Report(NamedTuple):
+    """What came of a document.
+
+    Attributes:
+        definition: of the document; None if there are errors.
+        status: that the document asks for.
+        errors: all that is wrong.
+        warnings: all that is doubtful.
+    """
+
+    definition: Definition | None
+    status: Status
+    errors: list[Finding]
+    warnings: list[Finding]
+
+
+def validate(
+    document: Any,
+    secrets: Collection[str] | None,
+    *,
+    ignored: Collection[str] = (),
+    further: Sequence[Check] = (),
+) -> Report:
+    """Read and check a document.
+
+    Args:
+        document: JSON, of any shape.
+        secrets: the names of the account's secrets; None where they are not known, so that the names in
+            the document are only warned of.
+        ignored: fields that a client may send back without effect.
+        further: more checks; they see what could be read, and defaults in place of the rest.
+    """
+    if not isinstance(document, dict):
+        return _refused(Finding("", "wrong_type", "A workflow is an object."))
+    given = {name: value for name, value in cast(dict[str, Any], document).items() if name not in ignored}
+    try:
+        size = len(orjson.dumps(given))
+    except orjson.JSONEncodeError:
+        return _refused(Finding("", "too_deep", "This is nested too deep."))
+    if size > MAX_DEFINITION_BYTES:
+        message = f"A workflow may have {MAX_DEFINITION_BYTES // 1024} KiB."
+        return _refused(Finding("", "too_large", message))
+    unreadable: list[Finding] = []
+    try:
+        read = Document.model_validate(given)
+    except ValidationError as error:
+        lines = error.errors(include_url=False, include_input=False)
+        unreadable = _unreadable(lines, given)
+        read = _readable(given, {line["loc"][:2] for line in lines})
+    sources = checks.sources_of(read)
+    found = chain(
+        unreadable,
+        checks.errors_of(read, sources, secrets),
+        unreachable_steps(read),
+        _cannot_fire(read),
+        *(_located(check(read), given) for check in further),
+    )
+    errors = list(islice(found, MAX_FINDINGS))
+    warnings = list(islice(checks.warnings_of(read, sources, secrets), MAX_FINDINGS))
+    definition = None if errors else Definition.model_validate(_without_status(given))
+    return Report(definition, read.status, errors, warnings)
+
+
+def _refused(finding: Finding) -> Report:
+    return Report(None, "active", [finding], [])
+
+
+def _without_status(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name != "status"}
+
+
+def _located(found: Iterable[Finding], given: dict[str, Any]) -> Iterator[Finding]:
+    """Findings at their places in the document: a bare cron is read as an object, but is none."""
+    trigger = given.get("trigger")
+    bare = isinstance(trigger, dict) and isinstance(cast(dict[str, Any], trigger).get("schedule"), str)
+    for finding in found:
+        within = finding.pointer.startswith(f"{_SCHEDULE}/")
+        yield finding._replace(pointer=_SCHEDULE) if bare and within else finding
+
+
+def _cannot_fire(read: Document) -> Iterator[Finding]:
+    reason = triggers.cannot_fire(read.trigger) if read.status == "active" else None
+    if reason is not None:
+        yield reason
+
+
+def _readable(given: dict[str, Any], broken: set[tuple[int | str, ...]]) -> Document:
+    """What can be checked of a document with errors at these places: of a broken step only the id."""
+    names = {name for name, *_ in broken}
+    fields = {name: value for name, value in given.items() if name not in names}
+    document = Document.model_validate({"name": "_", **{n: v for n, v in fields.items() if n != "steps"}})
+    if "steps" not in given or ("steps",) in broken:
+        return document
+    steps = [
+        _unread(raw) if ("steps", index) in broken else _STEP.validate_python(raw)
+        for index, raw in enumerate(given["steps"])
+    ]
+    return document.model_copy(update={"steps": steps})
+
+
+def _unread(raw: Any) -> StepBase:
+    step_id = cast(dict[str, Any], raw).get("id") if isinstance(raw, dict) else None
+    return checks.UnreadStep.model_construct(id=step_id if isinstance(step_id, str) else "", needs=None)
+
+
+def _unreadable(lines: Sequence[Any], given: dict[str, Any]) -> list[Finding]:
+    """Pydantic's errors as findings: one a place, and none for the arms of a union that were not meant."""
+    findings: dict[str, Finding] = {}
+    for line in lines[: 2 * MAX_FINDINGS]:
+        finding = _finding(line, given)
+        earlier = findings.setdefault(finding.pointer, finding)
+        if earlier.message != finding.message:
+            either = f"{earlier.message.removesuffix('.')}, or: {finding.message}"
+            findings[finding.pointer] = earlier._replace(message=either)
+    deeper = {pointer.rpartition("/")[0] for pointer in findings}
+    return [finding for pointer, finding in findings.items() if pointer not in deeper]
+
+
+def _finding(line: Any, given: dict[str, Any]) -> Finding:
+    kind: str = line["type"]
+    context: dict[str, Any] = line.get("ctx") or {}
+    path = path_of(line["loc"], given, kind)
+    code, message = meaning(kind, context)
+    if kind == "extra_forbidden":
+        names = _names_at(path[:-1], given)
+        message += suggestion(str(path[-1]), names) or f" Fields are: {', '.join(names)}."
+    elif kind == "union_tag_not_found":
+        path, message = [*path, "type"], "This field is required."
+    elif kind == "union_tag_invalid":
+        expected: str = context["expected_tags"]
+        tags = [tag.strip(" '") for tag in expected.split(",")]
+        path, message = [*path, "type"], f"There is no such type.{suggestion(context['tag'], tags)}"
+        if not message.endswith("?"):
+            message += f" Types are: {', '.join(tags)}."
+    return Finding(pointer_of(path), code, message)
+
+
+def _names_at(path: list[int | str], value: Any) -> list[str]:
+    """The fields that the object at a path may have."""
+    models: list[type[BaseModel]] = [Document]
+    for part in path:
+        value = value[part]
+        if isinstance(part, str):
+            fields = (
+                field
+                for model in models
+                for name, field in model.model_fields.items()
+                if part == (field.alias or name)
+            )
+            models = [arm for field in fields for arm in _models(field.annotation)]
+        tag = _type_of(value)
+        if len(models) > 1 and tag is not None:
+            models = [model for model in models if tag in get_args(model.model_fields["type"].annotation)]
+    names = (field.alias or name for model in models for name, field in model.model_fields.items())
+    return list(dict.fromkeys(names))
+
+
+def _type_of(value: Any) -> Any:
+    return cast(dict[str, Any], value).get("type") if isinstance(value, dict) else None
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
