@@ -16,7 +16,7 @@ from api.housekeeping import Housekeeping
 from api.limiter import Limiter
 from api.middleware import Edge
 from api.openapi import Application
-from api.routes import auth, credits, health, ingest, keys, lookups, runs, workflows
+from api.routes import auth, credits, health, ingest, keys, lookups, rehearsals, runs, secrets, workflows
 from api.routetable import RouteTable
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
@@ -57,7 +57,7 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     errors.install(app)
-    for module in (auth, keys, credits, lookups, ingest, runs, workflows, health):
+    for module in (auth, keys, credits, lookups, ingest, runs, secrets, workflows, rehearsals, health):
         app.include_router(module.router)
     return app
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from uuid import UUID
 
 from database import Database
 from models import runs
 
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+"""How long whoever waits for a run relies on being woken."""
 
 
 class RunWaiter:
@@ -25,27 +28,39 @@ class RunWaiter:
                 for event in self._waiting.get(run_id, ()):
                     event.set()
 
-    async def wait(self, run_id: UUID, seconds: float) -> bool:
-        """Wait until the run has ended, at most `seconds`; whether it has."""
+    @contextmanager
+    def watching(self, run_id: UUID) -> Generator[asyncio.Event]:
+        """An event that is set when the run has ended; never more than a hint."""
         event, key = asyncio.Event(), str(run_id)
         self._waiting.setdefault(key, set()).add(event)
-        deadline = asyncio.get_running_loop().time() + seconds
         try:
-            while not await self._has_ended(run_id):
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
-                    return False
-                try:
-                    async with asyncio.timeout(min(left, _LOOK_SECONDS)):
-                        await event.wait()
-                except TimeoutError:
-                    continue
-            return True
+            yield event
         finally:
             self._waiting[key].discard(event)
             if not self._waiting[key]:
                 del self._waiting[key]
 
+    async def wait(self, run_id: UUID, seconds: float) -> bool:
+        """Wait until the run has ended, at most `seconds`; whether it has."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        with self.watching(run_id) as event:
+            while not await self._has_ended(run_id):
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return False
+                await woken(event, min(left, LOOK_SECONDS))
+            return True
+
     async def _has_ended(self, run_id: UUID) -> bool:
         async with self._database.connection() as connection:
             return await runs.has_ended(connection, run_id)
+
+
+async def woken(event: asyncio.Event, seconds: float) -> None:
+    """Wait for `event`, at most `seconds`, and clear it."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+    event.clear()

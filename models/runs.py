@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -26,11 +26,8 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models.errors import NotFound
 from models.identifiers import new_id
+from models.run_views import RunStatus, RunView, TriggerType, view_of
 from models.targets import Target
-
-RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
-StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
-TriggerType = Literal["manual", "webhook"]
 
 MAX_DEDUPE_LENGTH = 255
 
@@ -94,6 +91,8 @@ class Run(SQLModel, table=True):
     wake_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     cancel_requested_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    restarted_from: UUID | None
+    engine_failures: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
     queued_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
     progressed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
@@ -118,41 +117,19 @@ class RunStep(SQLModel, table=True):
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
-class StepView(BaseModel, frozen=True):
-    """One step of the run object of the API."""
+class RunStepItem(SQLModel, table=True):
+    """What one item of an iterating step did. Written once, like a step."""
 
-    id: str
-    type: str
-    status: StepStatus
-    input: Any = None
-    output: Any = None
-    error: dict[str, Any] | None = None
-    attempts: int = 0
-    duration_ms: int | None = None
-    credits_used: int = 0
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
+    __tablename__ = "run_step_items"  # pyright: ignore[reportAssignmentType]
 
-
-class RunView(BaseModel, frozen=True):
-    """The run object of the API."""
-
-    id: UUID
-    workflow_id: UUID
-    workflow_name: str
-    workflow_version: int
-    status: RunStatus
-    trigger: TriggerType
-    input: Any
-    output: Any
-    error: dict[str, Any] | None
-    steps: list[StepView]
-    steps_total: int
-    steps_completed: int
-    credits_used: int
-    started_at: datetime | None
-    completed_at: datetime | None
-    duration_ms: int | None
+    run_id: UUID = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
+    step_id: str = Field(sa_column=Column(Text, primary_key=True))
+    item: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    status: str = Field(sa_type=Text)
+    output: Any = Field(sa_column=Column(JSON))
+    error: Any = Field(sa_column=Column(JSON))
+    attempts: int = Field(sa_type=SmallInteger)
+    credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
 
 
 class RunAccepted(BaseModel, frozen=True):
@@ -216,26 +193,114 @@ async def accept(
         # The first run was deleted between the two statements: accept anew.
 
 
+# The page is chosen before the joins, so that what is left out costs nothing.
+_SELECT: tuple[LiteralString, LiteralString] = (
+    "select r.*, a.name, (select json_agg(json_build_object('id', s->'id', 'type', s->'type'))"
+    "  from json_array_elements(v.definition->'steps') s) as definition_steps"
+    " from (select * from runs where ",
+    ") r join automations a on a.id = r.automation_id"
+    " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
+    " order by r.id desc",
+)
+
+
 async def get(connection: Connection, account_id: UUID, run_id: UUID) -> RunView:
-    """The run object, live or final.
+    """The run object, as far as its rows know.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    head, tail = _SELECT
+    wanted = {"account_id": account_id, "id": run_id}
+    views = await _views(connection, head + "account_id = %(account_id)s and id = %(id)s" + tail, wanted)
+    if not views:
+        raise NotFound("run")
+    return views[0]
+
+
+async def list_page(
+    connection: Connection,
+    account_id: UUID,
+    *,
+    automation_id: UUID | None,
+    status: RunStatus | None,
+    page: int,
+    limit: int,
+) -> tuple[list[RunView], int]:
+    """A page of the account's runs (from 1), newest first, and how many there are in all."""
+    wanted = {
+        "account_id": account_id, "automation_id": automation_id, "status": status, "limit": limit,
+        "offset": (page - 1) * limit,
+    }  # fmt: skip
+    where: LiteralString = "account_id = %(account_id)s"
+    if automation_id is not None:
+        where += " and automation_id = %(automation_id)s"
+    if status is not None:
+        where += " and status = %(status)s"
+    head, tail = _SELECT
+    paged = head + where + " order by id desc limit %(limit)s offset %(offset)s" + tail
+    views = await _views(connection, paged, wanted)
+    cursor = await connection.execute("select count(*)::int as total from runs where " + where, wanted)
+    row = await cursor.fetchone()
+    return views, row["total"] if row else 0
+
+
+async def _views(connection: Connection, query: LiteralString, wanted: dict[str, Any]) -> list[RunView]:
+    cursor = await connection.execute(query, wanted)
+    found = await cursor.fetchall()
+    cursor = await connection.execute(
+        "select * from run_steps where run_id = any(%s) order by position", ([run["id"] for run in found],)
+    )
+    steps: dict[UUID, list[dict[str, Any]]] = {}
+    for step in await cursor.fetchall():
+        steps.setdefault(step["run_id"], []).append(step)
+    return [view_of(run, steps.get(run["id"], [])) for run in found]
+
+
+class Pulse(NamedTuple):
+    """What is cheap to know of a run; while it stays the same, so do the run's rows.
+
+    Attributes:
+        status: of the run.
+        steps: how many are done.
+        batch_id: of the batch that is at work on it, if one is.
+    """
+
+    status: RunStatus
+    steps: int
+    batch_id: UUID | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status in ("completed", "failed", "cancelled")
+
+
+async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse:
+    """How far the run is.
 
     Raises:
         NotFound: unknown, or another account's.
     """
     cursor = await connection.execute(
-        "select r.*, a.name, v.definition->'steps' as definition_steps"
-        " from runs r join automations a on a.id = r.automation_id"
-        " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
-        " where r.account_id = %s and r.id = %s",
+        "select status, case when status = 'running' then batch_id end as batch_id,"
+        " (select count(*)::int from run_steps where run_id = r.id) as steps"
+        " from runs r where account_id = %s and id = %s",
         (account_id, run_id),
     )
-    run = await cursor.fetchone()
-    if run is None:
+    row = await cursor.fetchone()
+    if row is None:
         raise NotFound("run")
-    cursor = await connection.execute(
-        "select * from run_steps where run_id = %s order by position", (run_id,)
-    )
-    return _view(run, await cursor.fetchall())
+    return Pulse(**row)
+
+
+# What waits for a long delay may have steps behind it, with what they cost.
+_CANCEL: LiteralString = (
+    "update runs r set cancel_requested_at = coalesce(cancel_requested_at, now()),"
+    " status = case when status = 'running' then status else 'cancelled' end,"
+    " completed_at = case when status = 'running' then null else now() end,"
+    " credits_used = coalesce((select sum(s.credits_used) from run_steps s where s.run_id = r.id), 0)"
+)
 
 
 async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID | None:
@@ -248,10 +313,7 @@ async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID
         NotFound: unknown, or another account's.
     """
     cursor = await connection.execute(
-        "update runs set cancel_requested_at = coalesce(cancel_requested_at, now()),"
-        " status = case when status = 'running' then status else 'cancelled' end,"
-        " completed_at = case when status = 'running' then null else now() end"
-        " where account_id = %s and id = %s and completed_at is null returning status, batch_id",
+        _CANCEL + " where account_id = %s and id = %s and completed_at is null returning status, batch_id",
         (account_id, run_id),
     )
     row = await cursor.fetchone()
@@ -259,6 +321,25 @@ async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID
         await _check_known(connection, account_id, run_id)
         return None
     return row["batch_id"] if row["status"] == "running" else None
+
+
+async def cancel_all(connection: Connection, account_id: UUID, automation_id: UUID) -> dict[UUID, list[UUID]]:
+    """Ask for all runs of a workflow to end, as `cancel` does for one.
+
+    Returns:
+        The batches to signal, each with the runs that it has at work.
+    """
+    # In the order of their ids, as others lock several: two that meet wait, and do not block each other.
+    cursor = await connection.execute(
+        _CANCEL + " where id in (select id from runs where account_id = %s and automation_id = %s"
+        " and completed_at is null order by id for update) returning status, batch_id, id",
+        (account_id, automation_id),
+    )
+    batches: dict[UUID, list[UUID]] = {}
+    for row in await cursor.fetchall():
+        if row["status"] == "running":
+            batches.setdefault(row["batch_id"], []).append(row["id"])
+    return batches
 
 
 async def _check_known(connection: Connection, account_id: UUID, run_id: UUID) -> None:
@@ -274,60 +355,3 @@ async def has_ended(connection: Connection, run_id: UUID) -> bool:
     cursor = await connection.execute("select completed_at from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     return row is not None and row["completed_at"] is not None
-
-
-def _view(run: dict[str, Any], rows: list[dict[str, Any]]) -> RunView:
-    done = {row["step_id"]: row for row in rows}
-    definition_steps: list[dict[str, Any]] = run["definition_steps"] or []
-    missing: StepStatus = "pending" if run["completed_at"] is None else "skipped"
-    pauses: dict[str, dict[str, Any]] = run["pauses"] or {}
-    steps = [
-        _paused_view(step, pauses[step["id"]], run["status"])
-        if step["id"] in pauses and step["id"] not in done
-        else _step_view(step, done.get(step["id"]), missing)
-        for step in definition_steps
-    ]
-    return RunView(
-        id=run["id"],
-        workflow_id=run["automation_id"],
-        workflow_name=run["name"],
-        workflow_version=run["version"],
-        status=run["status"],
-        trigger=run["trigger"],
-        input=run["input"],
-        output=run["output"],
-        error=run["error"],
-        steps=steps,
-        steps_total=len(steps),
-        steps_completed=sum(step.status == "completed" for step in steps),
-        credits_used=run["credits_used"],
-        started_at=run["started_at"],
-        completed_at=run["completed_at"],
-        duration_ms=_milliseconds(run["started_at"], run["completed_at"]),
-    )
-
-
-def _paused_view(step: dict[str, Any], pause: dict[str, Any], run_status: RunStatus) -> StepView:
-    return StepView(
-        id=step["id"],
-        type=step["type"],
-        status="cancelled" if run_status == "cancelled" else "waiting",
-        output={"until": pause["until"]},
-        attempts=1,
-        started_at=datetime.fromisoformat(pause["since"]),
-    )
-
-
-def _step_view(step: dict[str, Any], row: dict[str, Any] | None, missing: StepStatus) -> StepView:
-    if row is None:
-        return StepView(id=step["id"], type=step["type"], status=missing)
-    return StepView(
-        id=step["id"],
-        type=step["type"],
-        duration_ms=_milliseconds(row["started_at"], row["completed_at"]),
-        **{name: row[name] for name in row if name in StepView.model_fields},
-    )
-
-
-def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:
-    return None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))

@@ -7,16 +7,23 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import structlog
-from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
 from temporalio.service import RPCError
 
 import logs
+from api.context import context_of
+from api.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, authorised
+from api.idempotency import Idempotent
 from api.json_body import StrictRoute
 from api.openapi import problems
-from models import runs
-from models.runs import QUEUED_CHANNEL, Accepted, RunAccepted, RunView
+from api.run_events import END_ID, current, stream
+from api.validation import Body
+from models import restarts, runs
+from models.run_views import RunStatus, RunView
+from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, Accepted, RunAccepted
 from workflows.automations import AutomationBatch
 
 _log = logs.get(__name__)
@@ -25,58 +32,171 @@ _CANCEL_SECONDS = 2
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
+Author = Annotated[Caller, authorised("workflows")]
+
 FINISHED: dict[int | str, dict[str, Any]] = {
     200: {"model": RunView, "description": "With `wait`: the run, finished."}
 }
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The events, until the run ends.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    204: {"description": "The client has seen the end: do not connect again."},
+}
+
+
+class RunPage(BaseModel):
+    """A page of runs, newest first."""
+
+    runs: list[RunView]
+    total: int
+    page: int
+
+
+class RetryBody(Body):
+    """Where to retry from, and with which version of the workflow."""
+
+    from_step: str | None = None
+    version: int | None = None
+
+
+class RunRestarted(RunAccepted, frozen=True):
+    """The answer to an accepted retry."""
+
+    restarted_from: UUID
+
+
+@router.get("")
+async def list_runs(
+    caller: Author,
+    services: ServicesDep,
+    workflow_id: Id | None = None,
+    status: RunStatus | None = None,
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> RunPage:
+    """The account's runs, newest first; none where the workflow is unknown."""
+    async with services.database.connection() as connection:
+        views, total = await runs.list_page(
+            connection, caller.account_id,
+            automation_id=workflow_id, status=status, page=page, limit=limit,
+        )  # fmt: skip
+    return RunPage(runs=views, total=total, page=page)
 
 
 @router.get("/{run_id}", responses=problems(404))
-async def get_run(
-    run_id: Id, caller: Annotated[Caller, authorised("workflows")], services: ServicesDep
-) -> RunView:
+async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """The run: live while it goes on, then as it ended."""
+    return await current(services, caller.account_id, run_id)
+
+
+@router.get(
+    "/{run_id}/events",
+    response_class=StreamingResponse,
+    responses={**problems(404), **_STREAM},
+)
+async def get_run_events(
+    run_id: Id,
+    request: Request,
+    caller: Author,
+    services: ServicesDep,
+    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+) -> Response:
+    """The run as server-sent events, live, until it ends.
+
+    `run` comes first and whenever the run's status changes, with the run object; `step` when a step
+    changes, with the step; `end` comes last, with the run object as it ended. A client that reconnects with
+    `Last-Event-ID` gets nothing that it has seen.
+    """
     async with services.database.connection() as connection:
-        return await runs.get(connection, caller.account_id, run_id)
+        pulse = await runs.pulse(connection, caller.account_id, run_id)
+    if pulse.ended and last_event_id == END_ID:
+        return Response(status_code=204)
+    token = presented(request.scope["headers"]) or ""
+    events = stream(services, token, caller.account_id, run_id, last_event_id)
+    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 @router.post("/{run_id}/cancel", responses=problems(404))
-async def cancel_run(
-    run_id: Id, caller: Annotated[Caller, authorised("workflows")], services: ServicesDep
-) -> RunView:
+async def cancel_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """End a run now. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
         batch_id = await runs.cancel(connection, caller.account_id, run_id)
-    if batch_id is not None:
-        await _tell(services, batch_id, run_id)
+    if batch_id is None:
+        services.notifier.notify(FINISHED_CHANNEL, str(run_id))
+    else:
+        await tell(services, batch_id, [run_id])
         await services.waiter.wait(run_id, _CANCEL_SECONDS)
-    async with services.database.connection() as connection:
-        return await runs.get(connection, caller.account_id, run_id)
+    return await current(services, caller.account_id, run_id)
 
 
-async def _tell(services: Services, batch_id: UUID, run_id: UUID) -> None:
-    """Signal the batch. Should that fail, a dispatcher repeats it: the wish is in the row."""
+async def tell(services: Services, batch_id: UUID, run_ids: list[UUID]) -> None:
+    """Have a batch end these runs. Should that fail, a dispatcher repeats it: the wish is in the rows."""
     handle = services.temporal.get_workflow_handle_for(AutomationBatch.run, f"automation/{batch_id}")
     try:
         await handle.signal(
-            AutomationBatch.cancel_runs, [run_id], rpc_timeout=timedelta(seconds=_CANCEL_SECONDS)
+            AutomationBatch.cancel_runs, run_ids, rpc_timeout=timedelta(seconds=_CANCEL_SECONDS)
         )
     except (RPCError, RuntimeError) as error:
-        _log.warning("cancel_not_signalled", run_id=str(run_id), error=str(error))
+        _log.warning("cancel_not_signalled", batch_id=str(batch_id), error=str(error))
+
+
+@router.post(
+    "/{run_id}/retry",
+    status_code=202,
+    dependencies=[Idempotent],
+    response_model=RunRestarted,
+    responses=problems(404, 409),
+)
+async def retry_run(
+    run_id: Id, request: Request, caller: Author, services: ServicesDep, body: RetryBody | None = None
+) -> Response:
+    """Run it again, as a new run that takes over what this one has finished.
+
+    Steps that failed or were cancelled are done again, and so is what needs them. `from_step` names a step
+    to start from instead; with another `version` what has changed is done again too.
+    """
+    asked = body or RetryBody()
+    async with services.database.transaction() as connection:
+        accepted = await restarts.restart(
+            connection, caller.account_id, run_id,
+            from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
+        )  # fmt: skip
+    _note(services, caller.account_id, accepted)
+    return _accepted(RunRestarted(**_body(accepted).model_dump(), restarted_from=run_id))
+
+
+def claimed_key(request: Request) -> str | None:
+    """The dedupe key of a run that a request with an Idempotency-Key starts.
+
+    The claim outlives a crash between the commit and the answer: the repeat finds this run.
+    """
+    claim = context_of(request.scope).claim
+    return f"request/{claim.id}" if claim else None
 
 
 async def answer(services: Services, account_id: UUID, accepted: Accepted, wait: int | None) -> Response:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
-    structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
-    if not accepted.repeated:
-        services.notifier.notify(QUEUED_CHANNEL)
+    _note(services, account_id, accepted)
     if wait is not None and await services.waiter.wait(accepted.run_id, wait):
         async with services.database.connection() as connection:
             finished = await runs.get(connection, account_id, accepted.run_id)
-        return _json(finished.model_dump(mode="json"), 200)
+        return JSONResponse(finished.model_dump(mode="json"))
+    return _accepted(_body(accepted))
+
+
+def _note(services: Services, account_id: UUID, accepted: Accepted) -> None:
+    structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
+    if not accepted.repeated:
+        services.notifier.notify(QUEUED_CHANNEL)
+
+
+def _body(accepted: Accepted) -> RunAccepted:
     message = "Already accepted." if accepted.repeated else "Accepted."
-    body = RunAccepted(run_id=accepted.run_id, status="queued", message=message)
-    return _json(body.model_dump(mode="json"), 202, {"Location": f"/api/workflows/runs/{accepted.run_id}"})
+    return RunAccepted(run_id=accepted.run_id, status="queued", message=message)
 
 
-def _json(content: Any, status: int, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(content, status, headers)
+def _accepted(body: RunAccepted) -> Response:
+    location = f"/api/workflows/runs/{body.run_id}"
+    return JSONResponse(body.model_dump(mode="json"), 202, {"Location": location})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -30,13 +31,29 @@ async def a_run(owner: Person) -> str:
     return (await owner.session.post(f"/api/workflows/{workflow}/run", json={})).json()["run_id"]
 
 
+async def an_ended_run(owner: Person) -> str:
+    run = await a_run(owner)
+    await owner.session.post(f"/api/workflows/runs/{run}/cancel")
+    return run
+
+
+async def a_secret(owner: Person) -> str:
+    secret = {"name": f"S{uuid4().hex}", "value": f"theirs-{uuid4()}"}
+    return (await owner.session.post("/api/workflows/secrets", json=secret)).json()["name"]
+
+
 @dataclass(frozen=True)
 class Case:
-    """How to make the thing whose id the route takes, and what else the request needs."""
+    """How to make the thing whose id the route takes, and what else path and request need.
+
+    A list filtered by an id that the account does not have is empty, and answers 200.
+    """
 
     make: Maker
     json: Any = None
     query: str | None = None
+    other: dict[str, str] = field(default_factory=dict[str, str])
+    status: int = 404
 
 
 # Every route with an id in its path, or in a query parameter or body field named here.
@@ -47,9 +64,17 @@ MATRIX = {
     "PUT /api/workflows/{workflow_id}": Case(a_workflow, json={"name": "changed"}),
     "PATCH /api/workflows/{workflow_id}": Case(a_workflow, json={"name": "changed"}),
     "DELETE /api/workflows/{workflow_id}": Case(a_workflow),
+    "GET /api/workflows/{workflow_id}/versions": Case(a_workflow),
+    "GET /api/workflows/{workflow_id}/versions/{version}": Case(a_workflow, other={"version": "1"}),
+    "POST /api/workflows/{workflow_id}/versions/{version}/restore": Case(a_workflow, other={"version": "1"}),
     "POST /api/workflows/{workflow_id}/run": Case(a_workflow, json={}),
+    "DELETE /api/workflows/secrets/{name}": Case(a_secret),
+    "POST /api/workflows/{workflow_id}/test": Case(a_workflow, json={}),
+    "GET /api/workflows/runs": Case(a_workflow, query="workflow_id", status=200),
     "GET /api/workflows/runs/{run_id}": Case(a_run),
+    "GET /api/workflows/runs/{run_id}/events": Case(an_ended_run),
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
+    "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
 }
 # Routes whose id is not an account's: an ingest token is its own credential.
 EXEMPT = {"POST /api/workflows/ingest/{token}"}
@@ -83,7 +108,7 @@ def test_every_route_needs_a_credential_but_those_that_are_public(settings: Sett
 
 async def ask(client: httpx.AsyncClient, name: str, case: Case, id: str) -> httpx.Response:
     method, path = name.split(" ")
-    path = "/".join(id if part.startswith("{") else part for part in path.split("/"))
+    path = path.format_map(defaultdict(lambda: id, case.other))
     query = {case.query: id} if case.query else None
     return await client.request(method, path, params=query, json=case.json)
 
@@ -103,7 +128,7 @@ async def test_anothers_id_answers_as_nobodys(api: Api, name: str) -> None:
     answers = [await ask(stranger.key, name, case, id) for id in (theirs, nobodys, malformed)]
     seen = [shown(answer, id) for answer, id in zip(answers, (theirs, nobodys, malformed), strict=True)]
     assert seen[0] == seen[1] == seen[2]
-    assert answers[0].status_code == 404
+    assert answers[0].status_code == case.status
     assert (await ask(owner.key, name, case, theirs)).is_success, "the stranger's request did nothing to it"
 
 
@@ -114,7 +139,7 @@ async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> No
 
 async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     owner, stranger = await api.person(credits=77), await api.person()
-    ids = [await make(owner) for make in (a_key, a_workflow, a_run)]
+    ids = [await make(owner) for make in (a_key, a_workflow, a_run, a_secret)]
     listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]
     for name in listings:
         path = name.split(" ")[1]

@@ -1,0 +1,52 @@
+"""Dry runs of workflows: to see what one would do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import PlainValidator
+
+from api.deps import Caller, Id, ServicesDep, authorised
+from api.json_body import StrictRoute
+from api.openapi import problems
+from api.rehearsing import definition_of, rehearse
+from api.validation import Body
+from models import automations, secrets
+from models.run_views import RunView
+from workflows.definition import Step
+
+router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
+
+
+def _unread(steps: Any) -> Any:
+    return steps
+
+
+class RehearsalBody(Body):
+    """What the dry run starts with; `steps` instead of the workflow's own, checked as those are."""
+
+    input: Any = None
+    steps: Annotated[Any, PlainValidator(_unread, json_schema_input_type=list[Step])] = None
+
+
+@router.post("/{workflow_id}/test", responses=problems(404))
+async def test_workflow(
+    workflow_id: Id,
+    body: RehearsalBody,
+    caller: Annotated[Caller, authorised("workflows")],
+    services: ServicesDep,
+) -> RunView:
+    """See what a run would do. Nothing is stored, sent or charged, and delays pass at once.
+
+    Expressions, templates and branches are those of a real run. Requests are rendered, with `***` for
+    secrets, and answered by `{"status": 200, "headers": {}, "body": null}`. Lookups are answered from the
+    data of this service; what other sources could add is made up, and marked as from the source `sample`.
+    """
+    async with services.database.connection() as connection:
+        workflow = await automations.get(
+            connection, services.keyring, caller.account_id, workflow_id, services.settings.address
+        )
+        names = await secrets.names(connection, caller.account_id)
+        definition = await definition_of(connection, workflow, caller, body.steps)
+    return await rehearse(services, caller.account_id, workflow, definition, body.input, names)

@@ -1,0 +1,160 @@
+"""A run as it is at this moment, and as a stream of server-sent events until it ends.
+
+A stream's ids say in which state the client saw the run, and nothing has to be remembered about it: one
+that comes back with its last id gets the run as it is now, unless that is what it has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Iterator
+from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import orjson
+import psycopg
+import psycopg_pool
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from temporalio.service import RPCError
+
+import logs
+from api.deps import Services
+from api.waiting import LOOK_SECONDS, woken
+from models import runs
+from models.errors import NotFound, Unauthenticated
+from models.run_views import RunView, StepView, with_live_steps
+from models.runs import Pulse
+from workflows.automations import AutomationBatch
+from workflows.messages import LiveStep
+
+END_ID = "end"
+"""The id of a stream's last event."""
+
+_log = logs.get(__name__)
+_HEARTBEAT_SECONDS = 15.0
+_LIVE_SECONDS = 0.5
+_RECONNECT_MILLISECONDS = 1000
+
+
+class Event(NamedTuple):
+    """One event of a stream: its name, its id, and what it carries."""
+
+    name: str
+    id: str
+    data: RunView | StepView
+
+
+async def current(services: Services, account_id: UUID, run_id: UUID) -> RunView:
+    """The run object with what is under way in it.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    async with services.database.connection() as connection:
+        pulse = await runs.pulse(connection, account_id, run_id)
+    # In this order: a step that ends meanwhile is seen as under way, and then as ended.
+    live = await _live_steps(services, pulse, run_id)
+    async with services.database.connection() as connection:
+        return with_live_steps(await runs.get(connection, account_id, run_id), live or [])
+
+
+async def _live_steps(services: Services, pulse: Pulse, run_id: UUID) -> list[LiveStep] | None:
+    """The steps under way, as far as the batch can say within half a second; None if it cannot."""
+    if pulse.batch_id is None:
+        return []
+    handle = services.temporal.get_workflow_handle_for(AutomationBatch.run, f"automation/{pulse.batch_id}")
+    try:
+        async with asyncio.timeout(_LIVE_SECONDS):
+            return await handle.query(
+                AutomationBatch.live_steps, run_id, rpc_timeout=timedelta(seconds=_LIVE_SECONDS)
+            )
+    except (RPCError, RuntimeError, TimeoutError) as error:
+        _log.debug("live_steps_unknown", run_id=str(run_id), error=str(error))
+        return None
+
+
+class _Watch:
+    """What has been seen of a run: its row is read again only when something has changed."""
+
+    def __init__(self, services: Services, account_id: UUID, run_id: UUID) -> None:
+        self._services = services
+        self._account_id = account_id
+        self._run_id = run_id
+        self._seen: tuple[Pulse, list[LiveStep]] | None = None
+
+    async def look(self) -> RunView | None:
+        """The run object; None if it is as it was."""
+        async with self._services.database.connection() as connection:
+            pulse = await runs.pulse(connection, self._account_id, self._run_id)
+        live = await _live_steps(self._services, pulse, self._run_id)
+        if live is None:
+            live = self._seen[1] if self._seen else []
+        if self._seen == (pulse, live):
+            return None
+        self._seen = (pulse, live)
+        async with self._services.database.connection() as connection:
+            return with_live_steps(await runs.get(connection, self._account_id, self._run_id), live)
+
+
+async def stream(
+    services: Services, token: str, account_id: UUID, run_id: UUID, seen: str | None
+) -> AsyncGenerator[bytes]:
+    """The events of a run until it ends. It stops early when the credential, the run or the database is gone.
+
+    Args:
+        services: of the application.
+        token: the client's credential.
+        account_id: whose run it is.
+        run_id: the run.
+        seen: the id of the last event that the client has seen, if it has.
+    """
+    loop = asyncio.get_running_loop()
+    watch, shown, sent = _Watch(services, account_id, run_id), None, loop.time()
+    yield format_sse_event(retry=_RECONNECT_MILLISECONDS)
+    try:
+        with services.waiter.watching(run_id) as finished:
+            while True:
+                await services.credentials.find(token)
+                view = await watch.look()
+                for event in changes(shown, view) if view else ():
+                    if shown is not None or event.id != seen:
+                        yield _written(event)
+                        sent = loop.time()
+                shown = view or shown
+                if shown is not None and shown.completed_at is not None:
+                    return
+                if loop.time() - sent >= _HEARTBEAT_SECONDS:
+                    yield KEEPALIVE_COMMENT
+                    sent = loop.time()
+                await woken(finished, LOOK_SECONDS)
+    except (NotFound, Unauthenticated):
+        return
+    except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
+        _log.warning("stream_cut", run_id=str(run_id), error=type(error).__name__)
+
+
+def changes(shown: RunView | None, view: RunView) -> Iterator[Event]:
+    """What to tell a client that knows the run as `shown`; an id names the state with that event taken in."""
+    ended = view.completed_at is not None
+    if shown is None or (view.status != shown.status and not ended):
+        yield Event("run", _state_id(view.status, view.steps), view)
+    else:
+        steps = list(shown.steps)
+        for position, step in enumerate(view.steps):
+            if step != steps[position]:
+                steps[position] = step
+                yield Event("step", _state_id(shown.status, steps), step)
+    if ended:
+        yield Event("end", END_ID, view)
+
+
+def _state_id(status: str, steps: list[StepView]) -> str:
+    """A digest of the state: what else a run has only changes along with these."""
+    state = [status, *((step.status, step.attempts, step.started_at, step.completed_at) for step in steps)]
+    return hashlib.blake2b(orjson.dumps(state), digest_size=12).hexdigest()
+
+
+def _written(event: Event) -> bytes:
+    return format_sse_event(event=event.name, data_str=event.data.model_dump_json(), id=event.id)

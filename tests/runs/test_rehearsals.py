@@ -1,0 +1,182 @@
+"""POST /api/workflows/{id}/test."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from database import Database
+from tests.api_server import Api, Person, running
+from tests.automations.engine import Endpoint, transform, webhook
+from tests.runs.workflows import create, finish, problem, statuses
+
+LOOK = {"id": "look", "type": "ip_lookup", "config": {"field": "trigger.ip"}}
+NOT_COMPARED = ("id", "started_at", "completed_at", "duration_ms")
+
+
+async def rehearse(person: Person, workflow: str, payload: Any = None, **body: Any) -> dict[str, Any]:
+    response = await person.key.post(f"/api/workflows/{workflow}/test", json={"input": payload, **body})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_a_dry_run_is_the_run_object_of_a_run_that_never_was(
+    person: Person, receiver: Endpoint, database: Database
+) -> None:
+    workflow = await create(person, [transform("a", "trigger.n"), webhook(receiver.url, body="{{ a }}")])
+    run = await rehearse(person, workflow, {"n": 4})
+    assert (run["test"], run["status"], run["trigger"], run["input"]) == (
+        True,
+        "completed",
+        "manual",
+        {"n": 4},
+    )
+    assert (run["workflow_id"], run["workflow_version"], run["credits_used"]) == (workflow, 1, 0)
+    assert run["steps"][1]["input"]["body"] == 4
+    assert run["output"] == {"status": 200, "headers": {}, "body": None}
+    assert receiver.requests == []
+    assert problem(await person.key.get(f"/api/workflows/runs/{run['id']}")) == (404, "not_found")
+    async with database.connection() as connection:
+        cursor = await connection.execute("select 1 from runs where automation_id = %s", (workflow,))
+        assert await cursor.fetchone() is None
+
+
+async def test_a_dry_run_does_what_a_real_one_does(person: Person, worker: None) -> None:
+    steps = [
+        transform("names", "trigger.people[].name"),
+        {"id": "if", "type": "condition", "config": {"expression": "length(names) > `1`", "then": ["each"]}},
+        transform("each", "item.age", for_each="trigger.people"),
+        {"id": "wait", "type": "delay", "config": {"until": "2026-01-01T00:00:00Z"}},
+        {**LOOK, "config": {"value": "10.0.0.1"}},
+        transform("bad", "sum(names)") | {"on_error": ["mend"]},
+        transform("mend", "[look.ip_address, steps.bad.error.code]"),
+        transform("end", "abs(names)"),
+        transform("never", "'x'"),
+    ]
+    workflow = await create(person, steps)
+    people = {"people": [{"name": "a", "age": 1}, {"name": "b", "age": 2}]}
+    real, dry = await finish(person, workflow, people), await rehearse(person, workflow, people)
+    assert real["status"] == "failed" and statuses(real)["mend"] == "completed"
+    for run in (real, dry):
+        for thing in (run, *run["steps"]):
+            for name in NOT_COMPARED[1:]:
+                thing.pop(name)
+        for report in run["steps"][4]["output"]["providers"]:
+            report.pop("ms")
+    assert {**real, "id": "", "test": True} == {**dry, "id": ""}
+
+
+async def test_other_steps_can_be_tried(person: Person) -> None:
+    workflow = await create(person, [transform("a", "'stored'")])
+    run = await rehearse(person, workflow, steps=[transform("b", "'tried'")])
+    assert (run["output"], statuses(run)) == ("tried", {"b": "completed"})
+    assert (await person.key.get(f"/api/workflows/{workflow}")).json()["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        ([transform("a", "nobody.x")], ("/steps/0/config/expression", "unknown_reference")),
+        ([transform("a", "foo(")], ("/steps/0/config/expression", "bad_expression")),
+        ([webhook("https://e.com/{{ secrets.NONE }}")], ("/steps/0/config/url", "unknown_secret")),
+        ([{"id": "a", "type": "transform"}], ("/steps/0/config", "required")),
+        (["a"], ("/steps/0", "wrong_type")),
+        ("a", ("/steps", "wrong_type")),
+    ],
+)
+async def test_other_steps_are_validated_like_those_of_a_workflow(
+    person: Person, steps: Any, error: tuple[str, str]
+) -> None:
+    workflow = await create(person)
+    response = await person.key.post(f"/api/workflows/{workflow}/test", json={"steps": steps})
+    assert response.status_code == 400
+    assert [(found["pointer"], found["code"]) for found in response.json()["errors"]] == [error]
+
+
+async def test_the_names_of_secrets_are_known_and_their_values_are_not_used(person: Person) -> None:
+    name = f"KEY_{uuid4().hex}"
+    await person.key.post("/api/workflows/secrets", json={"name": name, "value": "canary"})
+    steps = [webhook("https://example.com", headers={"X-Key": "{{ secrets." + name + " }}"})]
+    response = await person.key.post(f"/api/workflows/{await create(person, steps)}/test", json={})
+    assert response.json()["steps"][0]["input"]["headers"] == {"X-Key": "***"}
+    assert "canary" not in response.text
+
+
+async def test_a_workflow_that_is_not_active_can_be_tried(person: Person) -> None:
+    workflow = await create(person, [transform("a", "'x'")], status="draft")
+    assert (await rehearse(person, workflow))["status"] == "completed"
+
+
+async def test_a_lookup_is_answered_from_the_data_of_this_machine(person: Person) -> None:
+    workflow = await create(person, [LOOK])
+    answer = (await rehearse(person, workflow, {"ip": "8.8.8.8"}))["output"]
+    assert answer["location"]["city"] == "Mountain View"
+    assert answer["sources"]["location.city"] == ["dbip"]
+
+
+async def test_what_is_not_of_the_kind_fails_as_in_a_real_run(person: Person, worker: None) -> None:
+    workflow = await create(person, [LOOK])
+    dry = await rehearse(person, workflow, {"ip": "nowhere"})
+    real = await finish(person, workflow, {"ip": "nowhere"})
+    assert dry["status"] == real["status"] == "failed"
+    assert (dry["error"], dry["steps"][0]["error"]) == (real["error"], real["steps"][0]["error"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("breach", "ada@example.com"), ("email", "ada@example.com"), ("domain", "example.com"),
+        ("company", "Example Bank plc"), ("username", "octocat"), ("websearch", "Ada Lovelace"),
+        ("darkweb", "example.com"), ("phone", "+14155552671"),
+    ],
+)  # fmt: skip
+async def test_every_kind_of_lookup_can_be_tried_and_costs_nothing(
+    person: Person, kind: str, value: str
+) -> None:
+    balance = (await person.key.get("/api/credits")).json()["balance"]
+    step = {"id": "look", "type": f"{kind}_lookup", "config": {"value": value}}
+    run = await rehearse(person, await create(person), steps=[step])
+    assert (run["status"], run["steps"][0]["input"]) == ("completed", value)
+    assert (await person.key.get("/api/credits")).json()["balance"] == balance
+
+
+async def test_a_dry_run_asks_nobody(api: Api, person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = api.services.settings.model_copy(update={"local_only": False})
+    flights: list[str] = []
+
+    def flight(_: object, source: Any, query: object) -> None:
+        flights.append(source.spec.name)
+        raise AssertionError("a source is asked")
+
+    monkeypatch.setattr("providers.asking.Asker._flight", flight)
+    async with running(settings, local_only=False) as open_api:
+        client = await open_api.client(Authorization=f"Bearer {person.secret}")
+        workflow = await create(person)
+        for kind, value in (("ip", "8.8.8.8"), ("domain", "example.com"), ("company", "Example Bank plc")):
+            step = {"id": "look", "type": f"{kind}_lookup", "config": {"value": value}}
+            response = await client.post(f"/api/workflows/{workflow}/test", json={"steps": [step]})
+            output = response.json()["output"]
+            assert "sample" in [report["name"] for report in output["providers"]]
+    assert flights == []
+
+
+async def test_another_accounts_workflow_cannot_be_tried(api: Api, person: Person) -> None:
+    stranger = await api.person()
+    response = await stranger.key.post(f"/api/workflows/{await create(person)}/test", json={})
+    assert problem(response) == (404, "not_found")
+
+
+async def test_an_input_that_the_workflow_does_not_take_is_refused(person: Person) -> None:
+    schema = {"type": "object", "required": ["ip"]}
+    workflow = await create(person, input_schema=schema)
+    response = await person.key.post(f"/api/workflows/{workflow}/test", json={"input": {}})
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["pointer"] == "/input/ip"
+    assert (await rehearse(person, workflow, {"ip": "8.8.8.8"}))["status"] == "completed"
+
+
+async def test_a_key_that_may_look_nothing_up_can_try_no_lookups(api: Api) -> None:
+    person = await api.person(scopes=["workflows"])
+    workflow = await create(person)
+    response = await person.key.post(f"/api/workflows/{workflow}/test", json={"steps": [LOOK]})
+    assert problem(response) == (403, "insufficient_scope")

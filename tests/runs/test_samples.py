@@ -1,0 +1,65 @@
+"""Made-up answers: full, of the shape of real ones, and never taken for real."""
+
+from typing import Any
+
+import pytest
+
+from providers import samples
+from providers.asking import NOT_ASKED, Outcome
+from providers.base import Kind, LocalSource, Source
+from providers.lookup import _result  # pyright: ignore[reportPrivateUsage]
+from providers.registry import KINDS
+
+
+def answered(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> dict[str, Any]:
+    query = kind.normalise(kind.example, "/x")
+    return _result(kind, query, [*outcomes, *samples.added(kind, outcomes)], 0, None).answer()
+
+
+def unfilled(value: Any, place: str = "") -> list[str]:
+    if value is None or value == []:
+        return [place]
+    if isinstance(value, dict):
+        return [found for name, inner in value.items() for found in unfilled(inner, f"{place}/{name}")]
+    return []
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_a_sample_fills_every_field_of_its_kind_in_the_right_shape(kind: Kind) -> None:
+    answer = answered(kind, [(source, Outcome("skipped", detail="no_key")) for source in kind.sources])
+    kind.answer.model_validate(answer)
+    assert unfilled({name: answer[name] for name in answer.keys() - {"conflicts"}}) == []
+    assert answer[kind.echo] == kind.normalise(kind.example, "/x").text
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_a_sample_is_said_to_be_one(kind: Kind) -> None:
+    answer = answered(kind, [(source, Outcome("skipped", detail="no_key")) for source in kind.sources])
+    assert {source for sources in answer["sources"].values() for source in sources} == {"sample"}
+    assert "sample" not in {source.spec.name for source in kind.sources}
+
+
+def of_ip(name: str) -> Source:
+    return next(source for source in KINDS["ip"].sources if source.spec.name == name)
+
+
+def test_a_sample_adds_only_what_a_source_that_was_not_asked_could_tell() -> None:
+    dbip, abuse, virustotal = of_ip("dbip"), of_ip("abuseipdb"), of_ip("virustotal")
+    assert isinstance(dbip, LocalSource)
+    outcomes: list[tuple[Source, Outcome]] = [
+        (dbip, Outcome("ok", {"location.city": "Berlin"})),
+        (abuse, Outcome("skipped", detail=NOT_ASKED)),
+        (virustotal, Outcome("skipped", detail="no_key")),
+    ]
+    [(_, added)] = samples.added(KINDS["ip"], outcomes)
+    assert added.fields.keys() <= abuse.fields
+    assert "threat.abuse_score" in added.fields
+    answer = answered(KINDS["ip"], outcomes)
+    assert (answer["location"]["city"], answer["sources"]["location.city"]) == ("Berlin", ["dbip"])
+
+
+def test_nothing_is_added_where_every_source_has_answered() -> None:
+    outcomes: list[tuple[Source, Outcome]] = [
+        (source, Outcome("empty", detail="suppressed")) for source in KINDS["email"].sources
+    ]
+    assert samples.added(KINDS["email"], outcomes) == []
