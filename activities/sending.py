@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, cast
 
 import orjson
 
 from activities.outcome import Outcome, failure, not_evaluated
-from activities.redaction import Redaction
+from activities.redaction import MASK, Redaction
 from outbound import Answer, Outbound, OutboundError
-from workflows import templates
+from workflows import pure, templates
 from workflows.definition import WebhookStep
 from workflows.expressions import ExpressionError
 
@@ -20,7 +20,6 @@ _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
 _FINAL_FAULTS = frozenset({"forbidden_address", "invalid_request", "too_large", "too_many_redirects"})
 _MAX_RETRY_AFTER = 3600.0
 _MAX_REDIRECTS = 5
-_HIDDEN = "***"
 
 
 class Secrets(NamedTuple):
@@ -53,15 +52,15 @@ async def send(
     """
     sent: dict[str, Any] | None = None
     try:
-        url, headers, body = _rendered(step, {**scope, "secrets": secrets.values})
-        hidden = dict.fromkeys(secrets.values, _HIDDEN)
-        shown_url, _, shown_body = _rendered(step, {**scope, "secrets": hidden})
-        sent = {"method": step.config.method, "url": shown_url, "body": shown_body}
+        names = dict(scope)
+        request = pure.request_of(step.config, names | {"secrets": secrets.values})
+        shown = pure.request_of(step.config, names | {"secrets": dict.fromkeys(secrets.values, MASK)})
+        sent = {"method": shown.method, "url": shown.url, "body": shown.body}
         answer = await outbound.send(
-            step.config.method,
-            url,
-            headers=_headers(headers, call_id, body),
-            body=_encoded(body),
+            request.method,
+            request.url,
+            headers=_headers(request.headers, call_id, request.body),
+            body=_encoded(request.body),
             timeout=step.config.timeout,
             follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,
         )
@@ -78,16 +77,6 @@ async def send(
         retryable=answer.status in _RETRIED_STATUSES,
         retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
     )
-
-
-def _rendered(step: WebhookStep, scope: Mapping[str, Any]) -> tuple[str, dict[str, Any], Any]:
-    """The URL, headers and body with their templates filled in."""
-    url = templates.compile_template(step.config.url).render(scope)
-    if not isinstance(url, str) or not url:
-        raise ExpressionError("missing_value", "The URL's template gives no text.")
-    headers = templates.compile_template(dict(step.config.headers)).render(scope)
-    assert isinstance(headers, dict)
-    return url, headers, templates.compile_template(step.config.body).render(scope)
 
 
 def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:
@@ -109,10 +98,26 @@ def _encoded(body: Any) -> bytes | None:
 
 
 def _decoded(answer: Answer) -> Any:
-    """The body as JSON if it says so and is, else as text; None when empty."""
+    """The body as JSON if it says so and is, and not too deep, else as text; None when empty."""
     if not answer.body:
         return None
     if "json" in answer.headers.get("content-type", ""):
         with contextlib.suppress(orjson.JSONDecodeError):
-            return orjson.loads(answer.body)
+            value = orjson.loads(answer.body)
+            if _within_depth(value):
+                return value
     return answer.body.decode("utf-8", errors="replace")
+
+
+def _within_depth(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH + 1):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in cast(Iterable[Any], whole.values() if isinstance(whole, dict) else whole)
+        ]
+        if not level:
+            return True
+    return False

@@ -176,13 +176,13 @@ async def stored_values(
     return {(row["run_id"], row["name"]): row["value"] for row in await cursor.fetchall()}
 
 
-_FIELDS = """run_id uuid, step_id text, position smallint, status text, input json, output json, error json,
+_FIELDS = """run_id uuid, step_id text, position smallint, status text, input text, output text, error json,
   attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
   gathered boolean"""
 # Items first, so that the step that gathers them finds them all: a statement does not see what it inserts.
 _RECORD_ITEMS = f"""
 insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
-select n.run_id, n.step_id, n.item, n.status, n.output, n.error, n.attempts, n.credits_used
+select n.run_id, n.step_id, n.item, n.status, n.output::json, n.error, n.attempts, n.credits_used
 from json_to_recordset(%s::json) as n ({_FIELDS})
 join runs r on r.id = n.run_id and r.batch_id = %s and r.completed_at is null
 on conflict (run_id, step_id, item) do nothing
@@ -190,7 +190,7 @@ on conflict (run_id, step_id, item) do nothing
 _RECORD = f"""
 insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
                        started_at, completed_at)
-select n.run_id, n.step_id, n.position, n.status, n.input, coalesce(n.output, i.outputs), n.error,
+select n.run_id, n.step_id, n.position, n.status, n.input::json, coalesce(n.output::json, i.outputs), n.error,
   coalesce(i.attempts, n.attempts), coalesce(i.credits_used, n.credits_used), n.started_at, n.completed_at
 from json_to_recordset(%s::json) as n ({_FIELDS})
 join runs r on r.id = n.run_id and r.batch_id = %s and r.completed_at is null
@@ -205,6 +205,7 @@ left join lateral (
 on conflict (run_id, step_id) do nothing
 """
 _RECORDS = TypeAdapter(Sequence[StepRecord])
+_DATA = TypeAdapter[Any](Any)
 
 
 async def record(connection: Connection, batch_id: UUID, records: Sequence[StepRecord]) -> None:
@@ -218,7 +219,14 @@ async def record(connection: Connection, batch_id: UUID, records: Sequence[StepR
 
 
 def _written(records: Sequence[StepRecord]) -> str:
-    return _RECORDS.dump_json(records, exclude_none=True).decode()
+    return _RECORDS.dump_json([_with_data_as_text(one) for one in records], exclude_none=True).decode()
+
+
+def _with_data_as_text(record: StepRecord) -> StepRecord:
+    """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail."""
+    given = {"input": record.input, "output": record.output}
+    data = {name: _DATA.dump_json(value).decode() for name, value in given.items() if value is not None}
+    return record.model_copy(update=data)
 
 
 # The output of a run is that of its last completed step in list order.

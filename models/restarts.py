@@ -15,7 +15,7 @@ from database import Connection
 from models.automations import INTERACTIVE
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
-from models.runs import Accepted
+from models.runs import Accepted, accepted_before
 from workflows.definition import Definition, needs_of
 
 
@@ -156,9 +156,6 @@ async def _accept(
     if await cursor.fetchone():
         await connection.execute(_TAKE_OVER, values)
         return Accepted(run_id=run_id, repeated=False)
-    cursor = await connection.execute(
-        "select id from runs where automation_id = %s and dedupe_key = %s", (run["automation_id"], dedupe_key)
-    )
-    row = await cursor.fetchone()
-    assert row is not None, "it was there a moment ago, and this transaction sees what has committed"
-    return Accepted(run_id=row["id"], repeated=True)
+    before = await accepted_before(connection, run["automation_id"], dedupe_key or "")
+    assert before is not None, "it was there a moment ago, and this transaction sees what has committed"
+    return before

@@ -184,13 +184,18 @@ async def accept(
         cursor = await connection.execute(_ACCEPT, values)
         if row := await cursor.fetchone():
             return Accepted(run_id=row["id"], repeated=False)
-        cursor = await connection.execute(
-            "select id from runs where automation_id = %s and dedupe_key = %s",
-            (target.automation_id, dedupe_key),
-        )
-        if row := await cursor.fetchone():
-            return Accepted(run_id=row["id"], repeated=True)
+        if dedupe_key and (before := await accepted_before(connection, target.automation_id, dedupe_key)):
+            return before
         # The first run was deleted between the two statements: accept anew.
+
+
+async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
+    """The run that was accepted with this key, if there is one."""
+    cursor = await connection.execute(
+        "select id from runs where automation_id = %s and dedupe_key = %s", (automation_id, dedupe_key)
+    )
+    row = await cursor.fetchone()
+    return Accepted(run_id=row["id"], repeated=True) if row else None
 
 
 # The page is chosen before the joins, so that what is left out costs nothing.

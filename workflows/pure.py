@@ -7,6 +7,7 @@ all by these functions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from workflows import expressions, templates
 from workflows.definition import (
@@ -16,6 +17,7 @@ from workflows.definition import (
     IteratingStep,
     LookupConfig,
     TransformStep,
+    WebhookConfig,
     field_expression,
 )
 from workflows.expressions import JSON, Budget, ExpressionError
@@ -78,6 +80,30 @@ def until_of(config: DelayConfig, scope: Scope) -> JSON:
         ExpressionError: as `Template.render`.
     """
     return templates.compile_template(config.until).render(scope)
+
+
+class Request(NamedTuple):
+    """What a webhook step sends."""
+
+    method: str
+    url: str
+    headers: dict[str, JSON]
+    body: JSON
+
+
+def request_of(config: WebhookConfig, scope: Scope) -> Request:
+    """The request of a webhook step with its templates filled in; the scope may have `secrets`.
+
+    Raises:
+        ExpressionError: `missing_value` if a part of the URL has no value, or as `Template.render`.
+    """
+    url = templates.compile_template(config.url).render(scope, required=True)
+    if not isinstance(url, str) or not url:
+        raise ExpressionError("missing_value", "The URL's template gives no text.")
+    headers = templates.compile_template(dict(config.headers)).render(scope)
+    assert isinstance(headers, dict)
+    body = templates.compile_template(config.body).render(scope)
+    return Request(config.method, url, headers, body)
 
 
 def target_of(config: LookupConfig, scope: Scope) -> str:

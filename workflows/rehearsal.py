@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from workflows import pure, templates
+from workflows import pure
 from workflows.calls import Call, End, Leave, Timer
 from workflows.definition import ConditionStep, LookupStep, Step, TransformStep, WebhookStep
 from workflows.expressions import JSON, Budget, ExpressionError
@@ -162,24 +162,14 @@ class Rehearsal:
                 return _Done(None, error=StepError(code="too_many_calls", message=message))
             self._calls_left -= 1
             if isinstance(step, WebhookStep):
-                return _Done(self._rendered(step, scope), _sample_answer(step))
+                request = pure.request_of(step.config, {**scope, **self._secrets})
+                return _Done(request._asdict(), _sample_answer(step))
             assert isinstance(step, LookupStep)
             text = pure.target_of(step.config, scope)
         except ExpressionError as problem:
             return _Done(None, error=StepError(code=problem.code, message=problem.message))
         answer = self._look_up(step, text)
         return _Done(text, error=answer) if isinstance(answer, StepError) else _Done(text, answer)
-
-    def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON]) -> JSON:
-        """The request that would be sent."""
-        config = step.config
-        names = {**scope, **self._secrets}
-        url = templates.compile_template(config.url).render(names)
-        if not isinstance(url, str) or not url:
-            raise ExpressionError("missing_value", "The URL's template gives no text.")
-        headers = templates.compile_template(dict(config.headers)).render(names)
-        body = templates.compile_template(config.body).render(names)
-        return {"method": config.method, "url": url, "headers": headers, "body": body}
 
     def _record(self, call: Call, one: StepCall, done: _Done) -> StepRecord:
         return StepRecord(

@@ -43,6 +43,7 @@ class _Scopes(NamedTuple):
     names: Mapping[str, JSON]
     secrets: Mapping[str, JSON]
     budget: Budget
+    required: bool
 
 
 _Render = Callable[[_Scopes], JSON]
@@ -80,25 +81,26 @@ class Template:
         """The names in its `{{ secrets.NAME }}`, in order, each once."""
         return tuple(dict.fromkeys(p.secret for p in self.placeholders if p.secret is not None))
 
-    def render(self, scope: Mapping[str, JSON], budget: Budget | None = None) -> JSON:
+    def render(
+        self, scope: Mapping[str, JSON], budget: Budget | None = None, *, required: bool = False
+    ) -> JSON:
         """The structure with its expressions evaluated; it may share parts with structure and scope.
 
         Args:
             scope: the names that the expressions can read; under `secrets` an object of the secrets.
             budget: what the work is charged to; one of its own by default.
+            required: refuse null in a longer string, where it would be empty.
 
         Raises:
-            ExpressionError: as `Expression.evaluate`, with the pointer to the string; or `unknown_secret`.
+            ExpressionError: as `Expression.evaluate`, with the pointer to the string; or `unknown_secret`,
+                or `missing_value`.
         """
         if self._render is None:
             return self.structure
         secrets = scope.get(SECRETS)
         names = {name: value for name, value in scope.items() if name != SECRETS}
-        return self._render(
-            _Scopes(
-                names, secrets if isinstance(secrets, dict) else {}, Budget() if budget is None else budget
-            )
-        )
+        known = secrets if isinstance(secrets, dict) else {}
+        return self._render(_Scopes(names, known, Budget() if budget is None else budget, required))
 
 
 def compile_template(value: JSON) -> Template:
@@ -216,7 +218,15 @@ def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:
 
 
 def _text(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
-    return "".join(piece if isinstance(piece, str) else _written(_value(piece, scopes)) for piece in pieces)
+    return "".join(piece if isinstance(piece, str) else _part(piece, scopes) for piece in pieces)
+
+
+def _part(placeholder: Placeholder, scopes: _Scopes) -> str:
+    value = _value(placeholder, scopes)
+    if value is None and scopes.required:
+        message = f"{placeholder.expression.text.strip()} has no value."
+        raise ExpressionError("missing_value", message, placeholder.position, placeholder.pointer)
+    return _written(value)
 
 
 def _written(value: JSON) -> str:

@@ -12,14 +12,14 @@ from starlette.datastructures import FormData
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 
 from api import limits
-from api.deps import ServicesDep
+from api.deps import Services, ServicesDep
 from api.errors import Problem
 from api.json_body import StrictRequest, StrictRoute, parse_json
 from api.openapi import problems
 from api.routes.runs import FINISHED, answer
 from models import runs, targets
 from models.errors import FieldError, Invalid
-from models.runs import MAX_DEDUPE_LENGTH, RunAccepted
+from models.runs import MAX_DEDUPE_LENGTH, Accepted, RunAccepted
 from models.targets import Target
 from workflows import triggers
 from workflows.expressions import ExpressionError
@@ -51,18 +51,36 @@ async def ingest(
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     payload = await _payload(request)
-    await target.check_input(payload, "")
     context = triggers.readable_request(request.headers.items(), request.query_params)
-    async with services.database.connection() as connection:
-        accepted = await runs.accept(
-            connection,
-            target,
-            "webhook",
-            payload,
-            request=context,
-            dedupe_key=_dedupe_key(request, target, payload, context),
-        )
+    dedupe_key = _dedupe_key(request, target, payload, context)
+    accepted = await _repeated_misfit(services, target, payload, dedupe_key)
+    if accepted is None:
+        async with services.database.connection() as connection:
+            accepted = await runs.accept(
+                connection, target, "webhook", payload, request=context, dedupe_key=dedupe_key
+            )
     return await answer(services, target.account_id, accepted, wait)
+
+
+async def _repeated_misfit(
+    services: Services, target: Target, payload: Any, dedupe_key: str | None
+) -> Accepted | None:
+    """The run of an event that does not meet the `input_schema` but repeats one; None if it meets it.
+
+    Raises:
+        Invalid: it does not, and repeats none.
+    """
+    try:
+        await target.check_input(payload, "")
+        return None
+    except Invalid:
+        if dedupe_key is None:
+            raise
+        async with services.database.connection() as connection:
+            accepted = await runs.accepted_before(connection, target.automation_id, dedupe_key)
+        if accepted is None:
+            raise
+        return accepted
 
 
 async def _payload(request: Request) -> Any:

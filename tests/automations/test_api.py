@@ -70,6 +70,18 @@ async def test_an_input_that_does_not_meet_the_schema_starts_no_run(api: Api, pe
     assert (await post(api, made["webhook_url"], json={"email": "a@example.com"})).status_code == 202
 
 
+async def test_a_repeat_that_does_not_meet_the_schema_is_still_the_first_run(
+    api: Api, person: Person
+) -> None:
+    made = await create(person, input_schema=NEEDS_AN_EMAIL)
+    path, key = made["webhook_url"], {"Idempotency-Key": "one"}
+    first = await post(api, path, json={"email": "ada@example.com"}, headers=key)
+    again = await post(api, path, json={}, headers=key)
+    assert again.status_code == 202 and again.json()["run_id"] == first.json()["run_id"]
+    other = await post(api, path, json={}, headers={"Idempotency-Key": "two"})
+    assert other.status_code == 400
+
+
 async def test_each_version_has_its_own_input_schema(api: Api, person: Person) -> None:
     made = await create(person, input_schema=NEEDS_AN_EMAIL)
     assert (await post(api, made["webhook_url"], json={})).status_code == 400

@@ -163,6 +163,15 @@ async def test_a_steps_timeout_bounds_all_its_attempts(run: Run, receiver: Endpo
     assert view.steps[0].attempts == 1
 
 
+async def test_a_url_with_a_missing_part_is_not_called(run: Run, receiver: Endpoint) -> None:
+    steps = [webhook(receiver.url + "/people/{{ trigger.id }}", body="{{ trigger.id }} is null here")]
+    view = await run(steps, {"id": 7})
+    assert view.status == "completed" and receiver.requests[0]["body"] == "7 is null here"
+    view = await run(steps, {})
+    assert view.error is not None and view.error["code"] == "missing_value"
+    assert view.error["message"] == "trigger.id has no value." and len(receiver.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("success", "status", "expected"), [(["404", 200], 404, "completed"), ("3xx", 200, "failed")]
 )
