@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -18,10 +19,12 @@ from api.middleware import Edge
 from api.openapi import Application
 from api.routes import auth, credits, health, ingest, keys, lookups, rehearsals, runs, secrets, workflows
 from api.routetable import RouteTable
+from api.together import Together
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
 from models import accounts, sessions
-from models.runs import FINISHED_CHANNEL
+from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
+from models.targets import Target, ingest_targets
 from outbound import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring, root_keys
@@ -96,4 +99,16 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         outbound=outbound,
         lookups=lookups,
         limiter=Limiter(database, settings),
+        ingest_targets=Together(partial(_ingest_targets, database)),
+        accepting=Together(partial(_accept, database)),
     )
+
+
+async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target | Exception]:
+    async with database.connection() as connection:
+        return await ingest_targets(connection, tokens)
+
+
+async def _accept(database: Database, events: list[Event]) -> list[Accepted | Exception]:
+    async with database.connection() as connection:
+        return [*await accept(connection, events)]

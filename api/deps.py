@@ -19,11 +19,14 @@ from api.context import context_of
 from api.credentials import Caller, Credentials, presented
 from api.housekeeping import Housekeeping
 from api.limiter import Limiter
+from api.together import Together
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
 from models.audit import Actor
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
+from models.runs import Accepted, Event
+from models.targets import Target
 from outbound import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
@@ -53,6 +56,8 @@ class Services:
     outbound: Outbound
     lookups: Lookups
     limiter: Limiter
+    ingest_targets: Together[str, Target]
+    accepting: Together[Event, Accepted]
 
 
 def services_of(request: Request) -> Services:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
@@ -147,46 +148,65 @@ class Accepted(BaseModel, frozen=True):
     repeated: bool
 
 
-_ACCEPT = (
-    "insert into runs (id, account_id, automation_id, version, lane_id, status, trigger, input, request,"
-    " input_bytes, dedupe_key, queued_at)"
-    " values (%s, %s, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, now())"
-    " on conflict (automation_id, dedupe_key) where dedupe_key is not null do nothing returning id"
-)
+@dataclass(frozen=True)
+class Event:
+    """What asks for a run.
 
-
-async def accept(
-    connection: Connection,
-    target: Target,
-    trigger: TriggerType,
-    payload: Any,
-    *,
-    request: Mapping[str, Any] | None = None,
-    dedupe_key: str | None = None,
-) -> Accepted:
-    """Accept a run for `target`: once this has committed, it will be done.
-
-    Args:
-        connection: inside or outside a transaction; answer the client only after its commit.
-        target: from `ingest_target` or `run_target`.
+    Attributes:
+        target: from `models.targets`.
         trigger: what started it.
         payload: the `trigger` of the run's expressions; any JSON value.
-        request: headers and query of the triggering request, if the definition reads them.
+        request: headers and query of the triggering request; kept if the definition reads them.
         dedupe_key: a second event with the same key is the same run.
     """
-    request = request if target.reads_request else None
-    size = len(orjson.dumps(payload)) + (len(orjson.dumps(request)) if request else 0)
-    while True:
-        values = (
-            new_id(), target.account_id, target.automation_id, target.version, target.lane_id, trigger,
-            Json(payload), Json(request) if request else None, size, dedupe_key,
-        )  # fmt: skip
-        cursor = await connection.execute(_ACCEPT, values)
-        if row := await cursor.fetchone():
-            return Accepted(run_id=row["id"], repeated=False)
-        if dedupe_key and (before := await accepted_before(connection, target.automation_id, dedupe_key)):
-            return before
-        # The first run was deleted between the two statements: accept anew.
+
+    target: Target
+    trigger: TriggerType
+    payload: Any
+    request: Mapping[str, Any] | None = None
+    dedupe_key: str | None = None
+
+
+_ACCEPT = """
+insert into runs (id, account_id, automation_id, version, lane_id, status, trigger, input, request,
+                  input_bytes, dedupe_key, queued_at)
+select n.id, n.account_id, n.automation_id, n.version, n.lane_id, 'queued', n.trigger, n.input, n.request,
+  n.input_bytes, n.dedupe_key, now()
+from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %s::json[], %s::json[],
+            %s::int[], %s::text[])
+  as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key)
+on conflict (automation_id, dedupe_key) where dedupe_key is not null do nothing returning id
+"""
+
+
+async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
+    """Accept runs: once this has committed, they will be done. Answer clients only after that."""
+    accepted: dict[int, Accepted] = {}
+    while left := [(place, event) for place, event in enumerate(events) if place not in accepted]:
+        ids = [new_id() for _ in left]
+        rows = [_row(run_id, event) for run_id, (_, event) in zip(ids, left, strict=True)]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        cursor = await connection.execute(_ACCEPT, columns)
+        inserted = {row["id"] for row in await cursor.fetchall()}
+        for run_id, (place, event) in zip(ids, left, strict=True):
+            if run_id in inserted:
+                accepted[place] = Accepted(run_id=run_id, repeated=False)
+            elif event.dedupe_key is not None:
+                before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
+                # None: the first run was deleted between the two statements; accept anew.
+                if before is not None:
+                    accepted[place] = before
+    return [accepted[place] for place in range(len(events))]
+
+
+def _row(run_id: UUID, event: Event) -> tuple[Any, ...]:
+    target = event.target
+    request = event.request if target.reads_request else None
+    size = len(orjson.dumps(event.payload)) + (len(orjson.dumps(request)) if request else 0)
+    return (
+        run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
+        Json(event.payload), Json(request) if request else None, size, event.dedupe_key,
+    )  # fmt: skip
 
 
 async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -69,23 +70,30 @@ class Target:
 
 
 _TARGET = (
-    "select a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id"
+    "select a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id, a.ingest_token_hash"
     " from automations a"
     " join lanes l on l.automation_id = a.id and l.version = a.version and l.priority = %s"
 )
 
 
-async def ingest_target(connection: Connection, token: str) -> Target:
-    """The workflow that an ingest token belongs to.
+async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[Target | Exception]:
+    """The workflows that ingest tokens belong to, in their order.
 
-    Raises:
-        NotFound: for an unknown, revoked or malformed token alike.
-        Conflict: if the workflow is not active.
+    In the place of one: NotFound for an unknown, revoked or malformed token alike; Conflict if the workflow
+    is not active.
     """
+    hashes = [token_hash(token) for token in tokens]
     cursor = await connection.execute(
-        _TARGET + " where a.ingest_token_hash = %s and a.deleted_at is null", (INTERACTIVE, token_hash(token))
+        _TARGET + " where a.ingest_token_hash = any(%s) and a.deleted_at is null", (INTERACTIVE, hashes)
     )
-    return await _target(connection, await cursor.fetchone())
+    found = {bytes(row["ingest_token_hash"]): row for row in await cursor.fetchall()}
+    targets: dict[bytes, Target | Exception] = {}
+    for digest in dict.fromkeys(hashes):
+        try:
+            targets[digest] = await _target(connection, found.get(digest))
+        except (NotFound, Conflict) as error:
+            targets[digest] = error
+    return [targets[digest] for digest in hashes]
 
 
 async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
@@ -107,9 +115,11 @@ async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
         raise NotFound("workflow")
     if row["status"] != "active":
         raise Conflict("workflow_not_active", f"The workflow is {row['status']}; activate it first.")
-    return Target(**row, entry=await _entry(connection, row["automation_id"], row["version"]))
+    entry = await _entry(connection, row["automation_id"], row["version"])
+    return Target(**{name: row[name] for name in _HEAD}, entry=entry)
 
 
+_HEAD = ("automation_id", "account_id", "status", "version", "lane_id")
 _entries: dict[tuple[UUID, int], Entry] = {}
 
 

@@ -174,6 +174,7 @@ class AutomationBatch:
             start_to_close_timeout=policies.SHORT,
             schedule_to_close_timeout=policies.A_DAY,
             retry_policy=policies.LOST_WORKER,
+            summary=f"the end of {len(end.endings.endings)} runs",
         )
 
     def _start(self, work: Coroutine[Any, Any, None], among: dict[asyncio.Task[None], None]) -> None:

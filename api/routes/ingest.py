@@ -17,9 +17,9 @@ from api.errors import Problem
 from api.json_body import StrictRequest, StrictRoute, parse_json
 from api.openapi import problems
 from api.routes.runs import FINISHED, answer
-from models import runs, targets
+from models import runs
 from models.errors import FieldError, Invalid
-from models.runs import MAX_DEDUPE_LENGTH, Accepted, RunAccepted
+from models.runs import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.targets import Target
 from workflows import triggers
 from workflows.expressions import ExpressionError
@@ -46,8 +46,7 @@ async def ingest(
 
     Events with one `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies.
     """
-    async with services.database.connection() as connection:
-        target = await targets.ingest_target(connection, token)
+    target = await services.ingest_targets.one(token)
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     payload = await _payload(request)
@@ -55,10 +54,7 @@ async def ingest(
     dedupe_key = _dedupe_key(request, target, payload, context)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key)
     if accepted is None:
-        async with services.database.connection() as connection:
-            accepted = await runs.accept(
-                connection, target, "webhook", payload, request=context, dedupe_key=dedupe_key
-            )
+        accepted = await services.accepting.one(Event(target, "webhook", payload, context, dedupe_key))
     return await answer(services, target.account_id, accepted, wait)
 
 

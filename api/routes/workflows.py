@@ -23,7 +23,7 @@ from database import Connection
 from models import automations, definitions, runs, targets, versions
 from models.automations import WorkflowView
 from models.errors import FieldError, Invalid
-from models.runs import RunAccepted
+from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
 from workflows.definition import MAX_STEPS, Name, Status, Step
 from workflows.findings import Finding
@@ -297,7 +297,6 @@ async def run_workflow(
     async with services.database.connection() as connection:
         target = await targets.run_target(connection, caller.account_id, workflow_id)
         await target.check_input(body.input, "/input")
-        accepted = await runs.accept(
-            connection, target, "manual", body.input, dedupe_key=claimed_key(request)
-        )
+        event = Event(target, "manual", body.input, dedupe_key=claimed_key(request))
+        [accepted] = await runs.accept(connection, [event])
     return await answer(services, caller.account_id, accepted, wait)

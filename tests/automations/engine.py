@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from aiohttp import web
-from aiohttp.abc import AbstractResolver
 from temporalio.client import Client
 
 import worker
@@ -82,18 +81,25 @@ async def working(
     database: Database,
     keyring: Keyring,
     *,
-    resolver: AbstractResolver | None = None,
+    outbound: Outbound | None = None,
     max_cached_workflows: int = worker.CACHED_WORKFLOWS,
 ) -> AsyncGenerator[Notifier]:
     """A worker with its dispatcher, for the time of the block."""
     notifier, stop = Notifier(database), asyncio.Event()
     notifier.start()
-    async with Outbound(settings, resolver=resolver) as outbound:
+    async with outbound or Outbound(settings) as outbound:
         lookups = Lookups(settings, database, keyring, outbound)
         await lookups.open()
         task = asyncio.create_task(
             worker.work(
-                settings, client, database, keyring, notifier, outbound, lookups, stop,
+                settings,
+                client,
+                database,
+                keyring,
+                notifier,
+                outbound,
+                lookups,
+                stop,
                 max_cached_workflows=max_cached_workflows,
             )
         )
@@ -117,9 +123,15 @@ async def ended(database: Database, notifier: Notifier, account_id: UUID, run_id
 
 
 async def accept(database: Database, target: Target, count: int = 1, payload: Any = None) -> list[UUID]:
-    """Accept so many runs."""
-    async with database.transaction() as connection:
-        return [(await runs.accept(connection, target, "manual", payload)).run_id for _ in range(count)]
+    """Accept so many runs, in one statement: one claim finds them together."""
+    return await accept_each(database, target, [payload] * count)
+
+
+async def accept_each(database: Database, target: Target, payloads: Sequence[Any]) -> list[UUID]:
+    """Accept a run for each payload, in one statement."""
+    events = [runs.Event(target, "manual", payload) for payload in payloads]
+    async with database.connection() as connection:
+        return [accepted.run_id for accepted in await runs.accept(connection, events)]
 
 
 class Run:

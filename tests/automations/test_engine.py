@@ -13,7 +13,17 @@ import temporal
 from database import Database, Notifier
 from models import runs
 from models.runs import RunView
-from tests.automations.engine import Endpoint, NewTarget, Run, ended, statuses, transform, until, webhook
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Run,
+    accept_each,
+    ended,
+    statuses,
+    transform,
+    until,
+    webhook,
+)
 from workflows.messages import Batch
 
 
@@ -121,8 +131,7 @@ async def test_a_batch_that_has_much_to_evaluate_is_done_in_several_workflow_tas
     heavy = "sort_by(trigger, &to_string(@))[0]"
     target = await new_target([transform(f"s{n}", heavy) for n in range(10)])
     payload = [str(n % 97) for n in range(2000)]
-    async with database.transaction() as connection:
-        ids = [(await runs.accept(connection, target, "manual", payload)).run_id for _ in range(16)]
+    ids = await accept_each(database, target, [payload] * 16)
     views = [await ended(database, notifier, target.account_id, run_id) for run_id in ids]
     assert {view.output for view in views} == {"0"}
     async with database.connection() as connection:
@@ -156,11 +165,7 @@ async def test_the_mates_of_a_slow_call_go_on_without_it(
     target = await new_target(
         [webhook(url), webhook(f"{receiver.url}/next", "next"), transform("end", "trigger")]
     )
-    async with database.transaction() as connection:
-        held, *mates = [
-            (await runs.accept(connection, target, "manual", path)).run_id
-            for path in ("/held", "/a", "/b", "/c")
-        ]
+    held, *mates = await accept_each(database, target, ("/held", "/a", "/b", "/c"))
     views = [await ended(database, notifier, target.account_id, run_id) for run_id in mates]
     assert [view.output for view in views] == ["/a", "/b", "/c"]
     receiver.open.set()
@@ -207,8 +212,7 @@ async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(
         transform("after", "[trigger, wait.until != null]"),
     ]
     target = await new_target(steps)
-    async with database.transaction() as connection:
-        ids = [(await runs.accept(connection, target, "manual", long)).run_id for long in (True, False)]
+    ids = await accept_each(database, target, (True, False))
     assert (await ended(database, notifier, target.account_id, ids[1])).output == [False, False]
 
     async def parked() -> RunView | None:

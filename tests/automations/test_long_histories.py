@@ -109,7 +109,7 @@ async def test_a_batch_whose_tasks_keep_failing_is_taken_apart_and_ends(
             "update automation_versions set definition = '{\"steps\": 1}' where automation_id = %s",
             (target.automation_id,),
         )
-        run_ids = [(await runs.accept(connection, target, "manual", None)).run_id for _ in range(2)]
+    run_ids = await accept(database, target, 2)
     impatient_worker.notify(runs.QUEUED_CHANNEL)
     async with asyncio.timeout(120):
         while True:

@@ -23,7 +23,7 @@ from models import restarts, runs
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
-from tests.automations.engine import Endpoint, NewTarget, ended, transform, webhook, working
+from tests.automations.engine import Endpoint, NewTarget, accept_each, ended, transform, webhook, working
 from tests.automations.test_dispatcher import batch_of
 from worker import workflow_runner
 from workflows.automations import AutomationBatch
@@ -205,9 +205,7 @@ async def test_a_history_made_now_replays(
     receiver.answer = lambda request: answer(request, seen)
     steps, payloads = SHAPES[name]
     target = await new_target(steps(receiver.url))
-    async with database.transaction() as connection:
-        # All rows in one transaction, so that one claim finds them together.
-        run_ids = [(await runs.accept(connection, target, "manual", p)).run_id for p in payloads]
+    run_ids = await accept_each(database, target, payloads)
     notifier.notify(QUEUED_CHANNEL)
     if name == "cancelled":
         await ended(database, notifier, target.account_id, run_ids[1])

@@ -17,6 +17,7 @@ from tests.automations.engine import (
     NewTarget,
     Run,
     accept,
+    accept_each,
     ended,
     statuses,
     transform,
@@ -143,8 +144,7 @@ async def test_inputs_that_pass_two_mebibytes_together_travel_in_parts(
 ) -> None:
     target = await new_target([webhook(receiver.url, "a"), webhook(receiver.url, "b", body="{{ a.body }}")])
     receiver.answer = lambda request: web.json_response("x" * 60_000)
-    async with database.transaction() as connection:
-        run_ids = [(await runs.accept(connection, target, "manual", None)).run_id for _ in range(64)]
+    run_ids = await accept_each(database, target, [None] * 64)
     views = await asyncio.gather(
         *(ended(database, notifier, target.account_id, run_id) for run_id in run_ids)
     )
