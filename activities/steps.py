@@ -140,7 +140,8 @@ class StepActivities:
 
         async def do(job: Job) -> Outcome:
             if isinstance(step, DelayStep):
-                return Outcome(None, pure.until_of(step.config, job.scope))
+                until = pure.until_of(step.config, job.scope)
+                return Outcome(None, until[:100] if isinstance(until, str) else "")
             return Outcome(None, len(pure.items_of(step, job.scope)))
 
         return await self._run(calls, do, final=False)

@@ -20,6 +20,7 @@ from workflows.messages import (
 
 T = TypeVar("T")
 MAX_ITEMS_A_PART = 100
+ROW_BYTES = PART_BYTES // 2
 
 
 class Call(NamedTuple):
@@ -67,7 +68,7 @@ def call_of(plan: Plan, step: Step, work: Work, now: datetime, *, prepares: bool
     iteration = row.iterations.get(step.id)
     evaluates_items = iteration is None or iteration.evaluated_there
     roots = (*plan.reads[step.id], *plan.iterates[step.id]) if evaluates_items else plan.reads[step.id]
-    reading = row.read(dict.fromkeys(roots))
+    reading = row.read(dict.fromkeys(roots), ROW_BYTES)
     row.at_work.add(step.id)
     if not prepares and not work.items:
         row.attempts[step.id] = row.attempts.get(step.id, 0) + 1
@@ -89,7 +90,7 @@ def weight(plan: Plan, step: Step, work: Work) -> int:
     """About how many bytes a row's part of a message has."""
     iteration = work.row.iterations.get(step.id)
     items = len(work.items) * iteration.item_bytes if iteration is not None else 0
-    return work.row.read(plan.reads[step.id]).size + work.row.record_bytes + items
+    return work.row.read(plan.reads[step.id], ROW_BYTES).size + work.row.record_bytes + items
 
 
 def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iterator[list[T]]:

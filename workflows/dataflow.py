@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from math import inf
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -176,15 +177,28 @@ class RowState:
             "error": error and error.model_dump(include={"code", "message"}),
         }  # fmt: skip
 
-    def read(self, roots: Iterable[str]) -> Reading:
-        """What a step that reads these roots of the scope gets."""
+    def read(self, roots: Iterable[str], room: float = inf) -> Reading:
+        """What a step that reads these roots of the scope gets; what does not fit into `room` is stored.
+
+        What the workflow did by itself is stored along with the call that reads it.
+        """
         wanted = list(roots)
         names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted
-        return Reading(
-            {root: self.scope.get(root) for root in wanted if root not in self._stored},
-            [name for name in dict.fromkeys(names) if name in self._stored],
-            sum(self._sizes.get(name, 0) for name in names if name not in self._stored),
-        )
+        stored: list[str] = []
+        size = 0
+        for name in dict.fromkeys(names):
+            its_size = self._sizes.get(name, 0)
+            if name in self._stored or size + its_size > room:
+                stored.append(name)
+            else:
+                size += its_size
+        scope = {root: self.scope.get(root) for root in wanted if root not in stored}
+        if stored and "steps" in scope:
+            scope["steps"] = {
+                step_id: {**step, "output": None} if step_id in stored else step
+                for step_id, step in self.scope["steps"].items()
+            }
+        return Reading(scope, stored, size)
 
     def add_record(self, record: StepRecord, size: int = 0) -> None:
         """Keep what the workflow did by itself until an activity stores it."""

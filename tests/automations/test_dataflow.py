@@ -124,3 +124,16 @@ def test_a_run_begun_by_an_earlier_batch_goes_on_behind_its_finished_steps() -> 
     done = [DoneStep(step_id="a", status="completed")]
     row = RowState(plan, BatchRow(run_id=new_id(), started_at=datetime.now(UTC), done=done), {})
     assert [step.id for step in row.ready()] == ["b"]
+
+
+def test_what_does_not_fit_into_a_message_is_read_from_its_row() -> None:
+    steps = [transform("a"), transform("b"), {"id": "c", "type": "transform", "config": {"expression": "@"}}]
+    plan = Plan(Definition.model_validate({"name": "w", "steps": steps}))
+    row = RowState(plan, BatchRow(run_id=new_id(), started_at=datetime.now(UTC), size=10), {})
+    row.settle("a", "completed", "large", size=1000)
+    row.settle("b", "completed", "small", size=10)
+    reading = row.read(plan.reads["c"], 100)
+    assert (reading.stored, reading.size) == (["a"], 20)
+    assert "a" not in reading.scope and reading.scope["b"] == "small"
+    outputs = {step_id: step["output"] for step_id, step in reading.scope["steps"].items()}
+    assert outputs == {"a": None, "b": "small"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -150,6 +151,16 @@ async def test_inputs_that_pass_two_mebibytes_together_travel_in_parts(
     )
     assert {view.status for view in views} == {"completed"}
     assert sum(len(request["body"]) >= 60_000 for request in receiver.requests) == 64
+
+
+async def test_a_step_may_read_more_than_a_message_holds(run: Run, receiver: Endpoint) -> None:
+    makers = [transform(f"s{n}", "trigger.filler") for n in range(40)]
+    lengths = ", ".join(f"length(s{n})" for n in range(40))
+    view = await run(
+        [*makers, webhook(receiver.url, body=f"{{{{ [{lengths}] }}}}")], {"filler": "x" * 60_000}
+    )
+    assert view.status == "completed"
+    assert json.loads(receiver.requests[0]["body"]) == [60_000] * 40
 
 
 async def test_a_steps_timeout_bounds_all_its_attempts(run: Run, receiver: Endpoint) -> None:
