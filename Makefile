@@ -26,6 +26,8 @@ lint: $(VENV)/installed-dev ## Check style and types
 
 bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.automations
+	@$(BIN)/python -m bench.automations --variants --rounds 1
+	@$(BIN)/python -m bench.replay
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups

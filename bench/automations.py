@@ -1,156 +1,172 @@
-"""W1, end to end: ingest → condition → one HTTP call → transform → completed.
+"""The workflow engine, end to end: an event is posted, its run is accepted, done, completed.
 
-    python -m bench.automations [--clients 32] [--seconds 20]
+    python -m bench.automations [--shape w1 …] [--clients 32 …] [--mode posting] [--rows 1] [--seconds 4]
+    python -m bench.automations --all
+    python -m bench.automations --variants [--shape w1] [--clients 32] [--rounds 2]
 
-Prints completed runs a second while clients post without pause, the delay from post to finished run at one in
-flight, the sizes of the batches that formed, and the CPU each part used for 1,000 runs.
+Without arguments it prints a small table in about three minutes. docs/benchmarks.md says how to read it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import statistics
-import subprocess
-import sys
-import time
-from typing import Any
+from collections.abc import Iterator
+from itertools import groupby, product
+from typing import NamedTuple
 
-import aiohttp
-import psycopg
-import uvloop
+from bench.lookups import fetch_data
+from bench.machine import machine
+from bench.measuring import HEADS, Bench, Figures
+from bench.shapes import SHAPES
+from bench.stack import Runners, Stack, nothing, running
+from models.batches import MAX_ROWS
 
-from bench.stack import Stack, machine, running
-
-
-def definition(echo: str) -> dict[str, Any]:
-    """The workflow W1."""
-    return {
-        "name": "W1",
-        "trigger": {"type": "webhook"},
-        "steps": [
-            {"id": "wanted", "type": "condition", "config": {"expression": "trigger.amount > 10"}},
-            {
-                "id": "call",
-                "type": "webhook",
-                "config": {"url": echo, "body": {"id": "{{ trigger.id }}", "amount": "{{ trigger.amount }}"}},
-            },
-            {
-                "id": "shape",
-                "type": "transform",
-                "config": {"mapping": {"id": "trigger.id", "ok": "call.body.ok", "status": "call.status"}},
-            },
-        ],
-    }
+MODES = ("waiting", "posting")
+CLIENTS = (1, 8, 32, 256)
+Changes = dict[str, int | bool]
+VARIANTS: dict[str, Changes] = {
+    "as it is": {},
+    "no sandbox": {"sandbox": False},
+    "2 starts in flight": {"starts": 2},
+    "4 starts in flight": {"starts": 4},
+    "4 workflow pollers": {"pollers": 4},
+    "no eager starts": {"eager": False},
+    "1 row a batch": {"rows": 1},
+}
 
 
-async def one_at_a_time(session: aiohttp.ClientSession, url: str, count: int) -> list[float]:
-    """Seconds from post to finished run, one after the other."""
-    delays: list[float] = []
-    for number in range(count):
-        start = time.perf_counter()
-        async with session.post(f"{url}?wait=30", json={"id": number, "amount": 42}) as answer:
-            run = await answer.json()
-            assert answer.status == 200 and run["status"] == "completed", run
-            assert run["output"] == {"id": number, "ok": True, "status": 200}, run
-        delays.append(time.perf_counter() - start)
-    return delays
+class Cell(NamedTuple):
+    """One line of a table."""
+
+    rows: int
+    shape: str
+    clients: int
+    mode: str
 
 
-async def flood(session: aiohttp.ClientSession, url: str, clients: int, seconds: float) -> list[float]:
-    """Post without pause from many clients; the seconds each 202 took."""
-    delays: list[float] = []
-    end = time.perf_counter() + seconds
-
-    async def client(number: int) -> None:
-        while (start := time.perf_counter()) < end:
-            async with session.post(url, json={"id": number, "amount": 42}) as answer:
-                assert answer.status == 202, await answer.text()
-            delays.append(time.perf_counter() - start)
-
-    await asyncio.gather(*(client(number) for number in range(clients)))
-    return delays
+def compact() -> Iterator[Cell]:
+    """What a first look needs."""
+    for shape in SHAPES:
+        yield Cell(MAX_ROWS, shape, 1, "waiting")
+        yield Cell(MAX_ROWS, shape, 32, "waiting")
+        yield Cell(MAX_ROWS, shape, 32, "posting")
+    for shape in SHAPES:
+        yield Cell(1, shape, 32, "posting")
 
 
-def percentile(values: list[float], share: float) -> float:
-    """The value below which `share` of the values lie, in milliseconds."""
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))] * 1000
+def chosen(arguments: argparse.Namespace) -> list[Cell]:
+    """What the command line asks for."""
+    given = (arguments.rows, arguments.shape, arguments.clients, arguments.mode)
+    if not arguments.all and not any(given):
+        return list(compact())
+    rows = [arguments.rows] if arguments.rows else [MAX_ROWS, 1] if arguments.all else [MAX_ROWS]
+    clients = arguments.clients or (CLIENTS if arguments.all else [32])
+    modes = [arguments.mode] if arguments.mode else MODES
+    return [Cell(*cell) for cell in product(rows, arguments.shape or SHAPES, clients, modes)]
 
 
-async def measure(stack: Stack, echo: str, clients: int, seconds: float) -> None:
-    """Run and print it all."""
-    connector = aiohttp.TCPConnector(limit=0)
-    headers = {"Authorization": f"Bearer {stack.key}"}
-    async with aiohttp.ClientSession(connector=connector) as session:
-        async with session.post(
-            f"{stack.url}/api/workflows", json=definition(echo), headers=headers
-        ) as answer:
-            workflow = await answer.json()
-            assert answer.status == 201, workflow
-        url = workflow["webhook_url"]
-        await one_at_a_time(session, url, 20)
-        single = await one_at_a_time(session, url, 200)
-        print(f"one in flight: p50 {percentile(single, 0.5):.1f} ms, p99 {percentile(single, 0.99):.1f} ms")
-        before, start = stack.cpu_seconds(), time.perf_counter()
-        done_before = await completed(stack)
-        accepts = await flood(session, url, clients, seconds)
-        posted_for = time.perf_counter() - start
-        done_while_posting = await completed(stack) - done_before
-        while await completed(stack) - done_before < len(accepts):
-            await asyncio.sleep(0.05)
-            assert time.perf_counter() - start < posted_for + 300, "runs are missing"
-        total = time.perf_counter() - start
-        cpu = {name: value - before[name] for name, value in stack.cpu_seconds().items()}
-    print(
-        f"{clients} clients for {posted_for:.1f} s: accepted {len(accepts) / posted_for:.0f}/s"
-        f" (p50 {percentile(accepts, 0.5):.1f} ms, p99 {percentile(accepts, 0.99):.1f} ms),"
-        f" completed {done_while_posting / posted_for:.0f}/s while posting,"
-        f" all {len(accepts)} done after {total:.1f} s = {len(accepts) / total:.0f}/s"
+def measure(bench: Bench, fast: asyncio.Runner, cell: Cell, seconds: float) -> Figures:
+    """Measure one line."""
+    work = bench.measure(
+        cell.shape,
+        SHAPES[cell.shape],
+        cell.clients,
+        seconds,
+        waiting=cell.mode == "waiting",
+        # Enough to fill batches; few enough that the end does not take long.
+        most_unfinished=max(8 * cell.rows, 2 * cell.clients),
     )
-    shares = ", ".join(f"{name} {value / len(accepts) * 1000:.2f}" for name, value in cpu.items())
-    print(f"CPU seconds per 1,000 runs: {shares}")
-    sizes = await batch_sizes(stack, len(accepts))
-    print(f"batches: {len(sizes)}, rows per batch mean {statistics.mean(sizes):.1f}, max {max(sizes)}")
-    print("RSS MiB:", ", ".join(f"{name} {value}" for name, value in stack.rss_mib().items()))
+    return fast.run(work)
 
 
-async def query(stack: Stack, statement: str) -> list[tuple[Any, ...]]:
-    """Ask the stack's database."""
-    import json
-
-    url = json.loads((stack.data / "stack.json").read_text())["database_url"]
-    async with await psycopg.AsyncConnection.connect(url) as connection:
-        cursor = await connection.execute(statement)  # pyright: ignore[reportArgumentType]
-        return await cursor.fetchall()
-
-
-async def completed(stack: Stack) -> int:
-    """How many runs have completed."""
-    return (await query(stack, "select count(*) from runs where status = 'completed'"))[0][0]
+def table(stack: Stack, bench: Bench, runners: Runners, cells: list[Cell], seconds: float) -> None:
+    """Measure and print line by line, with one worker after the other."""
+    for rows, group in groupby(cells, lambda cell: cell.rows):
+        runners.plain.run(stack.change_worker({"rows": rows}))
+        print(f"\nat most {rows} row{'s' * (rows > 1)} a batch, {seconds:g} s a line")
+        print(_heads("shape    clients"))
+        for cell in group:
+            figures = measure(bench, runners.fast, cell, seconds)
+            print(f"{cell.shape:<8} {cell.clients:>3} {cell.mode}{figures}", flush=True)
+        resident = ", ".join(f"{part} {mib}" for part, mib in stack.resident_mib().items())
+        print(f"resident MiB: {resident}")
 
 
-async def batch_sizes(stack: Stack, newest: int) -> list[int]:
-    """The sizes of the batches of the newest runs."""
-    newest_runs = f"(select batch_id from runs order by id desc limit {newest}) r"
-    return [row[0] for row in await query(stack, f"select count(*) from {newest_runs} group by batch_id")]
+def variants(stack: Stack, bench: Bench, runners: Runners, cell: Cell, seconds: float, rounds: int) -> None:
+    """The same load on differently built workers, in turns; then each against the worker as it is."""
+    found: dict[str, list[Figures]] = {name: [] for name in VARIANTS}
+    print(f"\n{cell.shape}, {cell.clients} clients {cell.mode}, {seconds:g} s a line")
+    print(_heads(""))
+    for turn in range(rounds):
+        # There and back, so that a machine that slows down favours nobody.
+        for name in list(VARIANTS)[:: -1 if turn % 2 else 1]:
+            runners.plain.run(stack.change_worker(VARIANTS[name]))
+            rows = int(VARIANTS[name].get("rows", cell.rows))
+            found[name].append(measure(bench, runners.fast, cell._replace(rows=rows), seconds))
+            print(f"{name:<20}{found[name][-1]}", flush=True)
+    print("\nagainst the worker as it is, mean of the rounds: runs a second, p50, CPU for a run")
+    base = _means(found["as it is"])
+    for name, figures in found.items():
+        shares = [mine / theirs for mine, theirs in zip(_means(figures), base, strict=True)]
+        print(f"{name:<20}" + "".join(f"{share:8.2f}" for share in shares))
 
 
-def main() -> None:
-    """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=20)
-    arguments = parser.parse_args()
-    print(machine())
-    echo = subprocess.Popen([sys.executable, "-m", "bench.echo"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert echo.stdout is not None
-        address = f"http://127.0.0.1:{echo.stdout.readline().strip()}/"
-        with running(VEDETTE_LIMIT_INGEST="off") as stack:
-            uvloop.run(measure(stack, address, arguments.clients, arguments.seconds))
-    finally:
-        echo.terminate()
+def _means(figures: list[Figures]) -> list[float]:
+    """Rate, p50 and CPU without the load generator's."""
+    return [
+        statistics.mean(one.rate for one in figures),
+        statistics.mean(one.run_ms[0] for one in figures),
+        statistics.mean(sum(one.cpu.values()) - one.cpu["load"] for one in figures),
+    ]
+
+
+def _heads(first: str) -> str:
+    return " " * 20 + HEADS[0] + f"{first:<20}" + HEADS[1]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Start a stack, measure, print."""
+    if arguments.variants:
+        shape, clients = (arguments.shape or ["w1"])[0], (arguments.clients or [32])[0]
+        cells = [Cell(arguments.rows or MAX_ROWS, shape, clients, arguments.mode or "posting")]
+    else:
+        cells = chosen(arguments)
+    shapes = dict.fromkeys(cell.shape for cell in cells)
+    print(machine(), flush=True)
+    with contextlib.ExitStack() as exits:
+        runners = exits.enter_context(Runners.made())
+        prepare = fetch_data if {"lookups", "mixed"} & set(shapes) else nothing
+        stack = exits.enter_context(
+            running(runners, prepare, VEDETTE_LIMIT_INGEST="off", VEDETTE_LOCAL_ONLY="1")
+        )
+        runners.plain.run(stack.change_worker({}))
+        bench = runners.fast.run(Bench(stack).open())
+        exits.callback(lambda: runners.fast.run(bench.close()))
+        for name in shapes:
+            runners.fast.run(bench.create(name, SHAPES[name]))
+        if arguments.variants:
+            variants(stack, bench, runners, cells[0], arguments.seconds, arguments.rounds)
+        else:
+            table(stack, bench, runners, cells, arguments.seconds)
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shape", nargs="+", choices=list(SHAPES))
+    parser.add_argument("--clients", nargs="+", type=int)
+    parser.add_argument("--mode", choices=MODES, help="wait for each run, or only until it is accepted")
+    parser.add_argument("--rows", type=int, help="the most rows of a batch; 1: each run is one of its own")
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--all", action="store_true", help="all shapes, clients and modes, batched and not")
+    parser.add_argument("--variants", action="store_true", help="compare differently built workers")
+    parser.add_argument("--rounds", type=int, default=2, help="of the variants")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    main(_parsed())

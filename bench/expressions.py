@@ -17,7 +17,7 @@ from typing import Any
 import jmespath
 import jmespath.parser
 
-from bench.stack import machine
+from bench.machine import machine
 from workflows import expressions
 from workflows.expressions import Budget, ExpressionError
 from workflows.templates import compile_template

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import cast
 
 
@@ -44,10 +46,18 @@ class Result:
 class _Client(asyncio.Protocol):
     """One connection with one request in flight."""
 
-    def __init__(self, request: bytes, result: Result, deadline: float, done: asyncio.Future[None]) -> None:
-        self._request = request
+    def __init__(
+        self,
+        requests: Iterator[bytes],
+        result: Result,
+        deadline: float,
+        gate: asyncio.Event | None,
+        done: asyncio.Future[None],
+    ) -> None:
+        self._requests = requests
         self._result = result
         self._deadline = deadline
+        self._gate = gate
         self._done = done
         self._received = b""
         self._sent = 0.0
@@ -58,7 +68,14 @@ class _Client(asyncio.Protocol):
 
     def _send(self) -> None:
         self._sent = time.perf_counter()
-        self._transport.write(self._request)
+        self._transport.write(next(self._requests))
+
+    async def _send_when_open(self, gate: asyncio.Event) -> None:
+        await gate.wait()
+        if time.perf_counter() < self._deadline:
+            self._send()
+        else:
+            self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -75,10 +92,12 @@ class _Client(asyncio.Protocol):
         now = time.perf_counter()
         self._result.latencies.append(now - self._sent)
         self._result.statuses[int(head[9:12])] += 1
-        if now < self._deadline:
+        if now >= self._deadline:
+            self._transport.close()
+        elif self._gate is None or self._gate.is_set():
             self._send()
         else:
-            self._transport.close()
+            self._waiting = asyncio.create_task(self._send_when_open(self._gate))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._done.done():
@@ -93,16 +112,28 @@ def request_bytes(method: str, path: str, headers: dict[str, str], body: bytes =
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def run(host: str, port: int, request: bytes, *, clients: int, seconds: float) -> Result:
-    """Send `request` over and over from `clients` connections for `seconds`."""
+async def run(
+    host: str,
+    port: int,
+    request: bytes | Iterator[bytes],
+    *,
+    clients: int,
+    seconds: float,
+    gate: asyncio.Event | None = None,
+) -> Result:
+    """Send `request` over and over, or one request after the other, from `clients` connections.
+
+    Nothing more is begun after `seconds`, nor while the gate is not set.
+    """
     loop = asyncio.get_running_loop()
+    requests = repeat(request) if isinstance(request, bytes) else request
     started = time.perf_counter()
     result, futures = Result(seconds), list[asyncio.Future[None]]()
     for _ in range(clients):
         done = loop.create_future()
         futures.append(done)
         await loop.create_connection(
-            lambda done=done: _Client(request, result, started + seconds, done), host, port
+            lambda done=done: _Client(requests, result, started + seconds, gate, done), host, port
         )
     await asyncio.gather(*futures)
     result.seconds = time.perf_counter() - started

@@ -33,7 +33,7 @@ from aiohttp import web
 
 from bench import load
 from bench.endpoints import answering, serve
-from bench.stack import machine
+from bench.machine import machine
 from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report

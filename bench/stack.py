@@ -1,140 +1,205 @@
-"""A whole stack for benchmarks: `vedette up` on a random port with a data folder of its own."""
+"""The parts of a stack, each a process as `vedette up` runs them, over a temporary data folder."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
-import platform
-import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
+import psutil
+import uvloop
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-_NAMES = {"api": " api", "worker": " worker", "temporal": "temporal", "postgres": "postgres"}
+import settings
+from embedded.first_account import ensure_first_account
+from embedded.listener import listen
+from embedded.postgres import Postgres
+from embedded.process import Child
+from embedded.report import Report
+from embedded.temporal import Temporal
+from migrations.upgrade import upgrade
+
+_READY_SECONDS = 60
 
 
-@dataclass(frozen=True)
 class Stack:
-    """A running stack."""
+    """Postgres, Temporal, one API process, a server for webhooks to call, and at most one worker."""
 
-    url: str
-    key: str
-    data: Path
-    pid: int
+    def __init__(self, data: Path, environ: Mapping[str, str]) -> None:
+        self._data = data
+        self._listener = listen("127.0.0.1", 0)
+        self.port: int = self._listener.getsockname()[1]
+        self._environ = {
+            **os.environ,
+            "VEDETTE_DATA": str(data),
+            "VEDETTE_PORT": str(self.port),
+            "VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32",
+            **environ,
+        }
+        self._postgres = Postgres(data, data / "logs" / "postgres.log", Report())
+        self._temporal = Temporal(data, data / "logs" / "temporal.log", Report())
+        self._echo = self._child("echo", "bench.echo")
+        self._api: Child | None = None
+        self._worker: Child | None = None
+        self.key = ""
+        self.echo = ""
 
-    def processes(self) -> dict[str, list[int]]:
-        """The process ids by part."""
-        found: dict[str, list[int]] = {name: [] for name in _NAMES}
-        for pid in _descendants(self.pid):
-            command = _command(pid)
-            for name, mark in _NAMES.items():
-                if command.endswith(mark) if mark.startswith(" ") else mark in command.split(" ")[0]:
-                    found[name].append(pid)
-        return found
+    @property
+    def url(self) -> str:
+        """Where the API answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def settings(self) -> settings.Settings:
+        """What the processes are told."""
+        return settings.load(self._environ)
+
+    async def start(self) -> None:
+        """Start all but the worker."""
+        await asyncio.gather(self._postgres.start(), self._temporal.start(), self._echo.start())
+        self._environ |= {"DATABASE_URL": self._postgres.url, "TEMPORAL_ADDRESS": self._temporal.address}
+        await asyncio.to_thread(upgrade, self._postgres.url)
+        await ensure_first_account(self.settings, self._postgres.url)
+        self.key = json.loads((self._data / "first-account.json").read_bytes())["api_key"]
+        self._api = Child(
+            "api",
+            [sys.executable, "-m", "cli", "api"],
+            log=self._data / "logs" / "api.log",
+            environment=self._environ,
+            stdin=self._listener,
+        )
+        await self._api.start()
+        await self._until_ready("database", "temporal")
+        while not (lines := self._echo.new_lines()):
+            await asyncio.sleep(0.01)
+        self.echo = f"http://127.0.0.1:{lines[0]}/"
+
+    async def change_worker(self, changes: Mapping[str, int | bool]) -> None:
+        """Start a worker with these changes, in place of the one that runs."""
+        await self._stop_worker()
+        self._environ["BENCH_WORKER"] = json.dumps(changes)
+        self._worker = self._child("worker", "bench.worker")
+        await self._worker.start()
+        await self._until_ready("workers")
+
+    async def stop(self) -> None:
+        """Stop what has been started."""
+        await self._stop_worker()
+        for child in (self._api, self._echo):
+            if child is not None:
+                await child.stop(10)
+        if self._temporal.started:
+            await self._temporal.stop()
+        if self._postgres.started:
+            await self._postgres.stop()
+        self._listener.close()
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU seconds used so far, by part, children that ended included."""
-        return {name: sum(map(_cpu, pids)) for name, pids in self.processes().items()}
+        """CPU seconds used so far by part, children that ended included; `load` is ours and the echo's."""
+        used = {name: sum(map(_cpu, processes)) for name, processes in self._processes().items()}
+        return used | {"load": used["load"] + time.process_time()}
 
-    def rss_mib(self) -> dict[str, int]:
-        """Resident memory by part. Postgres shares pages: its sum counts them more than once."""
-        return {name: sum(map(_rss, pids)) // 2**20 for name, pids in self.processes().items()}
+    def resident_mib(self) -> dict[str, int]:
+        """Memory by part. Postgres shares pages: its sum counts them more than once."""
+        return {
+            name: sum(process.memory_info().rss for process in processes) // 2**20
+            for name, processes in self._processes().items()
+        }
+
+    def _processes(self) -> dict[str, list[psutil.Process]]:
+        children = {
+            "api": self._api,
+            "worker": self._worker,
+            "temporal": self._temporal.child,
+            "postgres": self._postgres.child,
+            "load": self._echo,
+        }
+        found: dict[str, list[psutil.Process]] = {}
+        for name, child in children.items():
+            if child is None or child.pid is None:
+                raise SystemExit(f"bench: the part {name} has ended; the end of its log:\n{_words(child)}")
+            process = psutil.Process(child.pid)
+            found[name] = [process, *process.children(recursive=True)]
+        return found
+
+    async def _stop_worker(self) -> None:
+        if self._worker is not None:
+            await self._worker.stop(30)
+            self._worker = None
+
+    async def _until_ready(self, *parts: str) -> None:
+        deadline = time.monotonic() + _READY_SECONDS
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False) as client:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(httpx.TransportError):
+                    checks = (await client.get("/readyz")).json()["checks"]
+                    if all(checks[part] == "ok" for part in parts):
+                        return
+                for child in (self._api, self._worker):
+                    if child is not None and child.pid is None:
+                        raise SystemExit(f"bench: {child.name} has ended:\n{_words(child)}")
+                await asyncio.sleep(0.05)
+        raise SystemExit(f"bench: not ready: {', '.join(parts)}")
+
+    def _child(self, name: str, module: str) -> Child:
+        log = self._data / "logs" / f"{name}.log"
+        return Child(name, [sys.executable, "-m", module], log=log, environment=self._environ)
 
 
-def machine() -> str:
-    """One line on the machine that a figure was taken on."""
-    model = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "?"
-    )
-    return f"{os.cpu_count()} cores, {model}, Python {platform.python_version()}"
+class Runners(NamedTuple):
+    """Event loops: uvloop cannot start a process as another user, as Postgres needs it under root."""
+
+    plain: asyncio.Runner
+    fast: asyncio.Runner
+
+    @staticmethod
+    @contextlib.contextmanager
+    def made() -> Generator[Runners]:
+        """Both, for the time of the block."""
+        with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as fast:
+            yield Runners(plain, fast)
+
+
+async def nothing(_data: Path) -> None:
+    """Prepare nothing: for workflows without lookups."""
 
 
 @contextlib.contextmanager
-def running(**environ: str) -> Generator[Stack]:
-    """A stack for the time of the block."""
-    data = Path(tempfile.mkdtemp(prefix="vedette-bench-"))
-    data.chmod(0o711)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {
-        **os.environ,
-        "VEDETTE_DATA": str(data),
-        "VEDETTE_PORT": str(port),
-        "VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32",
-        **environ,
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cli", "up"], env=environment, stdout=subprocess.DEVNULL
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_until_ready(process, url)
-        account = json.loads((data / "first-account.json").read_text())
-        yield Stack(url, account["api_key"], data, process.pid)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
-        shutil.rmtree(data)
+def running(
+    runners: Runners, prepare: Callable[[Path], Coroutine[Any, Any, None]], **environ: str
+) -> Generator[Stack]:
+    """A stack without a worker for the time of the block.
+
+    Args:
+        runners: the plain one starts and stops it.
+        prepare: puts what is needed into the data folder.
+        environ: settings of its processes.
+    """
+    with tempfile.TemporaryDirectory(prefix="vedette-bench-") as name:
+        data = Path(name)
+        data.chmod(0o711)
+        runners.plain.run(prepare(data))
+        stack = Stack(data, environ)
+        try:
+            runners.plain.run(stack.start())
+            yield stack
+        finally:
+            runners.plain.run(stack.stop())
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise SystemExit(f"the stack ended with exit code {process.returncode}")
-        with contextlib.suppress(httpx.TransportError):
-            checks = httpx.get(f"{url}/readyz").json()["checks"]
-            if all(checks[part] == "ok" for part in ("database", "temporal", "workers")):
-                return
-        time.sleep(0.1)
-    raise SystemExit("the stack did not become ready")
+def _words(child: Child | None) -> str:
+    return "" if child is None else child.last_words()
 
 
-def _lines(path: str) -> Iterator[str]:
-    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
-        yield from file
-
-
-def _descendants(root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, waiting = [], [root]
-    while waiting:
-        pids = children.get(waiting.pop(), [])
-        found += pids
-        waiting += pids
-    return found
-
-
-def _command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    return ""
-
-
-def _cpu(pid: int) -> float:
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / _TICKS
+def _cpu(process: psutil.Process) -> float:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        used = process.cpu_times()
+        return used.user + used.system + used.children_user + used.children_system
     return 0.0
-
-
-def _rss(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
