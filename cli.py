@@ -164,7 +164,7 @@ def data_fetch(
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
     results = asyncio.run(datasets.fetch(_settings(), if_missing=if_missing, report=say))
-    lines = [f"{result.name} {result.version or ''}: {result.status}, {result.detail}" for result in results]
+    lines = [" ".join(filter(None, (r.name, r.version))) + f": {r.status}, {r.detail}" for r in results]
     if as_json or not if_missing or any(result.status != "present" for result in results):
         _print([asdict(result) for result in results], "\n".join(lines), as_json)
     if any(result.status == "failed" for result in results):

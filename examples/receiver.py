@@ -8,17 +8,17 @@ from __future__ import annotations
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+SHOWN = ("webhook-id", "authorization")
+
 
 class Receiver(BaseHTTPRequestHandler):
     """Prints what comes."""
 
     def do_POST(self) -> None:
-        """Print the body and answer."""
+        """Print the request and answer."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        print(
-            f"{self.command} {self.path}  webhook-id: {self.headers['webhook-id']}\n{body.decode()}",
-            flush=True,
-        )
+        headers = [f"{name}: {self.headers[name]}" for name in SHOWN if name in self.headers]
+        print("\n".join([f"{self.command} {self.path}", *headers, body.decode()]), flush=True)
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.end_headers()
@@ -31,6 +31,5 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(
-        ("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 9000), Receiver
-    ).serve_forever()
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
+    ThreadingHTTPServer(("127.0.0.1", port), Receiver).serve_forever()

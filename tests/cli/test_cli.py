@@ -145,6 +145,11 @@ def test_data_that_cannot_be_fetched_is_told_with_the_reason_and_1(tmp_path: Pat
     assert done.returncode == 1
 
 
+def test_data_without_a_version_is_named_alone(tmp_path: Path) -> None:
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    assert "\ndbip-city: failed, " in vedette(tmp_path, "data", "fetch", **nowhere).stdout
+
+
 class TestWorkflows:
     GOOD = '{"name": "x", "steps": [{"id": "a", "type": "ip_lookup", "config": {"field": "trigger.ip"}}]}'
     BAD = GOOD.replace("field", "filed").replace('"name": "x"', '"name": ""')

@@ -243,6 +243,7 @@ def test_a_secret_that_is_not_there_is_an_error_not_an_empty_string() -> None:
         with pytest.raises(ExpressionError) as caught:
             rendered({"h": "Bearer {{ secrets.TOKEN }}"}, scope)
         assert (caught.value.code, caught.value.pointer) == ("unknown_secret", "/h")
+        assert caught.value.message == "There is no secret TOKEN."
 
 
 # Bounds

@@ -63,6 +63,12 @@ def test_the_examples_show_every_type_of_step_and_trigger() -> None:
     assert triggers == {"webhook", "schedule", "file_upload", "monitor_event"}
 
 
+def test_the_workflow_of_the_readme_is_the_example_and_valid() -> None:
+    example = (DOCS.parent / "examples" / "visitors.json").read_text()
+    assert f"```json\n{example}```" in (DOCS.parent / "README.md").read_text()
+    assert validate(json.loads(example), ("RECEIVER_TOKEN",)).errors == []
+
+
 def test_every_code_is_in_the_documentation() -> None:
     tables: list[dict[str, tuple[Any, Found]]] = [SHAPES, STEPS, WARNINGS, TRIGGERS]  # pyright: ignore
     codes = {code for table in tables for _, expected in table.values() for _, code in expected}
