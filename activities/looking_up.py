@@ -28,7 +28,7 @@ async def look_up(
         result = await lookups.lookup(
             step.kind,
             query,
-            pointer="/value",
+            pointer=step.config.pointer,
             fields=step.config.fields,
             limit=PEOPLE if step.kind == "company" else None,
             payer=Payer(account_id, reference),

@@ -11,32 +11,30 @@ import orjson
 from activities.outcome import Outcome, failure, not_evaluated
 from activities.redaction import MASK, Redaction
 from outbound import Answer, Outbound, OutboundError
-from workflows import pure, templates
 from workflows.definition import WebhookStep
 from workflows.expressions import ExpressionError
+from workflows.pure import RequestTemplates
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
 # Faults of the call itself, which no repetition mends.
 _FINAL_FAULTS = frozenset({"forbidden_address", "invalid_request", "too_large", "too_many_redirects"})
 _MAX_RETRY_AFTER = 3600.0
 _MAX_REDIRECTS = 5
+# Of an answer that is taken as JSON; an event may be nested as deep.
+_MAX_DEPTH = 100
 
 
 class Secrets(NamedTuple):
     """The values of secrets by name, and what hides them in answers."""
 
-    values: dict[str, str]
+    values: dict[str, Any]
     redaction: Redaction
-
-
-def secrets_named(step: WebhookStep) -> tuple[str, ...]:
-    """The secrets that the templates of a step name."""
-    return templates.compile_template([step.config.url, dict(step.config.headers), step.config.body]).secrets
 
 
 async def send(
     outbound: Outbound,
     step: WebhookStep,
+    templates: RequestTemplates,
     scope: Mapping[str, Any],
     secrets: Secrets,
     call_id: str,
@@ -45,16 +43,17 @@ async def send(
 
     Args:
         outbound: the guarded clients.
-        step: its templates.
+        step: what to send.
+        templates: of the step.
         scope: what they may read.
         secrets: those that they name; no value is in what this returns.
         call_id: the same for every repetition, so that the receiver can tell.
     """
     sent: dict[str, Any] | None = None
     try:
-        names = dict(scope)
-        request = pure.request_of(step.config, names | {"secrets": secrets.values})
-        shown = pure.request_of(step.config, names | {"secrets": dict.fromkeys(secrets.values, MASK)})
+        hidden: dict[str, Any] = dict.fromkeys(secrets.values, MASK)
+        request = templates.render({**scope, "secrets": secrets.values})
+        shown = templates.render({**scope, "secrets": hidden}) if hidden else request
         sent = {"method": shown.method, "url": shown.url, "body": shown.body}
         answer = await outbound.send(
             request.method,
@@ -111,13 +110,12 @@ def _decoded(answer: Answer) -> Any:
 
 def _within_depth(value: Any) -> bool:
     level = [value]
-    for _ in range(_MAX_DEPTH + 1):
-        level = [
-            part
-            for whole in level
-            if isinstance(whole, dict | list)
-            for part in cast(Iterable[Any], whole.values() if isinstance(whole, dict) else whole)
-        ]
-        if not level:
-            return True
-    return False
+    for _ in range(_MAX_DEPTH):
+        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
+    return not level
+
+
+def _parts(whole: Any) -> Iterable[Any]:
+    if isinstance(whole, dict):
+        return cast(dict[str, Any], whole).values()
+    return cast(list[Any], whole) if isinstance(whole, list) else ()

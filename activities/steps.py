@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -18,9 +18,9 @@ from activities.heartbeat import heartbeats
 from activities.looking_up import look_up
 from activities.outcome import Outcome, failure, not_evaluated
 from activities.redaction import Redaction
-from activities.reports import Report
-from activities.sending import Secrets, secrets_named, send
-from database import Database
+from activities.reports import Key, Report
+from activities.sending import Secrets, send
+from database import Connection, Database
 from models import batches, secrets
 from outbound import Outbound
 from providers.lookup import Lookups
@@ -44,6 +44,7 @@ from workflows.messages import (
     EarlyResults,
     StepCall,
     StepCalls,
+    StepRecord,
     StepResult,
     StepResults,
 )
@@ -62,7 +63,7 @@ class Job(NamedTuple):
     item: int | None = None
 
     @property
-    def key(self) -> tuple[UUID, int | None]:
+    def key(self) -> Key:
         """Which row and item."""
         return self.call.run_id, self.item
 
@@ -89,8 +90,9 @@ class StepActivities:
         """Send a webhook step's request for each row."""
         step = calls.step
         assert isinstance(step, WebhookStep)
+        templates = pure.RequestTemplates(step.config)
         try:
-            known = await self._secrets(calls.account_id, step)
+            known = await self._secrets(calls.account_id, templates.secrets)
         except UnsealError:
             _log.error("secret_not_opened", account_id=str(calls.account_id), step=step.id)
             known = None
@@ -98,13 +100,14 @@ class StepActivities:
         async def do(job: Job) -> Outcome:
             if known is None:
                 return failure("secret_not_opened", "A secret was sealed with a key that is no longer known.")
-            return await send(self._outbound, step, job.scope, known, job.reference(step.id, "-"))
+            call_id = job.reference(step.id, "-")
+            return await send(self._outbound, step, templates, job.scope, known, call_id)
 
         return await self._run(calls, do)
 
-    async def _secrets(self, account_id: UUID, step: WebhookStep) -> Secrets:
+    async def _secrets(self, account_id: UUID, names: Collection[str]) -> Secrets:
         values: dict[str, str] = {}
-        if names := secrets_named(step):
+        if names:
             async with self._database.connection() as connection:
                 values = await secrets.values(connection, self._keyring, account_id, names)
         return Secrets(values, Redaction(values.values()))
@@ -157,10 +160,10 @@ class StepActivities:
                         if pending:
                             await asyncio.wait(pending, timeout=patience)
                         done = [task for task in pending if task.done()]
-                        fresh = [_reported(report, pending.pop(task), task) for task in done]
+                        fresh = [_noted(report, pending.pop(task), task) for task in done]
                         if pending and fresh:
                             await self._store(calls, report)
-                            await _signal(calls, fresh)
+                            await _signal(calls, report.results_of(fresh))
             finally:
                 for task in pending:
                     task.cancel()
@@ -172,21 +175,18 @@ class StepActivities:
         report = Report(calls, final=final)
         run_ids = [call.run_id for call in calls.calls]
         stored = [(call.run_id, name) for call in calls.calls for name in call.stored]
-        iterates = bool(calls.calls[0].items)
         if stored:
             # What is to be read may be among the records that came along.
             await self._store(calls, report)
         async with self._database.connection() as connection:
             held = await batches.held(connection, calls.batch_id, run_ids)
-            if iterates:
-                report.repeat(await batches.recorded_items(connection, list(held), calls.step.id))
-            elif activity.info().attempt > 1:
-                report.repeat(await batches.recorded(connection, list(held), calls.step.id))
+            if calls.calls[0].items or activity.info().attempt > 1:
+                report.repeat(await _recorded(connection, calls, list(held)))
             values = await batches.stored_values(connection, stored) if stored else {}
         jobs: list[Job] = []
         for call in calls.calls:
             if held.get(call.run_id):
-                report.results.append(StepResult(run_id=call.run_id, status="cancelled"))
+                report.cancel(call.run_id)
             elif call.run_id in held:
                 jobs += jobs_of(calls, call, values)
         return [job for job in jobs if job.key not in report.repeated], report
@@ -194,7 +194,15 @@ class StepActivities:
     async def _store(self, calls: StepCalls, report: Report) -> None:
         if records := report.take_records():
             async with self._database.transaction() as connection:
-                await batches.record(connection, calls.batch_id, records)
+                if not await batches.record(connection, calls.batch_id, records):
+                    run_ids = list(dict.fromkeys(record.run_id for record in records))
+                    report.correct(await _recorded(connection, calls, run_ids))
+
+
+async def _recorded(connection: Connection, calls: StepCalls, run_ids: list[UUID]) -> list[StepRecord]:
+    """What is recorded of the step, or of its items, in these runs."""
+    recorded = batches.recorded_items if calls.calls[0].items else batches.recorded
+    return await recorded(connection, run_ids, calls.step.id)
 
 
 def jobs_of(calls: StepCalls, call: StepCall, values: Mapping[tuple[UUID, str], Any]) -> Iterator[Job]:
@@ -233,8 +241,8 @@ async def _attempt(do: Do, job: Job) -> Outcome:
         return failure("timeout", "The step was not done within its timeout.")
 
 
-def _reported(report: Report, job: Job, task: asyncio.Task[Outcome]) -> StepResult:
-    """What to tell the workflow of an attempt that is over."""
+def _noted(report: Report, job: Job, task: asyncio.Task[Outcome]) -> Key:
+    """Note an attempt that is over; which row and item it was."""
     error = task.exception()
     if error is None:
         outcome = task.result()
@@ -244,7 +252,8 @@ def _reported(report: Report, job: Job, task: asyncio.Task[Outcome]) -> StepResu
         outcome = failure("internal_error", "The step failed unexpectedly.")
     else:
         raise error
-    return report.add(job.call, job.item, job.attempt, outcome)
+    report.add(job.call, job.item, job.attempt, outcome)
+    return job.key
 
 
 async def _signal(calls: StepCalls, results: list[StepResult]) -> None:

@@ -95,7 +95,10 @@ async def rehearse(
 async def _look_up(services: Services, step: LookupStep, text: str) -> JSON | StepError:
     """As the activity does it."""
     try:
-        result = await services.lookups.rehearse(step.kind, text, pointer="/value", fields=step.config.fields)
+        config = step.config
+        result = await services.lookups.rehearse(
+            step.kind, text, pointer=config.pointer, fields=config.fields
+        )
     except ModelError as error:
         return StepError(code=error.code, message=error.message)
     answer = result.answer()

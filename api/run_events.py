@@ -123,7 +123,8 @@ async def stream(
                         yield _written(event)
                         sent = loop.time()
                 shown = view or shown
-                if shown is not None and shown.completed_at is not None:
+                ended = shown is not None and shown.completed_at is not None
+                if ended or services.waiter.closed:
                     return
                 if loop.time() - sent >= _HEARTBEAT_SECONDS:
                     yield KEEPALIVE_COMMENT

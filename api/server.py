@@ -8,8 +8,10 @@ import socket
 
 import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from api.app import create_app
+from api.deps import Services
 from api.protocol import BoundedHttp
 from settings import ExitCode, Settings, StartError
 
@@ -22,8 +24,9 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     Raises:
         StartError: if the application does not start.
     """
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         http=BoundedHttp,
         ws="none",
         lifespan="on",
@@ -34,7 +37,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         backlog=2048,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config, app)
     # uvicorn sends itself the signal that stopped it once more when it is done; it should end with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
@@ -43,3 +46,16 @@ def serve(settings: Settings, listener: socket.socket) -> None:
             runner.run(server.serve(sockets=[listener]))
     except SystemExit:
         raise StartError("The API did not start; the lines above say why.", ExitCode.UNEXPECTED) from None
+
+
+class _Server(uvicorn.Server):
+    """Ends streams and waits for runs when it is to stop: they would last until the grace is over."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        services: Services = self._app.state.services
+        services.waiter.close()
+        await super().shutdown(sockets)

@@ -15,11 +15,22 @@ LOOK_SECONDS = 1.0
 
 
 class RunWaiter:
-    """Who waits for which run, in this process. `finished` is the handler of `FINISHED_CHANNEL`."""
+    """Who waits for which run, in this process. `finished` is the handler of `FINISHED_CHANNEL`.
+
+    `closed`: nobody should wait any longer, since the process is about to stop.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self.closed = False
+
+    def close(self) -> None:
+        """The process is about to stop: wake everybody, so that nobody holds it up."""
+        self.closed = True
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
 
     def finished(self, payload: str) -> None:
         """Wake those who wait for the runs with these comma-separated ids."""
@@ -46,7 +57,7 @@ class RunWaiter:
         with self.watching(run_id) as event:
             while not await self._has_ended(run_id):
                 left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
+                if left <= 0 or self.closed:
                     return False
                 await woken(event, min(left, LOOK_SECONDS))
             return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -33,6 +34,7 @@ def configuration(connection: Connection | None = None) -> Config:
     return config
 
 
+@cache
 def head() -> str:
     """The newest revision that this code knows."""
     revision = ScriptDirectory.from_config(configuration()).get_current_head()

@@ -208,14 +208,20 @@ _RECORDS = TypeAdapter(Sequence[StepRecord])
 _DATA = TypeAdapter[Any](Any)
 
 
-async def record(connection: Connection, batch_id: UUID, records: Sequence[StepRecord]) -> None:
-    """Write what steps did in runs that the batch still holds; a step recorded before keeps its record."""
+async def record(connection: Connection, batch_id: UUID, records: Sequence[StepRecord]) -> bool:
+    """Write what steps did in runs that the batch still holds; a step recorded before keeps its record.
+
+    Returns:
+        Whether all of it was written.
+    """
     items = [record for record in records if record.item is not None]
+    steps = [record for record in records if record.item is None]
+    written = 0
     if items:
-        await connection.execute(_RECORD_ITEMS, (_written(items), batch_id))
-    if len(items) < len(records):
-        steps = [record for record in records if record.item is None]
-        await connection.execute(_RECORD, (_written(steps), batch_id))
+        written += (await connection.execute(_RECORD_ITEMS, (_written(items), batch_id))).rowcount
+    if steps:
+        written += (await connection.execute(_RECORD, (_written(steps), batch_id))).rowcount
+    return written == len(records)
 
 
 def _written(records: Sequence[StepRecord]) -> str:

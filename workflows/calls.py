@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from workflows.dataflow import Plan, RowState
-from workflows.definition import CallingStep, IteratingStep, Step
+from workflows.definition import CallingStep, ConditionStep, IteratingStep, Step
 from workflows.messages import (
     PART_BYTES,
+    PREPARE_MANY,
+    Batch,
+    Ending,
     ItemCall,
     ParkedRun,
     RunEndings,
     StepCall,
     StepCalls,
+    StepError,
     StepRecord,
 )
 
 T = TypeVar("T")
 MAX_ITEMS_A_PART = 100
+_IN_PARTS = "messages-in-parts"
 ROW_BYTES = PART_BYTES // 2
 
 
@@ -106,3 +111,106 @@ def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iter
         size, items = size + its_size, items + its_items
     if part:
         yield part
+
+
+class Outbox:
+    """Collects what the interpreter asks for, in parts that fit into a message each."""
+
+    def __init__(
+        self, batch: Batch, plan: Plan, now: Callable[[], datetime], patched: Callable[[str], bool]
+    ) -> None:
+        self._batch = batch
+        self._plan = plan
+        self._now = now
+        self._patched = patched
+        self._commands: list[Command] = []
+
+    def take(self) -> list[Command]:
+        """What is to be carried out, in this order."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def timer(self, until: datetime, summary: str, then: Callable[[], None]) -> None:
+        """Do that at this moment."""
+        self._commands.append(Timer(until, summary, then))
+
+    def call(self, activity: str, position: int, work: list[Work]) -> None:
+        """Ask for an activity over the rows that are ready for a step; for several if there is much data."""
+        step, now = self._plan.steps[position], self._now()
+        prepares = activity == PREPARE_MANY
+        parts = list(in_parts(work, lambda one: (weight(self._plan, step, one), len(one.items))))
+        if len(parts) > 1 and not self._patched(_IN_PARTS):
+            parts = [work]
+        for part in parts:
+            calls = [call_of(self._plan, step, one, now, prepares=prepares) for one in part]
+            both = zip(part, calls, strict=True)
+            message = StepCalls(
+                batch_id=self._batch.batch_id,
+                account_id=self._batch.account_id,
+                step=step,
+                position=position,
+                calls=calls,
+                records=[record for one, call in both for record in one.row.send_records(call.stored)],
+                keep_output=prepares or isinstance(step, ConditionStep) or self._plan.keeps(step.id),
+            )
+            self._commands.append(Call(activity, message))
+
+    def record(
+        self,
+        row: RowState,
+        step_id: str,
+        status: Any,
+        output: Any = None,
+        error: StepError | None = None,
+    ) -> StepRecord:
+        """What a step did that the workflow has done by itself, or ended."""
+        return StepRecord(
+            run_id=row.run_id,
+            step_id=step_id,
+            position=self._plan.position[step_id],
+            status=status,
+            output=output,
+            error=error,
+            attempts=row.attempts.get(step_id, 1),
+            started_at=row.began.get(step_id, self._now()),
+            completed_at=self._now(),
+            gathered=step_id in row.iterations,
+        )
+
+    def leave(self, rows: list[RowState]) -> None:
+        """Let rows that wait for nothing but long delays leave, those that wake together as one batch."""
+        by_wake: dict[datetime, list[RowState]] = {}
+        for row in rows:
+            row.ended = True
+            by_wake.setdefault(min(pause.until for pause in row.pauses.values()), []).append(row)
+        for wake_at, leaving in sorted(by_wake.items(), key=lambda item: item[0]):
+            for part in self._parts(leaving):
+                runs = [ParkedRun(run_id=row.run_id, pauses=row.pauses) for row in part]
+                self._commands.append(Leave(wake_at, runs, _sent_records(part)))
+
+    def end(self, rows: list[RowState], *, cancelled: bool = False) -> None:
+        """Write that runs have ended."""
+        for row in rows:
+            row.ended = True
+        for part in self._parts(rows):
+            endings = [
+                Ending(
+                    run_id=row.run_id,
+                    status="cancelled" if cancelled else "failed" if row.error else "completed",
+                    error=None if cancelled else row.error,
+                )
+                for row in part
+            ]
+            batch_id = self._batch.batch_id
+            self._commands.append(
+                End(RunEndings(batch_id=batch_id, endings=endings, records=_sent_records(part)))
+            )
+
+    def _parts(self, rows: list[RowState]) -> list[list[RowState]]:
+        """The rows whose records fit into one message together."""
+        parts = list(in_parts(rows, lambda row: (row.record_bytes, 0)))
+        return parts if len(parts) < 2 or self._patched(_IN_PARTS) else [rows]
+
+
+def _sent_records(rows: list[RowState]) -> list[StepRecord]:
+    return [record for row in rows for record in row.send_records()]

@@ -28,6 +28,11 @@ from workflows.references import WHOLE_SCOPE
 JSONObject = dict[str, Any]
 
 
+def written(moment: datetime) -> str:
+    """A time as the API writes it."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
 class Plan:
     """A definition, prepared: what each step waits for, which branch it hangs on, what it reads.
 
@@ -108,7 +113,7 @@ class RowState:
         self._records: dict[str, tuple[StepRecord, int]] = {}
         self._sent: dict[str, tuple[StepRecord, int]] = {}
         self.scope: JSONObject = {
-            "run": {"id": str(row.run_id), "started_at": row.started_at.isoformat()},
+            "run": {"id": str(row.run_id), "started_at": written(row.started_at)},
             "workflow": workflow,
             "steps": {},
         }
@@ -205,12 +210,16 @@ class RowState:
         self._records[record.step_id] = (record, size)
         self.record_bytes += size
 
-    def send_records(self) -> list[StepRecord]:
-        """What is to be stored, by the activity that it is handed to."""
+    def send_records(self, read: Iterable[str] = ()) -> list[StepRecord]:
+        """What is to be stored by the activity that it is handed to, which reads these steps' rows.
+
+        Twice is as good as once: another activity may have a record to store, and not have done so yet.
+        """
+        again = [self._sent[name][0] for name in read if name in self._sent]
         records = [record for record, _ in self._records.values()]
         self._sent |= self._records
         self._records, self.record_bytes = {}, 0
-        return records
+        return again + records
 
     def note_stored(self, record: StepRecord) -> None:
         """Note that the activity has stored it."""

@@ -98,6 +98,11 @@ class LookupConfig(_Model):
     value: Text | None = None
     fields: list[Text] | None = Field(None, min_length=1, max_length=100)
 
+    @property
+    def pointer(self) -> str:
+        """Where the target is given."""
+        return "/value" if self.field is None else "/field"
+
 
 class LookupStep(CallingBase):
     """Looks something up; the output is the lookup's answer."""

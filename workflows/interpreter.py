@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from workflows import delays, expressions, pure
-from workflows.calls import Call, Command, End, Leave, Timer, Work, call_of, in_parts, weight
-from workflows.dataflow import Plan, RowState
+from workflows.calls import Call, Command, Outbox, Work
+from workflows.dataflow import Plan, RowState, written
 from workflows.definition import CallingStep, ConditionStep, Definition, DelayStep, Step, TransformStep
 from workflows.iteration import Iteration
 from workflows.messages import (
@@ -23,16 +23,12 @@ from workflows.messages import (
     SEND_MANY,
     Batch,
     EarlyResults,
-    Ending,
     ItemCall,
     LiveStep,
-    ParkedRun,
     Pause,
     Progress,
-    RunEndings,
     StepCalls,
     StepError,
-    StepRecord,
     StepResult,
 )
 
@@ -44,8 +40,7 @@ LONGEST_NAP = timedelta(minutes=5)
 # a second, far from the two seconds after which the SDK takes a task for stuck.
 _NODES_PER_TASK = 300_000
 _BREATH = timedelta(milliseconds=1)
-_MUCH_DATA, _IN_PARTS = "much-data-in-activities", "messages-in-parts"
-_BREATHS_BETWEEN_STEPS = "breaths-between-steps"
+_MUCH_DATA, _BREATHS_BETWEEN_STEPS = "much-data-in-activities", "breaths-between-steps"
 
 
 class Interpreter:
@@ -63,13 +58,12 @@ class Interpreter:
         """
         definition = Definition.model_validate(batch.definition)
         described = {"id": str(batch.automation_id), "name": definition.name}
-        self._batch = batch
         self._now = now
         self._patched = patched
         self._plan = plan = Plan(definition)
         self._rows = [RowState(plan, row, described, batch.progress.get(row.run_id)) for row in batch.rows]
         self._row_of = {row.run_id: row for row in self._rows}
-        self._commands: list[Command] = []
+        self._out = Outbox(batch, plan, now, patched)
         self._work: dict[tuple[int, str, int], list[Work]] = {}
         self._naps: dict[tuple[int, datetime], list[RowState]] = {}
         self._nodes = 0
@@ -79,21 +73,20 @@ class Interpreter:
         self._work, self._naps, self._nodes = {}, {}, 0
         for row in self._rows:
             if self._nodes > _NODES_PER_TASK or not (row.ended or self._begin_steps(row)):
-                self._commands.append(Timer(self._now() + _BREATH, "much to evaluate", lambda: None))
+                self._out.timer(self._now() + _BREATH, "much to evaluate", lambda: None)
                 break
         for (position, activity, _), work in sorted(self._work.items(), key=lambda entry: entry[0]):
-            self._issue(activity, position, work)
+            self._out.call(activity, position, work)
         for (position, end), rows in sorted(self._naps.items(), key=lambda entry: entry[0]):
             summary = f"{self._plan.steps[position].id}: {len(rows)} rows"
-            self._commands.append(Timer(end, summary, self._waking(position, end, rows)))
-        self._leave([row for row in self._rows if not row.ended and row.only_pauses])
-        self._end([row for row in self._rows if not row.ended and row.finished])
+            self._out.timer(end, summary, self._waking(position, end, rows))
+        self._out.leave([row for row in self._rows if not row.ended and row.only_pauses])
+        self._out.end([row for row in self._rows if not row.ended and row.finished])
         return self.commands()
 
     def commands(self) -> list[Command]:
         """What the results that came in ask for by themselves."""
-        commands, self._commands = self._commands, []
-        return commands
+        return self._out.take()
 
     def progress(self) -> dict[UUID, Progress]:
         """What a new history needs to go on with the rows that are left."""
@@ -148,8 +141,8 @@ class Interpreter:
             # An activity under way may come too late to store what was sent along.
             row.recall_records()
             for step_id in sorted(row.at_work):
-                row.add_record(self._record(row, step_id, "cancelled"))
-        self._end(rows, cancelled=True)
+                row.add_record(self._out.record(row, step_id, "cancelled"))
+        self._out.end(rows, cancelled=True)
 
     def take_back(self, run_ids: list[UUID]) -> None:
         """Rows that could not leave, since somebody cancels them."""
@@ -246,25 +239,6 @@ class Interpreter:
         if iteration.finished:
             self._settle(row, step, iteration.output, iteration.size)
 
-    def _issue(self, activity: str, position: int, work: list[Work]) -> None:
-        """Ask for an activity over the rows that are ready for a step; for several if there is much data."""
-        step, now = self._plan.steps[position], self._now()
-        prepares = activity == PREPARE_MANY
-        parts = list(in_parts(work, lambda one: (weight(self._plan, step, one), len(one.items))))
-        if len(parts) > 1 and not self._patched(_IN_PARTS):
-            parts = [work]
-        for part in parts:
-            calls = StepCalls(
-                batch_id=self._batch.batch_id,
-                account_id=self._batch.account_id,
-                step=step,
-                position=position,
-                calls=[call_of(self._plan, step, one, now, prepares=prepares) for one in part],
-                records=[record for one in part for record in one.row.send_records()],
-                keep_output=prepares or isinstance(step, ConditionStep) or self._plan.keeps(step.id),
-            )
-            self._commands.append(Call(activity, calls))
-
     def _take_prepared(self, step: Step, calls: StepCalls, results: list[StepResult]) -> None:
         """Note what an activity found out, so that the steps can begin."""
         result_of = {result.run_id: result for result in results}
@@ -325,7 +299,7 @@ class Interpreter:
             if iteration := row.iterations.get(step.id):
                 iteration.resume(item)
 
-        self._commands.append(Timer(until, f"{step.id}: item {item} again", resume))
+        self._out.timer(until, f"{step.id}: item {item} again", resume)
 
     def _back_off(self, row: RowState, step: Step, until: datetime) -> None:
         """Let a failed step wait for its next attempt."""
@@ -337,7 +311,7 @@ class Interpreter:
         row.at_work.add(step.id)
         row.backoffs[step.id] = until
         summary = f"{step.id}: before attempt {row.attempts[step.id] + 1}"
-        self._commands.append(Timer(until, summary, resume))
+        self._out.timer(until, summary, resume)
 
     def _pause(self, row: RowState, step: DelayStep) -> None:
         """Begin a delay, or go on with it."""
@@ -356,7 +330,7 @@ class Interpreter:
             self._settle(row, step, error=_error(problem))
             return
         if end <= now:
-            self._settle(row, step, {"until": end.isoformat()})
+            self._settle(row, step, {"until": written(end)})
             return
         row.at_work.add(step.id)
         pause = Pause(since=since, until=end)
@@ -370,7 +344,7 @@ class Interpreter:
         def wake() -> None:
             for row in rows:
                 if not row.ended:
-                    self._settle(row, self._plan.steps[position], {"until": end.isoformat()})
+                    self._settle(row, self._plan.steps[position], {"until": written(end)})
 
         return wake
 
@@ -380,64 +354,10 @@ class Interpreter:
         """Settle a step that was done here; its record goes along with the next activity."""
         status = "completed" if error is None else "failed"
         iteration = row.iterations.get(step.id)
-        record = self._record(row, step.id, status, None if iteration else output, error)
+        record = self._out.record(row, step.id, status, None if iteration else output, error)
         row.add_record(record, 0 if iteration else size)
         stored = iteration is not None and iteration.stored
         row.settle(step.id, status, output, error, size, stored=stored and error is None)
-
-    def _record(
-        self,
-        row: RowState,
-        step_id: str,
-        status: Any,
-        output: Any = None,
-        error: StepError | None = None,
-    ) -> StepRecord:
-        return StepRecord(
-            run_id=row.run_id,
-            step_id=step_id,
-            position=self._plan.position[step_id],
-            status=status,
-            output=output,
-            error=error,
-            attempts=row.attempts.get(step_id, 1),
-            started_at=row.began.get(step_id, self._now()),
-            completed_at=self._now(),
-            gathered=step_id in row.iterations,
-        )
-
-    def _leave(self, rows: list[RowState]) -> None:
-        """Let rows that wait for nothing but long delays leave, those that wake together as one batch."""
-        by_wake: dict[datetime, list[RowState]] = {}
-        for row in rows:
-            row.ended = True
-            by_wake.setdefault(min(pause.until for pause in row.pauses.values()), []).append(row)
-        for wake_at, leaving in sorted(by_wake.items(), key=lambda item: item[0]):
-            for part in self._parts(leaving):
-                runs = [ParkedRun(run_id=row.run_id, pauses=row.pauses) for row in part]
-                self._commands.append(Leave(wake_at, runs, _take_records(part)))
-
-    def _end(self, rows: list[RowState], *, cancelled: bool = False) -> None:
-        for row in rows:
-            row.ended = True
-        for part in self._parts(rows):
-            endings = [
-                Ending(
-                    run_id=row.run_id,
-                    status="cancelled" if cancelled else "failed" if row.error else "completed",
-                    error=None if cancelled else row.error,
-                )
-                for row in part
-            ]
-            batch_id = self._batch.batch_id
-            self._commands.append(
-                End(RunEndings(batch_id=batch_id, endings=endings, records=_take_records(part)))
-            )
-
-    def _parts(self, rows: list[RowState]) -> list[list[RowState]]:
-        """The rows whose records fit into one message together."""
-        parts = list(in_parts(rows, lambda row: (row.record_bytes, 0)))
-        return parts if len(parts) < 2 or self._patched(_IN_PARTS) else [rows]
 
 
 def _activity_of(step: Step) -> str:
@@ -446,7 +366,3 @@ def _activity_of(step: Step) -> str:
 
 def _error(problem: expressions.ExpressionError) -> StepError:
     return StepError(code=problem.code, message=problem.message)
-
-
-def _take_records(rows: list[RowState]) -> list[StepRecord]:
-    return [record for row in rows for record in row.send_records()]

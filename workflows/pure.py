@@ -91,19 +91,33 @@ class Request(NamedTuple):
     body: JSON
 
 
-def request_of(config: WebhookConfig, scope: Scope) -> Request:
-    """The request of a webhook step with its templates filled in; the scope may have `secrets`.
+class RequestTemplates:
+    """The templates of a webhook step, compiled once for all its rows."""
 
-    Raises:
-        ExpressionError: `missing_value` if a part of the URL has no value, or as `Template.render`.
-    """
-    url = templates.compile_template(config.url).render(scope, required=True)
-    if not isinstance(url, str) or not url:
-        raise ExpressionError("missing_value", "The URL's template gives no text.")
-    headers = templates.compile_template(dict(config.headers)).render(scope)
-    assert isinstance(headers, dict)
-    body = templates.compile_template(config.body).render(scope)
-    return Request(config.method, url, headers, body)
+    def __init__(self, config: WebhookConfig) -> None:
+        self._method = config.method
+        self._url = templates.compile_template(config.url)
+        self._headers = templates.compile_template(dict(config.headers))
+        self._body = templates.compile_template(config.body)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets that they name."""
+        named = (*self._url.secrets, *self._headers.secrets, *self._body.secrets)
+        return tuple(dict.fromkeys(named))
+
+    def render(self, scope: Scope) -> Request:
+        """The request for one row; the scope may have `secrets`.
+
+        Raises:
+            ExpressionError: `missing_value` if a part of the URL has no value, or as `Template.render`.
+        """
+        url = self._url.render(scope, for_url=True)
+        if not isinstance(url, str) or not url:
+            raise ExpressionError("missing_value", "The URL's template gives no text.")
+        headers = self._headers.render(scope)
+        assert isinstance(headers, dict)
+        return Request(self._method, url, headers, self._body.render(scope))
 
 
 def target_of(config: LookupConfig, scope: Scope) -> str:

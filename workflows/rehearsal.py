@@ -162,7 +162,7 @@ class Rehearsal:
                 return _Done(None, error=StepError(code="too_many_calls", message=message))
             self._calls_left -= 1
             if isinstance(step, WebhookStep):
-                request = pure.request_of(step.config, {**scope, **self._secrets})
+                request = pure.RequestTemplates(step.config).render({**scope, **self._secrets})
                 return _Done(request._asdict(), _sample_answer(step))
             assert isinstance(step, LookupStep)
             text = pure.target_of(step.config, scope)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from urllib.parse import quote
 
 from workflows import expressions
 from workflows.expressions import JSON, Budget, Expression, ExpressionError, Reference
@@ -43,7 +44,7 @@ class _Scopes(NamedTuple):
     names: Mapping[str, JSON]
     secrets: Mapping[str, JSON]
     budget: Budget
-    required: bool
+    for_url: bool
 
 
 _Render = Callable[[_Scopes], JSON]
@@ -82,14 +83,15 @@ class Template:
         return tuple(dict.fromkeys(p.secret for p in self.placeholders if p.secret is not None))
 
     def render(
-        self, scope: Mapping[str, JSON], budget: Budget | None = None, *, required: bool = False
+        self, scope: Mapping[str, JSON], budget: Budget | None = None, *, for_url: bool = False
     ) -> JSON:
         """The structure with its expressions evaluated; it may share parts with structure and scope.
 
         Args:
             scope: the names that the expressions can read; under `secrets` an object of the secrets.
             budget: what the work is charged to; one of its own by default.
-            required: refuse null in a longer string, where it would be empty.
+            for_url: in a longer string null is refused, and what stands behind `://` is percent-encoded, so
+                that no value chooses another host, path or parameter than its author had in mind.
 
         Raises:
             ExpressionError: as `Expression.evaluate`, with the pointer to the string; or `unknown_secret`,
@@ -100,7 +102,7 @@ class Template:
         secrets = scope.get(SECRETS)
         names = {name: value for name, value in scope.items() if name != SECRETS}
         known = secrets if isinstance(secrets, dict) else {}
-        return self._render(_Scopes(names, known, Budget() if budget is None else budget, required))
+        return self._render(_Scopes(names, known, Budget() if budget is None else budget, for_url))
 
 
 def compile_template(value: JSON) -> Template:
@@ -211,22 +213,27 @@ def _value(placeholder: Placeholder, scopes: _Scopes) -> JSON:
 def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:
     value = scopes.secrets.get(placeholder.secret or "")
     if value is None:
-        message = "A secret that the template names does not exist."
+        message = f"There is no secret {placeholder.secret}."
         raise ExpressionError("unknown_secret", message, placeholder.position, placeholder.pointer)
     scopes.budget.produce(value)
     return value
 
 
 def _text(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
-    return "".join(piece if isinstance(piece, str) else _part(piece, scopes) for piece in pieces)
-
-
-def _part(placeholder: Placeholder, scopes: _Scopes) -> str:
-    value = _value(placeholder, scopes)
-    if value is None and scopes.required:
-        message = f"{placeholder.expression.text.strip()} has no value."
-        raise ExpressionError("missing_value", message, placeholder.position, placeholder.pointer)
-    return _written(value)
+    text = ""
+    for piece in pieces:
+        if isinstance(piece, str):
+            text += piece
+            continue
+        value = _value(piece, scopes)
+        if not scopes.for_url:
+            text += _written(value)
+        elif value is None:
+            message = f"{piece.expression.text.strip()} has no value."
+            raise ExpressionError("missing_value", message, piece.position, piece.pointer)
+        else:
+            text += quote(_written(value), safe="*") if "://" in text else _written(value)
+    return text
 
 
 def _written(value: JSON) -> str:

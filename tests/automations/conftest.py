@@ -1,6 +1,7 @@
 """Accounts, workflows and waiting runs for the tests of the engine."""
 
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from models.audit import Actor
 from models.targets import Target
 from sealing import Keyring
 from settings import Settings
-from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, endpoint, working
+from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, Work, endpoint, working
+from tests.automations.faults import Around, with_faults
 from tests.datasets import write_small_datasets
 from workflows.definition import Definition
 
@@ -75,6 +77,17 @@ def open_settings(live_settings: Settings) -> Settings:
 @pytest.fixture(scope="module")
 async def client(open_settings: Settings, keyring: Keyring) -> Client:
     return await temporal.connect(open_settings, keyring)
+
+
+@pytest.fixture
+def at_work(open_settings: Settings, client: Client, database: Database, keyring: Keyring) -> Work:
+    """A worker for the time of a block; `around` stands around each of its activities."""
+
+    def work(around: Around | None = None) -> AbstractAsyncContextManager[Notifier]:
+        chosen = client if around is None else with_faults(client, around)
+        return working(open_settings, chosen, database, keyring)
+
+    return work
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -46,6 +46,11 @@ class Endpoint:
     open: asyncio.Event = field(default_factory=asyncio.Event)
     handler: Callable[[web.Request], Awaitable[web.Response]] | None = None
 
+    @property
+    def paths(self) -> list[str]:
+        """What was asked for, in order."""
+        return [request["path"] for request in self.requests]
+
     async def handle(self, request: web.Request) -> web.Response:
         seen = {"path": request.path, "headers": dict(request.headers), "body": await request.text()}
         self.requests.append(seen)
@@ -72,6 +77,9 @@ async def endpoint() -> AsyncGenerator[Endpoint]:
     served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield served
     await runner.cleanup()
+
+
+Work = Callable[..., AbstractAsyncContextManager[Notifier]]
 
 
 @asynccontextmanager
@@ -108,6 +116,15 @@ async def working(
         await task
         await lookups.close()
     await notifier.stop()
+
+
+async def requested(receiver: Endpoint, count: int) -> None:
+    """Wait for so many requests."""
+
+    async def look() -> bool:
+        return len(receiver.requests) >= count
+
+    await until(look)
 
 
 async def ended(database: Database, notifier: Notifier, account_id: UUID, run_id: UUID) -> RunView:

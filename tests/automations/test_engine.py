@@ -161,16 +161,16 @@ async def test_independent_steps_run_side_by_side(run: Run, receiver: Endpoint) 
 async def test_the_mates_of_a_slow_call_go_on_without_it(
     run: Run, receiver: Endpoint, new_target: NewTarget, database: Database, notifier: Notifier
 ) -> None:
-    url = receiver.url + "{{ trigger }}"
+    url = receiver.url + "/{{ trigger }}"
     target = await new_target(
         [webhook(url), webhook(f"{receiver.url}/next", "next"), transform("end", "trigger")]
     )
-    held, *mates = await accept_each(database, target, ("/held", "/a", "/b", "/c"))
+    held, *mates = await accept_each(database, target, ("held", "a", "b", "c"))
     views = [await ended(database, notifier, target.account_id, run_id) for run_id in mates]
-    assert [view.output for view in views] == ["/a", "/b", "/c"]
+    assert [view.output for view in views] == ["a", "b", "c"]
     receiver.open.set()
     view = await ended(database, notifier, target.account_id, held)
-    assert (view.status, view.output) == ("completed", "/held")
+    assert (view.status, view.output) == ("completed", "held")
     assert sorted(r["path"] for r in receiver.requests) == sorted(["/held", "/a", "/b", "/c"] + ["/next"] * 4)
 
 
@@ -200,7 +200,7 @@ async def test_a_delay_until_no_usable_time_fails(run: Run, until: Any, code: st
 async def test_a_delay_until_a_past_time_is_over_at_once(run: Run) -> None:
     steps = [{"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}]
     view = await run(steps, "2020-02-29T12:00:00+02:00")
-    assert view.output == {"until": "2020-02-29T10:00:00+00:00"}
+    assert view.output == {"until": "2020-02-29T10:00:00Z"}
 
 
 async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(

@@ -57,6 +57,7 @@ class World:
     chance: random.Random
     renew_after: int = 0
     now: datetime = START
+    payloads: dict[UUID, JSONObject] = field(default_factory=dict[UUID, JSONObject])
     records: dict[tuple[UUID, str], StepRecord] = field(default_factory=dict[tuple[UUID, str], StepRecord])
     items: dict[tuple[UUID, str], dict[int, StepRecord]] = field(
         default_factory=dict[tuple[UUID, str], dict[int, StepRecord]]
@@ -71,6 +72,7 @@ class World:
             BatchRow(run_id=run_id(payload), trigger=payload, started_at=START, size=50)
             for payload in payloads
         ]
+        self.payloads = {run_id(payload): payload for payload in payloads}
         progress: dict[UUID, Progress] = {}
         while rows:
             batch = Batch(
@@ -149,7 +151,7 @@ class World:
         report = Report(calls, final=activity != PREPARE_MANY)
         self._store(report.take_records())
         for call in calls.calls:
-            values = {(call.run_id, name): self.records[call.run_id, name].output for name in call.stored}
+            values = {(call.run_id, name): self._stored(call.run_id, name) for name in call.stored}
             stored_items = self.items.get((call.run_id, calls.step.id), {})
             report.repeat(stored_items.values())
             for job in jobs_of(calls, call, values):
@@ -158,6 +160,9 @@ class World:
                     report.add(call, job.item, job.attempt, outcome)
         self._store(report.take_records())
         return report.results
+
+    def _stored(self, run: UUID, name: str) -> Any:
+        return self.payloads[run] if name == "trigger" else self.records[run, name].output
 
     def _outcome(self, calls: StepCalls, activity: str, job: Job) -> Outcome:
         step: Any = calls.step

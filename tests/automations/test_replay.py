@@ -81,8 +81,8 @@ SHAPES: dict[str, Shape] = {
         [1],
     ),
     "slow-call": (
-        lambda url: [webhook(url + "{{ trigger }}"), transform("end", "trigger")],
-        ["/slow", "/a", "/b"],
+        lambda url: [webhook(url + "/{{ trigger }}"), transform("end", "trigger")],
+        ["slow", "a", "b"],
     ),
     "nested": (
         lambda url: [
@@ -115,7 +115,7 @@ SHAPES: dict[str, Shape] = {
         ],
         [1, 2],
     ),
-    "cancelled": (lambda url: [webhook(f"{url}{{{{ trigger }}}}"), transform("end", "1")], ["/held", "/a"]),
+    "cancelled": (lambda url: [webhook(f"{url}/{{{{ trigger }}}}"), transform("end", "1")], ["held", "a"]),
     LONG: (
         lambda url: [
             {**webhook(f"{url}/503-twice", "each"), "for_each": "trigger", "max_concurrency": 2},

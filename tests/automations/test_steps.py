@@ -183,6 +183,17 @@ async def test_a_url_with_a_missing_part_is_not_called(run: Run, receiver: Endpo
     assert view.error["message"] == "trigger.id has no value." and len(receiver.requests) == 1
 
 
+async def test_a_value_in_a_url_cannot_choose_another_path_or_parameter(run: Run, receiver: Endpoint) -> None:
+    steps = [webhook(receiver.url + "/people/{{ trigger }}/notes?for={{ trigger }}")]
+    view = await run(steps, "../admin?all=1&x #é")
+    assert view.status == "completed"
+    encoded = "..%2Fadmin%3Fall%3D1%26x%20%23%C3%A9"
+    assert view.steps[0].input["url"] == f"{receiver.url}/people/{encoded}/notes?for={encoded}"
+    assert receiver.requests[0]["path"] == "/people/../admin?all=1&x #é/notes"
+    whole = await run([webhook("{{ trigger }}")], f"{receiver.url}/as/it/is?a=b")
+    assert whole.steps[0].input["url"] == f"{receiver.url}/as/it/is?a=b"
+
+
 @pytest.mark.parametrize(
     ("success", "status", "expected"), [(["404", 200], 404, "completed"), ("3xx", 200, "failed")]
 )

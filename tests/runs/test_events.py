@@ -212,6 +212,20 @@ async def test_a_stream_ends_when_its_key_is_revoked(api: Api, receiver: Endpoin
     receiver.open.set()
 
 
+async def test_a_stream_ends_when_the_process_is_about_to_stop(
+    api: Api, person: Person, receiver: Endpoint, worker: None
+) -> None:
+    run_id = await start(person, await create(person, [held(receiver)]))
+    await called(receiver)
+    async with watching(person, run_id) as stream:
+        assert await stream.next()
+        api.services.waiter.close()
+        events = await stream.all()
+    assert "end" not in [event.name for event in events]
+    api.services.waiter.closed = False
+    receiver.open.set()
+
+
 async def test_the_events_of_an_unknown_run_are_not_found(api: Api, person: Person) -> None:
     stranger = await api.person()
     run_id = await start(person, await create(person))

@@ -7,6 +7,7 @@ import pytest
 
 from models.identifiers import new_id
 from tests.automations.engine import transform, webhook
+from workflows.dataflow import written
 from workflows.definition import LookupStep
 from workflows.messages import BatchRow, StepError
 from workflows.rehearsal import MAX_CALLS, Rehearsal, Rehearsed, batch_of_one
@@ -72,7 +73,7 @@ def test_a_request_is_rendered_without_its_secrets_and_not_sent() -> None:
     [record] = rehearse([step], {"id": "x y", "n": 5}).records
     assert record.input == {
         "method": "PUT",
-        "url": "https://example.com/x y",
+        "url": "https://example.com/x%20y",
         "headers": {"Authorization": "Bearer ***"},
         "body": {"n": 5, "key": "***"},
     }
@@ -134,11 +135,11 @@ def test_delays_pass_at_once_whether_short_or_long_and_side_by_side() -> None:
     assert rehearsed.error is None
     until = {name: output for name, (_, output) in outcome(rehearsed).items()}
     assert until["after"] == [
-        (NOW + timedelta(seconds=5)).isoformat(),
-        (NOW + timedelta(days=30)).isoformat(),
+        written(NOW + timedelta(seconds=5)),
+        written(NOW + timedelta(days=30)),
     ]
     assert until["then"]["until"] > until["long"]["until"]
-    assert until["past"] == {"until": "2026-03-20T00:00:00+00:00"}
+    assert until["past"] == {"until": "2026-03-20T00:00:00Z"}
     assert {record.completed_at for record in rehearsed.records} == {NOW}
 
 
