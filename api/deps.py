@@ -23,6 +23,7 @@ from api.together import Together
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
 from models.audit import Actor
+from models.definitions import Rules
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
 from models.runs import Accepted, Event
@@ -154,6 +155,11 @@ def actor(request: Request, caller: Caller) -> Actor:
         request_id=context.request_id,
         ip=context.client,
     )
+
+
+def rules_for(services: Services, caller: Caller) -> Rules:
+    """What a workflow that this caller saves must meet."""
+    return Rules(services.settings.allow_private_networks, "lookups" in caller.scopes)
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import orjson
 
-from api.deps import Caller, Services
+from api.deps import Services
 from database import Connection
 from models import definitions
 from models.automations import WorkflowView
+from models.definitions import Rules
 from models.errors import ModelError
 from models.identifiers import new_id
 from models.inputs import InputSchema
@@ -32,7 +33,7 @@ JSONObject = dict[str, Any]
 
 
 async def definition_of(
-    connection: Connection, workflow: WorkflowView, caller: Caller, steps: JSON
+    connection: Connection, workflow: WorkflowView, account_id: UUID, steps: JSON, rules: Rules
 ) -> JSONObject:
     """The definition to run: that of the workflow, with other steps if there are any.
 
@@ -44,9 +45,7 @@ async def definition_of(
     if steps is None:
         return definition
     document = {**definition, "steps": steps, "status": "draft"}
-    checked = await definitions.check(
-        connection, caller.account_id, document, may_look_up="lookups" in caller.scopes
-    )
+    checked = await definitions.check(connection, account_id, document, rules)
     return checked.definition.model_dump(mode="json", exclude_unset=True)
 
 

@@ -31,7 +31,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import audit, definitions
 from models.audit import Actor
-from models.definitions import READ_ONLY, Checked
+from models.definitions import READ_ONLY, Checked, Rules
 from models.errors import NotFound, VersionMismatch
 from models.identifiers import new_id
 from sealing import Keyring
@@ -167,7 +167,7 @@ async def change(
     automation_id: UUID,
     changes: dict[str, Any],
     *,
-    may_look_up: bool,
+    rules: Rules,
     expected_version: int | None = None,
 ) -> list[Finding]:
     """Store a new version with these fields changed; the absent ones stay. Run it inside a transaction.
@@ -177,7 +177,7 @@ async def change(
         actor: whose workflow it is, and who changes it.
         automation_id: which.
         changes: fields of a definition, and `status`; those that nobody can set are ignored.
-        may_look_up: whether the result may have lookup steps.
+        rules: what the result must meet.
         expected_version: the version that the change is meant for, if the client named one.
 
     Returns:
@@ -192,7 +192,7 @@ async def change(
     current = await _current(connection, actor.account_id, automation_id, expected_version)
     changes = {name: value for name, value in changes.items() if name not in READ_ONLY}
     document = {**current["definition"], "status": current["status"], **changes}
-    checked = await definitions.check(connection, actor.account_id, document, may_look_up=may_look_up)
+    checked = await definitions.check(connection, actor.account_id, document, rules)
     changed = {name: changes[name] for name in sorted(changes)}
     await _replace(connection, actor, automation_id, current["version"], checked, "workflow.updated", changed)
     return checked.warnings
@@ -204,7 +204,7 @@ async def restore(
     automation_id: UUID,
     version: int,
     *,
-    may_look_up: bool,
+    rules: Rules,
     expected_version: int | None = None,
 ) -> list[Finding]:
     """Store an earlier definition as a new version; the status stays. Run it inside a transaction.
@@ -220,7 +220,7 @@ async def restore(
     if row is None:
         raise NotFound("version")
     document = {**row["definition"], "status": current["status"]}
-    checked = await definitions.check(connection, actor.account_id, document, may_look_up=may_look_up)
+    checked = await definitions.check(connection, actor.account_id, document, rules)
     changed = {"restored": version}
     await _replace(
         connection, actor, automation_id, current["version"], checked, "workflow.restored", changed

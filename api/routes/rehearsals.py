@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import PlainValidator
 
-from api.deps import Caller, Id, ServicesDep, authorised
+from api.deps import Caller, Id, ServicesDep, authorised, rules_for
 from api.json_body import StrictRoute
 from api.openapi import problems
 from api.rehearsing import definition_of, rehearse
@@ -48,5 +48,7 @@ async def test_workflow(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)
-        definition = await definition_of(connection, workflow, caller, body.steps)
+        definition = await definition_of(
+            connection, workflow, caller.account_id, body.steps, rules_for(services, caller)
+        )
     return await rehearse(services, caller.account_id, workflow, definition, body.input, names)

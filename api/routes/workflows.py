@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from api.conditions import IfMatch, expected_version
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, authorised, rules_for
 from api.idempotency import Idempotent
 from api.json_body import StrictRoute
 from api.openapi import problems
@@ -111,24 +111,20 @@ async def create_workflow(
 ) -> WorkflowView:
     """Store a workflow as version 1 and issue its ingest URL."""
     async with services.database.transaction() as connection:
-        checked = await definitions.check(
-            connection, caller.account_id, body, may_look_up=_may_look_up(caller)
-        )
+        checked = await definitions.check(connection, caller.account_id, body, rules_for(services, caller))
         created = await automations.create(
             connection, services.keyring, actor(request, caller), checked.definition, checked.status
         )
         return await _view(connection, services, caller, created, response, checked.warnings)
 
 
-def _may_look_up(caller: Caller) -> bool:
-    return "lookups" in caller.scopes
-
-
 @router.post("/validate")
 async def validate_workflow(body: GivenDocument, caller: Author, services: ServicesDep) -> Validity:
     """Say what creating this workflow would say, and store nothing."""
     async with services.database.connection() as connection:
-        report = await definitions.report(connection, caller.account_id, body)
+        report = await definitions.report(
+            connection, caller.account_id, body, services.settings.allow_private_networks
+        )
     return Validity(
         valid=report.definition is not None,
         errors=[FoundView(**finding._asdict()) for finding in report.errors],
@@ -183,7 +179,7 @@ async def change_workflow(
     async with services.database.transaction() as connection:
         warnings = await automations.change(
             connection, actor(request, caller), workflow_id, body,
-            may_look_up=_may_look_up(caller), expected_version=expected_version(if_match),
+            rules=rules_for(services, caller), expected_version=expected_version(if_match),
         )  # fmt: skip
         return await _view(connection, services, caller, workflow_id, response, warnings)
 
@@ -238,7 +234,7 @@ async def restore_workflow_version(
     async with services.database.transaction() as connection:
         warnings = await automations.restore(
             connection, actor(request, caller), workflow_id, version,
-            may_look_up=_may_look_up(caller), expected_version=expected_version(if_match),
+            rules=rules_for(services, caller), expected_version=expected_version(if_match),
         )  # fmt: skip
         return await _view(connection, services, caller, workflow_id, response, warnings)
 

@@ -97,6 +97,29 @@ async def test_a_known_secret_can_be_used_and_the_version_says_so(person: Person
 LOOKUP = {"id": "ip", "type": "ip_lookup", "config": {"field": "trigger.ip"}}
 
 
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("http://10.0.0.1/hook", True),
+        ("http://169.254.169.254/latest/{{ trigger.path }}", True),
+        ("http://[::1]:8080/", True),
+        ("https://example.com:22/", True),
+        ("https://example.com/{{ trigger.path }}", False),
+        ("https://{{ trigger.host }}/", False),
+        ("{{ trigger.url }}", False),
+    ],
+)
+async def test_a_url_that_can_never_be_called_is_refused(person: Person, url: str, refused: bool) -> None:
+    steps = [{"id": "call", "type": "webhook", "config": {"url": url}}]
+    answer = await person.key.post("/api/workflows", json={"name": "test", "steps": steps})
+    if refused:
+        assert wrong(answer) == {("/steps/0/config/url", "forbidden_address")}
+        [error] = answer.json()["errors"]
+        assert "VEDETTE_ALLOW_PRIVATE_NETWORKS" in error["message"] or "Port" in error["message"]
+    else:
+        assert answer.status_code == 201
+
+
 async def test_only_who_may_look_up_can_save_lookup_steps(api: Api) -> None:
     person = await api.person()
     limited = await limited_to(api, person, ["workflows"])
