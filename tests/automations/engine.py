@@ -111,10 +111,12 @@ async def working(
                 max_cached_workflows=max_cached_workflows,
             )
         )
-        yield notifier
-        stop.set()
-        await task
-        await lookups.close()
+        try:
+            yield notifier
+        finally:
+            stop.set()
+            await task
+            await lookups.close()
     await notifier.stop()
 
 

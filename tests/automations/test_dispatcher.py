@@ -1,6 +1,5 @@
-"""What happens to accepted runs when a process dies at the worst moment."""
+"""What becomes of claims whose process has died; the other points are in test_dispatch_points."""
 
-from typing import Any
 from uuid import UUID
 
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -9,10 +8,9 @@ from database import Database
 from dispatcher import Dispatcher
 from models import batches
 from models.identifiers import new_id
-from models.runs import RunView
 from sealing import Keyring
 from settings import Settings
-from tests.automations.engine import Endpoint, NewTarget, accept, ended, until, webhook, working
+from tests.automations.engine import Endpoint, NewTarget, accept, ended, webhook, working
 from workflows.messages import Batch, StepRecord
 
 
@@ -37,16 +35,6 @@ async def batch_of(database: Database, run_id: UUID) -> UUID:
     return row["batch_id"]
 
 
-async def test_a_run_whose_notification_was_lost_is_done_all_the_same(
-    open_settings: Settings, client: Client, database: Database, keyring: Keyring, new_target: NewTarget
-) -> None:
-    target = await new_target()
-    async with working(open_settings, client, database, keyring) as notifier:
-        notifier.notify = lambda channel, payload="": None
-        [run_id] = await accept(database, target)
-        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-
-
 async def test_a_claim_that_was_never_started_is_started_under_its_own_id(
     open_settings: Settings,
     client: Client,
@@ -63,30 +51,6 @@ async def test_a_claim_that_was_never_started_is_started_under_its_own_id(
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed" and len(receiver.requests) == 1
     assert await batch_of(database, run_id) == claim.batch_id
-
-
-async def test_a_batch_that_was_started_twice_calls_once(
-    open_settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-    new_target: NewTarget,
-    receiver: Endpoint,
-) -> None:
-    target = await new_target([webhook(receiver.url)])
-    [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    slow, quick = (Dispatcher(database, client, new_id(), eager=False) for _ in range(2))
-    await slow.begin(claim)
-    await quick.begin(claim)
-    async with working(open_settings, client, database, keyring) as notifier:
-        view = await ended(database, notifier, target.account_id, run_id)
-        await quick.begin(claim)
-        # A run of another workflow, accepted later, is done: whatever the late start set off is over.
-        other = await new_target()
-        [later] = await accept(database, other)
-        await ended(database, notifier, other.account_id, later)
-    assert view.status == "completed" and len(receiver.requests) == 1
 
 
 async def test_the_runs_of_a_terminated_batch_get_a_new_batch_and_keep_their_finished_steps(
@@ -147,27 +111,3 @@ async def test_a_batch_that_goes_on_is_left_alone(
     assert await batch_of(database, run_id) == claim.batch_id
     async with working(open_settings, client, database, keyring) as notifier:
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-
-
-async def test_a_stopped_worker_finishes_what_it_has_begun(
-    open_settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-    new_target: NewTarget,
-    receiver: Endpoint,
-) -> None:
-    target = await new_target([webhook(receiver.url)])
-    run_ids = await accept(database, target, 20)
-    views: list[RunView] = []
-
-    async def begun() -> Any:
-        return receiver.requests
-
-    async with working(open_settings, client, database, keyring):
-        await until(begun)
-    async with working(open_settings, client, database, keyring) as notifier:
-        for run_id in run_ids:
-            views.append(await ended(database, notifier, target.account_id, run_id))
-    assert {view.status for view in views} == {"completed"}
-    assert len({r["headers"]["webhook-id"] for r in receiver.requests}) == 20

@@ -1,0 +1,333 @@
+"""The points at which a process can die between an event and its end, and what covers each.
+
+| Point | Test |
+| --- | --- |
+| 1 the API, before the commit | `test_an_event_that_was_lost_before_its_commit_…` |
+| 2 after it, before the notification | `test_a_run_that_nobody_was_told_of_is_found` |
+| 3 claimed, not started | test_dispatcher: `test_a_claim_that_was_never_started_…` |
+| 4 started, the reply lost | `test_a_start_that_is_repeated_after_the_end_runs_nothing_again` |
+| 5 killed with an eager task at hand | test_killed_workers: `test_an_eager_task_dies_with_its_worker` |
+| 6 killed within an activity | test_killed_workers: `test_a_killed_activity_leaves_what_it_has_done` |
+| 7 rows committed, the completion lost | test_lost_activities: `test_what_is_committed_is_not_done_again` |
+| 8 signalled, then lost | test_lost_activities: `test_a_row_that_was_signalled_early_…` and the next two |
+| 9 ended, the workflow task lost | test_lost_activities: `test_a_run_that_has_ended_stays_as_it_ended` |
+| 10 the workflow closed, the run not | test_dispatcher: `test_the_runs_of_a_terminated_batch_…` |
+| 11 the store of workflows lost | `test_a_batch_that_the_store_has_lost_goes_on_from_its_finished_steps` |
+| 12 the database older than the store | `test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it` |
+| 13 the probe races a slow starter | `test_a_batch_that_two_start_at_once_runs_once` |
+| 14 two live batches hold a run | `test_a_batch_that_lost_a_run_can_write_nothing_of_it` |
+| 15 stopped among eager starts | `test_a_worker_that_is_stopped_loses_and_repeats_nothing` |
+| 16 a batch whose tasks keep failing | test_long_histories: `test_a_batch_whose_tasks_keep_failing_…` |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aiohttp import web
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.starts import workflow_id
+from database import Connection, Database
+from dispatcher import Dispatcher
+from models import batches
+from models.identifiers import new_id
+from models.runs import QUEUED_CHANNEL
+from settings import Settings
+from tests.api_server import Api, running
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Work,
+    accept,
+    ended,
+    requested,
+    until,
+    webhook,
+)
+from tests.automations.faults import without_replies
+from tests.automations.test_dispatcher import batch_of, claimed, make_stale, record_first_step
+from tests.automations.workflows import create, post
+from workflows.messages import (
+    Batch,
+    Ending,
+    ParkedRun,
+    Parking,
+    StepRecord,
+)
+
+
+@pytest.fixture
+def dispatcher(database: Database, client: Client) -> Dispatcher:
+    return Dispatcher(database, client, new_id(), eager=False)
+
+
+@pytest.fixture(scope="module")
+async def api(open_settings: Settings) -> AsyncGenerator[Api]:
+    async with running(open_settings) as served:
+        yield served
+
+
+# Point 1
+
+
+async def kill_what_waits_for_a_lock(connection: Connection) -> bool:
+    cursor = await connection.execute(
+        "select pg_terminate_backend(pid) as killed from pg_stat_activity where application_name ="
+        " 'vedette-api' and datname = current_database() and wait_event_type = 'Lock'"
+    )
+    return bool(await cursor.fetchall())
+
+
+async def test_an_event_that_was_lost_before_its_commit_is_accepted_when_sent_again(
+    api: Api, database: Database
+) -> None:
+    person = await api.person()
+    made = await create(person)
+
+    async def send() -> Any:
+        return await post(api, made["webhook_url"], json={}, headers={"Idempotency-Key": "event-1"})
+
+    async with database.transaction() as connection:
+        await connection.execute("lock table runs in share mode")
+        sending = asyncio.create_task(send())
+        await until(lambda: kill_what_waits_for_a_lock(connection))
+        assert (await sending).status_code >= 500
+    first, second = await send(), await send()
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json()["run_id"] == second.json()["run_id"]
+    listed = (await person.key.get("/api/workflows/runs")).json()
+    assert listed["total"] == 1
+
+
+# Point 2
+
+
+async def test_a_run_that_nobody_was_told_of_is_found(
+    at_work: Work, database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target()
+    async with at_work() as notifier:
+        notifier.notify = lambda channel, payload="": None
+        # The first may be there before the worker begins; by the second it does nothing but wait.
+        for _ in range(2):
+            [run_id] = await accept(database, target)
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+
+
+# Points 4 and 13
+
+
+async def run_id_of(client: Client, batch: Batch) -> str | None:
+    """Temporal's id of the latest time that the batch's workflow was run."""
+    return (await client.get_workflow_handle(workflow_id(batch)).describe()).run_id
+
+
+async def test_a_start_that_is_repeated_after_the_end_runs_nothing_again(
+    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(receiver.url)])
+    [run_id] = await accept(database, target)
+    claim = await claimed(database)
+    deaf = Dispatcher(database, without_replies(client), new_id(), eager=False)
+    await deaf.begin(claim)
+    started = await run_id_of(client, claim)
+    async with at_work() as notifier:
+        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        await client.get_workflow_handle(workflow_id(claim)).result()
+        await deaf.begin(claim)
+        assert await run_id_of(client, claim) == started
+    assert len(receiver.requests) == 1
+
+
+async def test_a_batch_that_two_start_at_once_runs_once(
+    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(f"{receiver.url}/held")])
+    [run_id] = await accept(database, target)
+    claim = await claimed(database)
+    slow, probing = (Dispatcher(database, client, new_id(), eager=False) for _ in range(2))
+    async with at_work() as notifier:
+        await probing.begin(claim)
+        await requested(receiver, 1)
+        started = await run_id_of(client, claim)
+        await asyncio.gather(slow.begin(claim), probing.begin(claim))
+        assert await run_id_of(client, claim) == started
+        receiver.open.set()
+        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        await slow.begin(claim)
+    assert len(receiver.requests) == 1 and await batch_of(database, run_id) == claim.batch_id
+
+
+# Point 11
+
+
+async def lose(client: Client, batch: Batch) -> None:
+    """Let Temporal's store lose a workflow."""
+    execution = WorkflowExecution(workflow_id=workflow_id(batch))
+    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+    await client.workflow_service.delete_workflow_execution(request)
+
+    async def gone() -> bool:
+        try:
+            await client.get_workflow_handle(workflow_id(batch)).describe()
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return False
+
+    await until(gone)
+
+
+async def test_a_batch_that_the_store_has_lost_goes_on_from_its_finished_steps(
+    at_work: Work,
+    database: Database,
+    client: Client,
+    dispatcher: Dispatcher,
+    new_target: NewTarget,
+    receiver: Endpoint,
+) -> None:
+    steps = [webhook(f"{receiver.url}/{n}", n, body="{{ one.status }}") for n in ("one", "two")]
+    steps[0]["config"].pop("body")
+    target = await new_target(steps)
+    [run_id] = await accept(database, target)
+    claim = await claimed(database)
+    await dispatcher.begin(claim)
+    await record_first_step(database, claim)
+    await lose(client, claim)
+    await make_stale(database)
+    async with at_work() as notifier:
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert view.status == "completed" and await batch_of(database, run_id) == claim.batch_id
+    assert [(request["path"], request["body"]) for request in receiver.requests] == [("/two", "200")]
+
+
+# Points 12 and 14
+
+FORGET = "delete from runs where id = %s"
+REQUEUE = "update runs set status = 'queued', batch_id = null, attempts = 0, started_at = null where id = %s"
+
+
+@pytest.mark.parametrize("restore", [FORGET, REQUEUE], ids=["as if never accepted", "as if just accepted"])
+async def test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it(
+    at_work: Work,
+    database: Database,
+    client: Client,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    restore: Any,
+) -> None:
+    target = await new_target(
+        [webhook(f"{receiver.url}/held", "first"), webhook(f"{receiver.url}/next", "next")]
+    )
+    [run_id] = await accept(database, target)
+    async with at_work() as notifier:
+        notifier.notify(QUEUED_CHANNEL)
+        await requested(receiver, 1)
+        old = await batch_of(database, run_id)
+        async with database.connection() as connection:
+            await connection.execute(restore, (run_id,))
+        notifier.notify(QUEUED_CHANNEL)
+        if restore == REQUEUE:
+            await requested(receiver, 2)
+        receiver.open.set()
+        await client.get_workflow_handle(f"automation/{old}").result()
+        if restore == REQUEUE:
+            view = await ended(database, notifier, target.account_id, run_id)
+            assert view.status == "completed" and await batch_of(database, run_id) != old
+    expected = {"/held": 2, "/next": 1} if restore == REQUEUE else {"/held": 1}
+    assert Counter(receiver.paths) == expected
+
+
+async def park(connection: Connection, batch: Batch, run_id: UUID) -> None:
+    parking = Parking(
+        batch=batch, next_id=new_id(), wake_at=datetime.now(UTC) + timedelta(days=1),
+        runs=[ParkedRun(run_id=run_id, pauses={})], records=[],
+    )  # fmt: skip
+    assert await batches.park(connection, parking) == []
+
+
+def record_of(run_id: UUID, **fields: Any) -> StepRecord:
+    now = datetime.now(UTC)
+    return StepRecord(
+        run_id=run_id, step_id="a", position=0, status="completed", started_at=now, completed_at=now, **fields
+    )
+
+
+WRITES: dict[str, Callable[[Connection, Batch, UUID], Awaitable[Any]]] = {
+    "a step": lambda c, batch, run_id: batches.record(c, batch.batch_id, [record_of(run_id)]),
+    "an item": lambda c, batch, run_id: batches.record(c, batch.batch_id, [record_of(run_id, item=0)]),
+    "an end": lambda c, batch, run_id: batches.end(
+        c, batch.batch_id, [Ending(run_id=run_id, status="failed")]
+    ),
+    "a long delay": park,
+    "its progress": lambda c, batch, run_id: batches.held(c, batch.batch_id, [run_id]),
+    "its return to the lane": lambda c, batch, run_id: batches.requeue(c, batch.batch_id),
+    "a failure of the engine": lambda c, batch, run_id: batches.take_apart(c, batch.batch_id),
+    "a wake-up": lambda c, batch, run_id: batches.wake(c, batch.batch_id),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+async def test_a_batch_that_lost_a_run_can_write_nothing_of_it(
+    database: Database, new_target: NewTarget, nothing_waits: None, what: str
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    old = await claimed(database)
+    async with database.connection() as connection:
+        await batches.requeue(connection, old.batch_id)
+        new = await claimed(database)
+        if what == "a wake-up":
+            await park(connection, new, run_id)
+            new = new.model_copy(update={"batch_id": await batch_of(database, run_id)})
+        before = await rows_of(connection, run_id)
+        await WRITES[what](connection, old, run_id)
+        assert await rows_of(connection, run_id) == before
+        # The same by the batch that holds it does change something.
+        await WRITES[what](connection, new, run_id)
+        assert await rows_of(connection, run_id) != before
+
+
+async def rows_of(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
+    """All that is stored of a run."""
+    rows: list[dict[str, Any]] = []
+    for query in (
+        "select * from runs where id = %s",
+        "select * from run_steps where run_id = %s",
+        "select * from run_step_items where run_id = %s",
+    ):
+        cursor = await connection.execute(query, (run_id,))
+        rows += await cursor.fetchall()
+    return rows
+
+
+# Point 15
+
+
+async def test_a_worker_that_is_stopped_loses_and_repeats_nothing(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    async def slow(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.4)
+        return web.json_response({})
+
+    receiver.handler = slow
+    account_id = (await new_target()).account_id
+    targets = [await new_target([webhook(receiver.url)], account_id=account_id) for _ in range(24)]
+    run_ids = [(await accept(database, target))[0] for target in targets]
+    async with at_work():
+        await requested(receiver, 3)
+    at_the_stop = len(receiver.requests)
+    async with asyncio.timeout(15), at_work() as notifier:
+        views = [await ended(database, notifier, account_id, run_id) for run_id in run_ids]
+    assert {view.status for view in views} == {"completed"} and at_the_stop < 24
+    calls = Counter(request["headers"]["webhook-id"] for request in receiver.requests)
+    assert len(calls) == 24 and set(calls.values()) == {1}
