@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-MAX_VALUE_DEPTH = 200
+# JSON as messages carry it ends at about 200 levels, of which they need some for themselves.
+MAX_VALUE_DEPTH = 180
 # What orjson reads and writes as an integer; beyond, it too makes a float.
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 # Cheap visits (an element of an array summed, copied or measured) that together make one node.
