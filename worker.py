@@ -10,8 +10,8 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+import garbage
 import logs
 import schedules
 import temporal
@@ -24,6 +24,7 @@ from dispatcher import Dispatcher
 from models.identifiers import new_id
 from outbound import Outbound
 from providers.lookup import Lookups
+from sandbox import workflow_runner
 from sealing import Keyring, root_keys
 from settings import Settings
 from workflows.automations import AutomationBatch
@@ -62,6 +63,7 @@ async def run(settings: Settings) -> None:
         await lookups.open()
         stack.push_async_callback(lookups.close)
         client = await temporal.connect(settings, keyring)
+        garbage.spare_what_stays()
         await work(settings, client, database, keyring, notifier, outbound, lookups, stop)
 
 
@@ -119,12 +121,6 @@ async def work(
         await stop.wait()
         await dispatcher.stop()
     _log.info("worker_stopped")
-
-
-def workflow_runner() -> SandboxedWorkflowRunner:
-    """The sandbox, with our pure modules and the SDK's own models passed through: importing them is slow."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules("workflows", "pydantic")
-    return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

@@ -109,10 +109,12 @@ def _decoded(answer: Answer) -> Any:
 
 
 def _within_depth(value: Any) -> bool:
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(_MAX_DEPTH):
         level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
-    return not level
+        if not level:
+            return True
+    return False
 
 
 def _parts(whole: Any) -> Iterable[Any]:

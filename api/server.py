@@ -10,6 +10,7 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+import garbage
 from api.app import create_app
 from api.deps import Services
 from api.protocol import BoundedHttp
@@ -49,11 +50,15 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends streams and waits for runs when it is to stop: they would last until the grace is over."""
+    """Tidies up after its start; ends streams and waits for runs when it is to stop, not after the grace."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        garbage.spare_what_stays()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         services: Services = self._app.state.services

@@ -26,8 +26,8 @@ from bench.machine import machine
 from bench.measuring import Bench
 from bench.shapes import Shape, transform, webhook
 from bench.stack import Runners, Stack, nothing, running
+from sandbox import workflow_runner
 from sealing import Keyring, root_keys
-from worker import workflow_runner
 from workflows.automations import AutomationBatch
 
 HISTORIES = Path(__file__).parents[1] / "tests" / "histories"

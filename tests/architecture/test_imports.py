@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LEAVES = {"answers", "settings", "database", "sealing", "outbound", "guard", "logs", "temporal"}
+LEAVES = {"answers", "settings", "database", "sealing", "outbound", "guard", "garbage", "logs", "temporal"}
 LANGUAGE = {
     "workflows.checks", "workflows.dataflow", "workflows.definition", "workflows.expressions",
     "workflows.findings", "workflows.messages", "workflows.pure", "workflows.templates",
@@ -21,7 +21,7 @@ ALLOWED = {
     "providers": {"providers", "models"} | LEAVES,
     "models": {"models"} | LANGUAGE | LEAVES,
 }
-OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher"}
+OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher", "sandbox"}
 # Pure and fixed for good: the same on every replay.
 WORKFLOW_LIBRARIES = {"temporalio", "pydantic", "orjson"}
 WORKFLOW_STANDARD = sys.stdlib_module_names - {

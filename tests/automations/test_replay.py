@@ -21,11 +21,11 @@ from temporalio.worker import Replayer
 from database import Database, Notifier
 from models import restarts, runs
 from models.runs import QUEUED_CHANNEL
+from sandbox import workflow_runner
 from sealing import Keyring
 from settings import Settings
 from tests.automations.engine import Endpoint, NewTarget, accept_each, ended, transform, webhook, working
 from tests.automations.test_dispatcher import batch_of
-from worker import workflow_runner
 from workflows.automations import AutomationBatch
 from workflows.maintenance import Maintenance
 from workflows.messages import INLINE_BYTES
