@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import psycopg
+
 from activities.outcome import Outcome, failure, not_evaluated
 from models.errors import ModelError
 from models.lookups import AllProvidersFailed
@@ -21,8 +23,18 @@ from workflows.expressions import ExpressionError
 async def look_up(
     lookups: Lookups, step: LookupStep, scope: Mapping[str, Any], account_id: UUID, reference: str
 ) -> Outcome:
-    """Look up once; however often that is repeated, `reference` is charged once."""
+    """Look up once.
+
+    Args:
+        lookups: of this process.
+        step: what to look up.
+        scope: what its expressions may read.
+        account_id: who pays.
+        reference: names the work, `run/<run id>/…`: however often it is repeated, it is charged once, and
+            what it was charged is counted for the run and told, also when the repetition fails.
+    """
     query: str | None = None
+    payer = Payer(account_id, reference, run_id=UUID(reference.split("/")[1]))
     try:
         query = pure.target_of(step.config, scope)
         result = await lookups.lookup(
@@ -31,12 +43,23 @@ async def look_up(
             pointer=step.config.pointer,
             fields=step.config.fields,
             limit=PEOPLE if step.kind == "company" else None,
-            payer=Payer(account_id, reference),
+            payer=payer,
         )
     except ExpressionError as error:
         return not_evaluated(error, query)
     except ModelError as error:
-        return failure(error.code, error.message, query, retryable=isinstance(error, AllProvidersFailed))
+        if _without_database(error):
+            # No fault of the sources, and no attempt at the step: the activity is to be repeated.
+            raise psycopg.OperationalError("No source can be asked without the database.") from error
+        failed = failure(error.code, error.message, query, retryable=isinstance(error, AllProvidersFailed))
+        return failed._replace(credits_used=await lookups.charged(payer))
     answer = result.answer()
     output = cut(answer, SHOWN) if step.kind == "websearch" else answer
     return Outcome(query, output, credits_used=result.credits)
+
+
+def _without_database(error: ModelError) -> bool:
+    reports: list[dict[str, Any]] = (
+        error.details["providers"] if isinstance(error, AllProvidersFailed) else []
+    )
+    return any(report.get("detail") == "database" for report in reports)

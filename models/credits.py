@@ -126,6 +126,10 @@ _KEY_USE = """, key_use as (
     update keys set credits_used = credits_used - (select amount from entry)
     where id = %(key)s and exists (select from entry)
 )"""
+_RUN_USE = """, run_use as (
+    update runs set credits_used = credits_used - (select amount from entry)
+    where id = %(run)s and exists (select from entry)
+)"""
 _NEW_HOLD = """, hold as (
     insert into credit_holds (reference, account_id, amount, created_at)
     select %(reference)s, %(account)s, -amount, now() from entry
@@ -139,7 +143,7 @@ _CLOSED_HOLD = """closed as (
 
 _GRANT = _MOVE.format(before="", amount="%(amount)s", held="0", used="0", source="", after="")
 _CHARGE = _MOVE.format(
-    before="", amount="-%(amount)s", held="0", used="%(amount)s", source="", after=_KEY_USE
+    before="", amount="-%(amount)s", held="0", used="%(amount)s", source="", after=_KEY_USE + _RUN_USE
 )
 _HOLD = _MOVE.format(before="", amount="-%(amount)s", held="%(amount)s", used="0", source="", after=_NEW_HOLD)
 _SETTLE = _MOVE.format(
@@ -186,6 +190,7 @@ async def charge(
     description: str,
     *,
     key_id: UUID | None = None,
+    run_id: UUID | None = None,
 ) -> Change:
     """Take credits for work that was delivered. Free work (`amount` 0) is not booked.
 
@@ -196,13 +201,18 @@ async def charge(
         reference: names the work, over all accounts; charged before, it is not charged again.
         description: for people.
         key_id: the API key to count the use for.
+        run_id: the run to count the use for: in the same statement, so that its `credits_used` is always
+            what the ledger has for it.
 
     Raises:
         InsufficientCredits: the balance does not cover it; nothing is taken.
         NotFound: no such account.
         Conflict: the same charge is being booked at this moment in another transaction.
     """
-    return await _take(connection, "charge", _CHARGE, account_id, amount, reference, description, key_id)
+    if amount == 0:
+        return Change(amount=0, balance=(await balance(connection, account_id)).balance, replayed=False)
+    values = _values("charge", account_id, reference, description, amount=amount, key=key_id, run=run_id)
+    return await _take(connection, _CHARGE, values)
 
 
 async def hold(
@@ -215,7 +225,7 @@ async def hold(
         NotFound: no such account.
         Conflict: the same hold is being booked at this moment in another transaction.
     """
-    return await _take(connection, "hold", _HOLD, account_id, amount, reference, description, None)
+    return await _take(connection, _HOLD, _values("hold", account_id, reference, description, amount=amount))
 
 
 async def settle(
@@ -302,22 +312,11 @@ async def _add(
     return change
 
 
-async def _take(
-    connection: Connection,
-    kind: EntryKind,
-    statement: str,
-    account_id: UUID,
-    amount: int,
-    reference: str,
-    description: str,
-    key_id: UUID | None,
-) -> Change:
-    if amount == 0 and kind == "charge":
-        return Change(amount=0, balance=(await balance(connection, account_id)).balance, replayed=False)
-    values = _values(kind, account_id, reference, description, amount=amount, key=key_id)
+async def _take(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change:
     change = await _book(connection, statement, values)
     if change is None:
-        raise InsufficientCredits(amount, (await balance(connection, account_id)).balance)
+        left = (await balance(connection, values["account"])).balance
+        raise InsufficientCredits(values["amount"], left)
     return change
 
 
@@ -340,12 +339,13 @@ def _values(
     amount: int = 0,
     used: int = 0,
     key: UUID | None = None,
+    run: UUID | None = None,
 ) -> dict[str, Any]:
     if amount < 0 or used < 0:
         raise ValueError("amounts are given without a sign")
     return {
         "id": new_id(), "kind": kind, "account": account_id, "reference": reference,
-        "description": description, "amount": amount, "used": used, "key": key,
+        "description": description, "amount": amount, "used": used, "key": key, "run": run,
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -21,6 +21,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.append_only import append_only
+from models.errors import NotFound
 
 EntryKind = Literal["grant", "hold", "settle", "release", "charge", "refund", "topup"]
 
@@ -82,6 +83,36 @@ class EntryView(BaseModel, frozen=True):
     reference: str
     description: str
     created_at: datetime
+
+
+class Funds(NamedTuple):
+    """What there is to pay for work with.
+
+    Attributes:
+        balance: of the account.
+        charged: what this very work was charged before; 0 if it was not.
+    """
+
+    balance: int
+    charged: int
+
+
+async def funds(connection: Connection, account_id: UUID, reference: str) -> Funds:
+    """What the account can pay for the work with this reference, and has paid for it.
+
+    Raises:
+        NotFound: no such account.
+    """
+    cursor = await connection.execute(
+        "select b.balance, coalesce((select -e.amount from credit_entries e where e.kind = 'charge'"
+        " and e.reference = %s and e.account_id = b.account_id), 0) as charged"
+        " from credit_balances b where b.account_id = %s",
+        (reference, account_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("account")
+    return Funds(**row)
 
 
 async def entries(

@@ -38,14 +38,19 @@ async def is_paid(connection: Connection, account_id: UUID, kind: str, query_has
     return await cursor.fetchone() is not None
 
 
-async def note(connection: Connection, account_id: UUID, kind: str, query_hash: bytes, block: int) -> None:
-    """Note that the account pays now; call it in the transaction of the charge."""
-    await connection.execute(
-        "insert into paid_blocks (account_id, kind, query_hash, block, paid_at)"
+async def claim(connection: Connection, account_id: UUID, kind: str, query_hash: bytes, block: int) -> bool:
+    """Note that the account pays now, in the transaction of the charge; False: it has, within 24 hours.
+
+    Of several that pay for a block at the same time, one does: the others wait for its transaction.
+    """
+    cursor = await connection.execute(
+        "insert into paid_blocks as p (account_id, kind, query_hash, block, paid_at)"
         " values (%s, %s, %s, %s, now())"
-        " on conflict (account_id, kind, query_hash, block) do update set paid_at = now()",
-        (account_id, kind, query_hash, block),
+        " on conflict (account_id, kind, query_hash, block) do update set paid_at = now()"
+        " where p.paid_at <= now() - %s::interval",
+        (account_id, kind, query_hash, block, _FREE),
     )
+    return cursor.rowcount == 1
 
 
 async def purge(connection: Connection) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from database import Database
-from models import credits, lookups, paid_blocks
+from database import Connection, Database
+from models import credits, ledger, lookups, paid_blocks
 from models.errors import InsufficientCredits
 from providers.base import Kind, Query
 from providers.result import LookupResult
@@ -21,11 +21,26 @@ class Payer:
         account_id: whose credits.
         reference: names the work: however often it is repeated, it is charged once.
         key_id: the API key to count the use for.
+        run_id: the run to count the use for.
     """
 
     account_id: UUID
     reference: str
     key_id: UUID | None = None
+    run_id: UUID | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the payer can have.
+
+    Attributes:
+        limit: the most results; None: as many as the kind gives.
+        charged: what this very work was charged before, by an attempt that was lost; 0 if it was not.
+    """
+
+    limit: int | None
+    charged: int
 
 
 class Till:
@@ -35,46 +50,62 @@ class Till:
         self._database = database
         self._keyring = keyring
 
-    async def most(
-        self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None
-    ) -> int | None:
-        """The most results that the account can pay: `limit`, or its balance if that is less.
+    async def terms(self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None) -> Terms:
+        """What the account can pay: at most `limit` results. What it has paid for, it can have again.
 
         Raises:
-            InsufficientCredits: it can pay nothing, and has not paid for this block before.
+            InsufficientCredits: it can pay nothing, and has paid neither for this work nor for this block.
         """
         async with self._database.connection() as connection:
-            balance = (await credits.balance(connection, payer.account_id)).balance
-            if balance < 1:
-                digest = lookups.query_hash(self._keyring, kind.name, query.text)
-                place = (payer.account_id, kind.name, digest, offset // kind.block if kind.block else 0)
+            funds = await ledger.funds(connection, payer.account_id, payer.reference)
+            most = funds.charged or funds.balance
+            if most < 1:
+                place = self._place(payer, kind.name, query.text, offset // kind.block if kind.block else 0)
                 if not kind.block or not await paid_blocks.is_paid(connection, *place):
-                    raise InsufficientCredits(1, balance)
-        if kind.price == 1 or (limit is None and balance >= kind.price):
-            return limit
-        # What costs more than one credit costs one for each result.
-        return balance if limit is None else min(limit, balance)
+                    raise InsufficientCredits(1, most)
+        if kind.price > 1 and (limit is not None or most < kind.price):
+            # What costs more than one credit costs one for each result.
+            limit = most if limit is None else min(limit, most)
+        return Terms(limit, funds.charged)
 
-    async def charge(self, payer: Payer, result: LookupResult, *, by_block: bool) -> LookupResult:
-        """Charge what was delivered; the result says how much that was.
+    async def charged(self, payer: Payer) -> int:
+        """What this very work was charged before."""
+        async with self._database.connection() as connection:
+            return (await ledger.funds(connection, payer.account_id, payer.reference)).charged
+
+    async def charge(
+        self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool
+    ) -> LookupResult:
+        """Charge what was delivered; the result says how much the ledger has for it.
 
         Raises:
             InsufficientCredits: somebody else has spent the credits meanwhile.
         """
-        description = f"{result.kind} lookup"
-        digest = lookups.query_hash(self._keyring, result.kind, result.query)
-        place = (payer.account_id, result.kind, digest, result.block)
+        if terms.charged or not result.credits:
+            return replace(result, credits=terms.charged)
+        if not by_block:
+            # A single statement: where another attempt books the same at this moment, it is repeated.
+            async with self._database.connection() as connection:
+                return await self._booked(connection, payer, result)
         async with self._database.transaction() as connection:
-            if by_block:
-                if await paid_blocks.is_paid(connection, *place):
-                    return replace(result, credits=0)
-                await paid_blocks.note(connection, *place)
-            await credits.charge(
-                connection,
-                payer.account_id,
-                result.credits,
-                payer.reference,
-                description,
-                key_id=payer.key_id,
-            )
-        return result
+            place = self._place(payer, result.kind, result.query, result.block)
+            if await paid_blocks.claim(connection, *place):
+                return await self._booked(connection, payer, result)
+            # Somebody has paid for the block: perhaps another attempt at this very work.
+            funds = await ledger.funds(connection, payer.account_id, payer.reference)
+            return replace(result, credits=funds.charged)
+
+    async def _booked(self, connection: Connection, payer: Payer, result: LookupResult) -> LookupResult:
+        change = await credits.charge(
+            connection,
+            payer.account_id,
+            result.credits,
+            payer.reference,
+            f"{result.kind} lookup",
+            key_id=payer.key_id,
+            run_id=payer.run_id,
+        )
+        return replace(result, credits=-change.amount)
+
+    def _place(self, payer: Payer, kind: str, query: str, block: int) -> tuple[UUID, str, bytes, int]:
+        return payer.account_id, kind, lookups.query_hash(self._keyring, kind, query), block

@@ -18,16 +18,17 @@ from typing import Any
 
 from database import Database
 from models import lookups, suppressions
-from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow, State, Status
+from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow, Status
 from outbound import Outbound
 from providers import samples
 from providers.aggregate import declared, merge, nest
 from providers.asking import Asker, Outcome
 from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source, SourceError
 from providers.charging import Payer, Till
-from providers.installed import Datasets, Installed
+from providers.installed import Datasets
 from providers.registry import DATASETS, KINDS
 from providers.result import LookupResult
+from providers.standing import row, switched_off
 from sealing import Keyring
 from settings import Settings
 
@@ -63,7 +64,7 @@ class Lookups:
         self._datasets = Datasets(settings.data)
         self._asker = Asker(settings, database, keyring, outbound, self._datasets)
         self._off = {
-            source.spec.name: _switched_off(source, settings)
+            source.spec.name: switched_off(source, settings)
             for kind in kinds.values()
             for source in kind.sources
         }
@@ -114,17 +115,23 @@ class Lookups:
         """
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer or f"/{kind}")
+        terms = None
         if payer is not None and chosen.price:
-            limit = await self._till.most(payer, chosen, parsed, offset, limit)
+            terms = await self._till.terms(payer, chosen, parsed, offset, limit)
+            limit = terms.limit
         if await self._suppressed(parsed):
             outcomes = [(source, Outcome("empty", detail="suppressed")) for source in chosen.sources]
         else:
             outcomes = await self._ask(chosen, parsed, fields, max_age, deadline, kept_only=False)
         result = _result(chosen, parsed, outcomes, offset, limit)
         _check(result)
-        if payer is not None and result.credits:
-            return await self._till.charge(payer, result, by_block=chosen.block > 0)
-        return result
+        if payer is None or terms is None:
+            return result
+        return await self._till.charge(payer, terms, result, by_block=chosen.block > 0)
+
+    async def charged(self, payer: Payer) -> int:
+        """The credits that the work of `payer` has cost, although it may have failed since."""
+        return await self._till.charged(payer)
 
     async def rehearse(
         self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
@@ -269,56 +276,17 @@ class Lookups:
         async with self._database.connection() as connection:
             states = await lookups.states(connection)
         return [
-            self._row(source, states.get(source.spec.name, {}))
+            self._standing(source, states.get(source.spec.name, {}))
             for kind in self._kinds.values()
             for source in kind.sources
             if source.spec.kind == kind.name
         ]
 
-    def _row(self, source: Source, known: Mapping[str, Any]) -> ProviderRow:
+    def _standing(self, source: Source, known: Mapping[str, Any]) -> ProviderRow:
         spec = source.spec
         installed = self._datasets.info(spec.dataset) if spec.dataset else None
-        rate = source.spec.rate if isinstance(source, RemoteSource) else None
-        off = self._off[spec.name]
-        state: State = "ready"
-        if off is not None:
-            state = "no_key" if off == "no_key" else "disabled"
-        elif spec.dataset and installed is None:
-            state = "no_data"
-        elif known.get("blocked") or not self._asker.gates.open(spec.name):
-            state = "cooling_down"
-        return ProviderRow(
-            name=spec.name,
-            kind=spec.kind,
-            state=state,
-            fields=sorted(spec.fields),
-            licence=installed.licence if installed else spec.licence,
-            attribution=spec.attribution,
-            quota=f"{rate.requests}/{rate.seconds}" if rate else None,
-            dataset_age=_age(installed) if installed else None,
-            last_success=known.get("last_success"),
-            error_rate=known.get("error_rate"),
-        )
-
-
-def _age(installed: Installed) -> int:
-    return round((datetime.now(UTC) - installed.fetched_at).total_seconds())
-
-
-def _switched_off(source: Source, settings: Settings) -> str | None:
-    """Why the settings keep a source from being asked, or None."""
-    chosen = settings.provider(source.spec.name)
-    enabled = source.spec.enabled if chosen.enabled is None else chosen.enabled
-    if not enabled:
-        return "disabled"
-    if isinstance(source, RemoteSource):
-        if source.spec.key == "required" and source.spec.secret(settings) is None:
-            return "no_key"
-        if source.spec.own and chosen.base_url is None:
-            return "no_base_url"
-        if settings.local_only:
-            return "local_only"
-    return None
+        cooling_down = bool(known.get("blocked")) or not self._asker.gates.open(spec.name)
+        return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
 
 
 def _result(

@@ -1,4 +1,4 @@
-"""What steps can do beyond the plain case: items, much data, timeouts, every kind of lookup."""
+"""What steps can do beyond the plain case: items, much data, timeouts."""
 
 from __future__ import annotations
 
@@ -106,15 +106,6 @@ async def test_a_transform_goes_over_items_within_the_workflow(run: Run) -> None
     assert (await run(steps, [7, 8])).output == [[7, 7], [8, 7]]
 
 
-async def test_items_are_charged_one_by_one_and_their_credits_are_the_steps(
-    database: Database, run: Run
-) -> None:
-    steps = [{"id": "ips", "type": "ip_lookup", "config": {"value": "{{ item }}"}, "for_each": "trigger"}]
-    view = await run(steps, ["8.8.8.8", "1.1.1.1"])
-    assert [output["ip_address"] for output in view.output] == ["8.8.8.8", "1.1.1.1"]
-    assert view.steps[0].credits_used == view.credits_used == 0
-
-
 async def test_outputs_too_large_to_travel_can_be_read_by_every_kind_of_expression(
     run: Run, receiver: Endpoint
 ) -> None:
@@ -202,22 +193,6 @@ async def test_success_says_which_statuses_count_as_such(
 ) -> None:
     receiver.answer = lambda request: web.json_response({}, status=status)
     assert (await run([webhook(receiver.url, success=success)])).status == expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "query"),
-    [("email", "ada@example.com"), ("phone", "+14155552671"), ("domain", "example.com"),
-     ("breach", "ada@example.com")],
-)  # fmt: skip
-async def test_every_kind_of_lookup_is_a_step(run: Run, kind: str, query: str) -> None:
-    """No source can be reached from here: each kind is asked, and says how that went."""
-    view = await run(
-        [{"id": "look", "type": f"{kind}_lookup", "config": {"value": query}, "retry": {"max_attempts": 1}}]
-    )
-    assert view.steps[0].input == query
-    if view.status == "failed":
-        assert view.error is not None
-        assert view.error["code"] in {"all_providers_failed", "no_provider", "insufficient_credits"}
 
 
 async def test_a_watched_run_shows_the_steps_under_way(

@@ -1,5 +1,6 @@
 """What a lookup costs: what was delivered, once, and never more than there is."""
 
+import asyncio
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -9,7 +10,7 @@ from database import Database
 from models import credits
 from models.errors import InsufficientCredits
 from providers.base import Query
-from providers.charging import Payer, Till
+from providers.charging import Payer, Terms, Till
 from providers.registry import KINDS
 from providers.result import LookupResult
 from sealing import Keyring
@@ -69,8 +70,8 @@ def result(query: str, block: int) -> LookupResult:
 
 
 async def paid(till: Till, account_id: UUID, query: str, block: int) -> int:
-    payer = Payer(account_id, f"test/{uuid4()}")
-    return (await till.charge(payer, result(query, block), by_block=True)).credits
+    payer, terms = Payer(account_id, f"test/{uuid4()}"), Terms(limit=None, charged=0)
+    return (await till.charge(payer, terms, result(query, block), by_block=True)).credits
 
 
 async def test_a_block_that_was_paid_for_is_free_for_a_day(api: Api, till: Till, database: Database) -> None:
@@ -82,10 +83,16 @@ async def test_a_block_that_was_paid_for_is_free_for_a_day(api: Api, till: Till,
     assert await paid(till, account_id, "a", 0) == 1
 
 
+async def test_a_block_is_paid_once_by_those_who_want_it_at_the_same_time(api: Api, till: Till) -> None:
+    account_id = (await api.person(credits=10)).account.id
+    costs = await asyncio.gather(*(paid(till, account_id, "together", 0) for _ in range(8)))
+    assert sorted(costs) == [0] * 7 + [1]
+
+
 async def test_a_lookup_that_costs_by_result_delivers_what_can_be_paid(api: Api, till: Till) -> None:
     payer = Payer((await api.person(credits=3)).account.id, "x")
     company, query = KINDS["company"], Query("company", "Acme")
-    asked = [await till.most(payer, company, query, 0, limit) for limit in (25, 2, None)]
+    asked = [(await till.terms(payer, company, query, 0, limit)).limit for limit in (25, 2, None)]
     assert asked == [3, 2, 3]
 
 
@@ -93,9 +100,9 @@ async def test_the_pages_of_a_paid_block_need_no_credits(api: Api, till: Till) -
     account_id, darkweb = (await api.person(credits=1)).account.id, KINDS["darkweb"]
     await paid(till, account_id, "a", 0)
     payer = Payer(account_id, "x")
-    assert await till.most(payer, darkweb, Query("darkweb", "a"), 20, None) is None
+    assert await till.terms(payer, darkweb, Query("darkweb", "a"), 20, None) == Terms(None, 0)
     with pytest.raises(InsufficientCredits):
-        await till.most(payer, darkweb, Query("darkweb", "a"), 100, None)
+        await till.terms(payer, darkweb, Query("darkweb", "a"), 100, None)
 
 
 async def test_credits_that_are_gone_meanwhile_are_never_owed(

@@ -1,0 +1,72 @@
+"""How a source stands: whether it can be asked, and how it has been doing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from models.lookups import ProviderRow, State
+from providers.base import RemoteSource, Source
+from providers.installed import Installed
+from settings import Settings
+
+
+def switched_off(source: Source, settings: Settings) -> str | None:
+    """Why the settings keep a source from being asked, or None."""
+    chosen = settings.provider(source.spec.name)
+    enabled = source.spec.enabled if chosen.enabled is None else chosen.enabled
+    if not enabled:
+        return "disabled"
+    if isinstance(source, RemoteSource):
+        if source.spec.key == "required" and source.spec.secret(settings) is None:
+            return "no_key"
+        if source.spec.own and chosen.base_url is None:
+            return "no_base_url"
+        if settings.local_only:
+            return "local_only"
+    return None
+
+
+def row(
+    source: Source,
+    off: str | None,
+    installed: Installed | None,
+    known: Mapping[str, Any],
+    *,
+    cooling_down: bool,
+) -> ProviderRow:
+    """The row of a source in the list of all.
+
+    Args:
+        source: which.
+        off: why the settings keep it from being asked, if they do.
+        installed: its data on this machine, if there is any.
+        known: what Postgres keeps of it: `last_success` and `error_rate`.
+        cooling_down: it has failed so often that it is left alone for now.
+    """
+    spec = source.spec
+    rate = source.spec.rate if isinstance(source, RemoteSource) else None
+    state: State = "ready"
+    if off is not None:
+        state = "no_key" if off == "no_key" else "disabled"
+    elif spec.dataset and installed is None:
+        state = "no_data"
+    elif cooling_down:
+        state = "cooling_down"
+    return ProviderRow(
+        name=spec.name,
+        kind=spec.kind,
+        state=state,
+        fields=sorted(spec.fields),
+        licence=installed.licence if installed else spec.licence,
+        attribution=spec.attribution,
+        quota=f"{rate.requests}/{rate.seconds}" if rate else None,
+        dataset_age=_age(installed) if installed else None,
+        last_success=known.get("last_success"),
+        error_rate=known.get("error_rate"),
+    )
+
+
+def _age(installed: Installed) -> int:
+    return round((datetime.now(UTC) - installed.fetched_at).total_seconds())
