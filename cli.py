@@ -307,14 +307,14 @@ def workflows_validate(
 ) -> None:
     """Say what is wrong with a workflow, all at once. Exits with 1 if something is."""
     from models.definitions import validate_text
+    from providers.registry import lookup_fields
 
-    report = validate_text(file.read())
+    report = validate_text(file.read(), lookup_fields())
     found = {name: [one._asdict() for one in getattr(report, name)] for name in ("errors", "warnings")}
-    lines = [f"{error.pointer[1:] or '(whole)'}: {error.message}" for error in report.errors]
-    lines += [f"{warning.pointer[1:]}: warning: {warning.message}" for warning in report.warnings]
-    _print({"valid": not report.errors} | found, "\n".join(lines or ["The workflow is valid."]), as_json)
-    if report.errors:
-        raise typer.Exit(1)
+    told = [f"{e.pointer[1:] or '(whole)'}: {e.message}" for e in report.errors] or ["The workflow is valid."]
+    told += [f"{warning.pointer[1:]}: warning: {warning.message}" for warning in report.warnings]
+    _print({"valid": not report.errors} | found, "\n".join(told), as_json)
+    raise typer.Exit(1 if report.errors else 0)
 
 
 @workflow_commands.command("schema")

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
-from uuid import UUID
 
 import orjson
 
-from database import Connection
 from guard import Networks, check_url
-from models import inputs, schedules, secrets
-from models.errors import FieldError, Forbidden, Invalid
+from models import inputs, schedules
 from models.input_schemas import DRAFT
 from workflows import validation
 from workflows.definition import Definition, LookupStep, Status, WebhookStep
-from workflows.findings import Finding
+from workflows.findings import Finding, suggestion
+from workflows.templates import read_template
 from workflows.validation import Document, Report
 
 READ_ONLY = frozenset(
     {"id", "version", "webhook_url", "created_at", "updated_at", "last_run_at", "runs_total", "warnings"}
 )
 """Fields of a workflow that a client may send back without effect."""
+
+LookupFields = Mapping[str, Collection[str]]
+"""Kind of lookup → the dotted fields and the blocks of its answer."""
+
+# Stands for a template in a URL: no body of a request has it.
+_GIVEN = "\0"
 
 
 @dataclass(frozen=True)
@@ -34,55 +38,85 @@ class Rules:
     Attributes:
         networks: private ones that webhook steps may reach.
         may_look_up: whether who saves it may do lookups.
+        lookup_fields: what lookup steps may name in `fields`.
     """
 
     networks: Networks
     may_look_up: bool
+    lookup_fields: LookupFields
 
 
-def validate(document: Any, secret_names: Collection[str] | None, networks: Networks | None = None) -> Report:
+def validate(
+    document: Any,
+    secret_names: Collection[str] | None,
+    networks: Networks | None = None,
+    lookup_fields: LookupFields | None = None,
+) -> Report:
     """Everything that is wrong with a document, at once.
 
     Args:
         document: JSON, of any shape.
         secret_names: of the account; None where they are not known, so that they are only warned of.
         networks: private ones that webhook steps may reach; None where that is not known.
+        lookup_fields: what lookup steps may name in `fields`; the names of other kinds are not checked.
     """
-
-    def addresses(definition: Definition) -> Iterator[Finding]:
-        return _address_errors(definition, networks) if networks is not None else iter(())
-
-    further = (schedules.errors_of, inputs.errors_of, addresses)
+    further = (
+        schedules.errors_of,
+        inputs.errors_of,
+        partial(_url_errors, networks=networks),
+        partial(_field_errors, known=lookup_fields or {}),
+    )
     return validation.validate(document, secret_names, ignored=READ_ONLY, further=further)
 
 
-def validate_text(text: bytes) -> Report:
+def validate_text(text: bytes, lookup_fields: LookupFields | None = None) -> Report:
     """The same for the JSON of a file, of an account that is not known."""
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         message = f"This is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         return Report(None, "draft", [Finding("", "invalid_json", message)], [])
-    return validate(document, None)
+    return validate(document, None, lookup_fields=lookup_fields)
 
 
-def _address_errors(definition: Definition, networks: Networks) -> Iterator[Finding]:
-    """The URLs of webhook steps that can never be called, as far as their hosts are written out."""
+def _url_errors(definition: Definition, networks: Networks | None) -> Iterator[Finding]:
+    """The URLs of webhook steps that can never be called, as far as they are written out."""
     for index, step in enumerate(definition.steps):
-        if not isinstance(step, WebhookStep):
-            continue
-        written, template, _ = step.config.url.partition("{{")
-        if template and "/" not in written.partition("://")[2]:
-            continue
-        refusal = check_url(written, networks)
-        if refusal is not None and refusal.code == "forbidden_address":
-            yield Finding(f"/steps/{index}/config/url", refusal.code, refusal.message)
+        if isinstance(step, WebhookStep) and (url := _written_out(step.config.url)) is not None:
+            refusal = check_url(url, networks or ())
+            if refusal is not None and (networks is not None or refusal.code != "forbidden_address"):
+                yield Finding(f"/steps/{index}/config/url", refusal.code, refusal.message)
 
 
-async def report(connection: Connection, account_id: UUID, document: Any, networks: Networks) -> Report:
-    """The same for a document of an account; a large one takes a while, during which others are served."""
-    names = await secrets.names(connection, account_id)
-    return await asyncio.to_thread(validate, document, names, networks)
+def _written_out(url: str) -> str | None:
+    """A URL with other words for what its templates give; None where they give the scheme, or all of it."""
+    template, errors = read_template(url)
+    if errors or url.startswith("{{"):
+        return None
+    text, at = "", 0
+    for placeholder in template.placeholders:
+        text += url[at : placeholder.position - 2] + _GIVEN
+        at = placeholder.position + len(placeholder.expression.text) + 2
+    scheme, separator, rest = (text + url[at:]).partition("://")
+    host = re.split("[/?#]", rest, maxsplit=1)[0]
+    if _GIVEN in scheme and separator:
+        return None
+    if _GIVEN in host:
+        rest = rest.replace(host, "example.com", 1)
+    return (scheme + separator + rest).replace(_GIVEN, "x")
+
+
+def _field_errors(definition: Definition, known: LookupFields) -> Iterator[Finding]:
+    """The `fields` of lookup steps that no answer has."""
+    for index, step in enumerate(definition.steps):
+        names = known.get(step.kind) if isinstance(step, LookupStep) else None
+        if isinstance(step, LookupStep) and names is not None:
+            for position, name in enumerate(step.config.fields or ()):
+                if name not in names:
+                    blocks = ", ".join(sorted(name for name in names if "." not in name))
+                    hint = suggestion(name, names) or f" There are: {blocks}."
+                    place = f"/steps/{index}/config/fields/{position}"
+                    yield Finding(place, "unknown_field", f"The answer has no such field.{hint}")
 
 
 @dataclass(frozen=True)
@@ -92,21 +126,6 @@ class Checked:
     definition: Definition
     status: Status
     warnings: list[Finding]
-
-
-async def check(connection: Connection, account_id: UUID, document: Any, rules: Rules) -> Checked:
-    """The definition in a document, if it can be saved.
-
-    Raises:
-        Invalid: naming everything that is wrong with it.
-        Forbidden: if it has lookup steps, and who saves it may not look things up.
-    """
-    found = await report(connection, account_id, document, rules.networks)
-    if found.definition is None:
-        raise Invalid([FieldError(*finding) for finding in found.errors])
-    if not rules.may_look_up and any(isinstance(step, LookupStep) for step in found.definition.steps):
-        raise Forbidden("insufficient_scope", "To save lookup steps the key needs the scope lookups too.")
-    return Checked(found.definition, found.status, found.warnings)
 
 
 @cache

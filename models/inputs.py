@@ -151,9 +151,9 @@ class InputSchema:
         _budget.set(_Budget(self._bytes + size))
         found: dict[tuple[str, str], FieldError] = {}
         try:
-            for error in self._validator.iter_errors(value):
-                for finding in _findings(error, pointer):
-                    found.setdefault(finding[:2], FieldError(*finding))
+            errors = self._validator.iter_errors(value)
+            for finding in (finding for error in errors for finding in _findings(error, pointer)):
+                found.setdefault(finding[:2], FieldError(*finding))
                 if len(found) >= MAX_ERRORS:
                     break
         except _TooMuch:
@@ -180,7 +180,8 @@ def _findings(error: Any, pointer: str) -> Iterator[Finding]:
         ):
             yield Finding(place + pointer_of([name]), "required", "This field is required beside the others.")
     elif keyword == "additionalProperties":
-        for name in instance.keys() - error.schema.get("properties", {}).keys():
+        properties = error.schema.get("properties", {})
+        for name in (name for name in instance if name not in properties):
             yield Finding(place + pointer_of([name]), "unknown_field", "There is no such field here.")
     elif keyword in _MESSAGES:
         code, message = _MESSAGES[keyword]

@@ -35,10 +35,18 @@ class VersionDefinition(BaseModel, frozen=True):
     created_by: str
 
 
-_FIELDS: tuple[LiteralString, ...] = ("name", "description", "trigger", "steps", "input_schema")
+# Field → what it is where a definition does not have it: to write that out changes nothing.
+_DEFAULTS: dict[LiteralString, LiteralString] = {
+    "name": "null",
+    "description": "null",
+    "trigger": '{"type": "manual"}',
+    "steps": "[]",
+    "input_schema": "null",
+}
 _CHANGES: LiteralString = ", ".join(
-    f"case when v.definition->>'{name}' is distinct from p.definition->>'{name}' then '{name}' end"
-    for name in _FIELDS
+    f"case when coalesce((v.definition->'{name}')::jsonb, '{default}')"
+    f" <> coalesce((p.definition->'{name}')::jsonb, '{default}') then '{name}' end"
+    for name, default in _DEFAULTS.items()
 )
 _LIST: LiteralString = (
     "select v.version, v.definition->>'name' as name, v.created_at, v.created_by,"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from providers.aggregate import paths
 from providers.base import Kind
 from providers.breach.kind import KIND as BREACH
 from providers.company.kind import KIND as COMPANY
@@ -35,3 +38,16 @@ _DATASETS = (
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
 """Name → dataset."""
+
+
+@cache
+def lookup_fields() -> dict[str, set[str]]:
+    """What lookup steps may name in `fields`: for each kind the fields of its answer, and their blocks."""
+    return {
+        kind.name: {
+            ".".join(path.split(".")[:length])
+            for path in paths(kind.answer) - {kind.echo}
+            for length in range(1, path.count(".") + 2)
+        }
+        for kind in KINDS.values()
+    }

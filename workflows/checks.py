@@ -6,9 +6,7 @@ Everything that is wrong is found at once, each by JSON pointer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from workflows import expressions, templates
 from workflows.definition import (
@@ -28,9 +26,10 @@ from workflows.definition import (
     field_expression,
     needs_of,
 )
+from workflows.delays import moment_of
 from workflows.expressions import ExpressionError, Reference
-from workflows.findings import Finding, escaped, suggestion
-from workflows.references import WHOLE_SCOPE
+from workflows.findings import Finding, called, escaped, suggestion
+from workflows.references import WHOLE_SCOPE, doubt
 from workflows.templates import SECRETS
 from workflows.triggers import WebhookTrigger
 
@@ -50,6 +49,7 @@ class Source(NamedTuple):
     Attributes:
         length: in characters.
         secret: the name, if it is the `secrets.NAME` of a template; else None.
+        is_field: whether it is the `field` of a lookup: names with dots between.
     """
 
     pointer: str
@@ -57,6 +57,7 @@ class Source(NamedTuple):
     warnings: tuple[str, ...]
     length: int
     secret: str | None = None
+    is_field: bool = False
 
 
 Sources = list[list[Source | Finding]]
@@ -111,15 +112,24 @@ def warnings_of(
         awaited[step.id] = {*needs[step.id]}.union(*(awaited.get(need, ()) for need in needs[step.id]))
         early = awaited.keys() - awaited[step.id] - {step.id}
         for source in _readable(sources[index]):
-            for text in source.warnings:
-                yield Finding(source.pointer, "doubtful_expression", text)
+            yield from _doubts(source, awaited.keys() - {step.id})
             for name in dict.fromkeys(map(_step_read, source.references)):
                 if name in early:
                     message = f"This may run before {name} is done: add {name} to its needs."
                     yield Finding(source.pointer, "not_awaited", message)
+    for source in _readable(_trigger_sources(definition)):
+        yield from _doubts(source, ())
     if secrets is None:
         for pointer, name in _secrets_named(definition, sources):
-            yield Finding(pointer, "unchecked_secret", f"The account must have a secret {name}.")
+            message = f"The account must have a {called('secret', name)}."
+            yield Finding(pointer, "unchecked_secret", message)
+
+
+def _doubts(source: Source, steps: Collection[str]) -> Iterator[Finding]:
+    """Names in double quotes that are compared, unless they are steps that can be named in no other way."""
+    compared = [r for r in source.references if r.compared and not ("-" in r.root and r.root in steps)]
+    for text in (*source.warnings, *(doubt(reference.position) for reference in compared)):
+        yield Finding(source.pointer, "doubtful_expression", text)
 
 
 def _step_read(reference: Reference) -> str | None:
@@ -160,11 +170,14 @@ def _all_needs(step_id: str, needs: dict[str, tuple[str, ...]]) -> set[str]:
     return found
 
 
-def _unknown_step(pointer: str, name: str, known: list[str], definition: Definition) -> Finding:
+def _unknown_step(
+    pointer: str, name: str, known: Iterable[str], definition: Definition, hint: str = ""
+) -> Finding:
+    """A step that cannot be meant; `known` are the names that can, and `hint` says what else may be."""
     if any(step.id == name for step in definition.steps):
         return Finding(pointer, "later_step", f"{name} is not an earlier step; move it up or name another.")
-    hint = suggestion(name, [*known, "trigger"])
-    return Finding(pointer, "unknown_reference", f"There is no step {name}.{hint}")
+    message = f"There is no {called('step', name)}.{hint or suggestion(name, known)}"
+    return Finding(pointer, "unknown_reference", message)
 
 
 def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
@@ -172,8 +185,6 @@ def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
         yield Finding(f"{pointer}/config", "field_or_value", "Give either field or value.")
     if isinstance(step, TransformStep) and (step.config.expression is None) == (step.config.mapping is None):
         yield Finding(f"{pointer}/config", "expression_or_mapping", "Give either expression or mapping.")
-    if isinstance(step, WebhookStep) and not _is_url(step.config.url):
-        yield Finding(f"{pointer}/config/url", "invalid_url", "Must be an http or https URL.")
     if isinstance(step, DelayStep):
         if len(step.config.given) != 1:
             message = "Give one of seconds, minutes, hours, days, until."
@@ -181,29 +192,9 @@ def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
         elif (step.config.duration or 0) > MAX_DELAY_SECONDS:
             unit = next(iter(step.config.given))
             yield Finding(f"{pointer}/config/{unit}", "out_of_range", "At most 365 days.")
-        elif step.config.until is not None and not _is_moment(step.config.until):
+        elif (until := step.config.until) is not None and "{{" not in until and moment_of(until) is None:
             message = "Must be a time with a zone, 2026-12-24T18:00:00Z, or a template that gives one."
             yield Finding(f"{pointer}/config/until", "bad_timestamp", message)
-
-
-def _is_url(text: str) -> bool:
-    """Whether it can be a URL; what a template stands for is not known yet."""
-    if "{{" in text.partition("://")[0]:
-        return True
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return "{{" in text
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
-
-
-def _is_moment(text: str) -> bool:
-    if "{{" in text:
-        return True
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
 
 
 def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
@@ -242,15 +233,13 @@ def _compiled(pointer: str, text: str, *, is_field: bool = False) -> Source | Fi
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
         return Finding(pointer, error.code, error.message)
-    return Source(pointer, expression.references, expression.warnings, len(text))
+    return Source(pointer, expression.references, expression.warnings, len(text), is_field=is_field)
 
 
 def _template(pointer: str, value: Any) -> Iterator[Source | Finding]:
-    try:
-        template = templates.compile_template(value)
-    except ExpressionError as error:
+    template, errors = templates.read_template(value)
+    for error in errors:
         yield Finding(pointer + error.pointer, error.code, error.message)
-        return
     for placeholder in template.placeholders:
         expression = placeholder.expression
         references = () if placeholder.secret else expression.references
@@ -265,7 +254,7 @@ def _secret_errors(
         message = "Secrets can be used in the url, headers and body of webhook steps only."
         yield Finding(pointer, "secret_not_allowed", message)
     elif secrets is not None and name not in secrets:
-        message = f"There is no secret {name}.{suggestion(name, secrets)}"
+        message = f"There is no {called('secret', name)}.{suggestion(name, secrets)}"
         yield Finding(pointer, "unknown_secret", message)
 
 
@@ -274,11 +263,11 @@ def _reference_errors(
 ) -> Iterator[Finding]:
     in_items = isinstance(step, IteratingStep) and step.for_each is not None
     for reference in source.references:
-        # A string in double quotes is a name to JMESPath: one that is compared has its own warning.
-        if reference.quoted and not reference.path and source.warnings:
-            continue
         name = _step_read(reference)
-        if name is None or name in known or reference.root == name in (*SCOPE_ROOTS, WHOLE_SCOPE):
+        # A string in double quotes is a name to JMESPath: one that is compared is warned of.
+        if reference.compared or name is None or name in known:
+            continue
+        if reference.root == name in (*SCOPE_ROOTS, WHOLE_SCOPE):
             continue
         if name == reference.root == ITEM:
             if not in_items:
@@ -293,7 +282,19 @@ def _reference_errors(
         elif name == step.id:
             yield Finding(source.pointer, "reads_itself", "A step cannot read its own output.")
         else:
-            yield _unknown_step(source.pointer, name, known, definition)
+            names = known if reference.root != name else [*known, *SCOPE_ROOTS, *([ITEM] if in_items else [])]
+            yield _unknown_step(source.pointer, name, names, definition, _hint(source, reference))
+
+
+def _hint(source: Source, reference: Reference) -> str:
+    """What was probably meant, if it is another form and not another name."""
+    if source.is_field and "[" in reference.root:
+        return " A field is names with dots between; for anything else use value: {{ item[0] }}."
+    if reference.root == "steps" and reference.path[0] in (*SCOPE_ROOTS, ITEM):
+        return f" steps has the steps only: write {reference.path[0]} without it."
+    if reference.quoted and not reference.path and not source.is_field:
+        return " A string is written in single quotes."
+    return ""
 
 
 def _branch_errors(definition: Definition) -> Iterator[Finding]:
@@ -316,16 +317,21 @@ def _trigger_errors(definition: Definition, secrets: Collection[str] | None) -> 
     trigger = definition.trigger
     if not isinstance(trigger, WebhookTrigger):
         return
-    if trigger.dedupe is not None:
-        source = _compiled("/trigger/dedupe", trigger.dedupe)
+    for source in _trigger_sources(definition):
         if isinstance(source, Finding):
             yield source
-        elif any(reference.root not in ("trigger", "request") for reference in source.references):
+        elif any(r.root not in ("trigger", "request") for r in source.references if not r.compared):
             message = "dedupe can read only trigger and request."
             yield Finding(source.pointer, "unknown_reference", message)
     if trigger.signature is not None and secrets is not None and trigger.signature.secret not in secrets:
-        message = f"There is no such secret.{suggestion(trigger.signature.secret, secrets)}"
+        name = trigger.signature.secret
+        message = f"There is no {called('secret', name)}.{suggestion(name, secrets)}"
         yield Finding("/trigger/signature/secret", "unknown_secret", message)
+
+
+def _trigger_sources(definition: Definition) -> list[Source | Finding]:
+    dedupe = getattr(definition.trigger, "dedupe", None)
+    return [_compiled("/trigger/dedupe", dedupe)] if dedupe is not None else []
 
 
 def _readable(sources: Iterable[Source | Finding]) -> Iterator[Source]:
@@ -348,9 +354,7 @@ def _roots(sources: Iterable[Source]) -> tuple[str, ...]:
 
 def reads_request(definition: Definition) -> bool:
     """Whether any expression reads the headers or the query of the triggering request."""
-    dedupe = getattr(definition.trigger, "dedupe", None)
-    sources = _readable([_compiled("/trigger/dedupe", dedupe)] if dedupe else [])
-    roots = [r.root for source in sources for r in source.references]
+    roots = [r.root for source in _readable(_trigger_sources(definition)) for r in source.references]
     roots += [root for step in definition.steps for root in (*roots_read(step), *roots_iterated(step))]
     return "request" in roots or WHOLE_SCOPE in roots
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from workflows import expressions
 from workflows.expressions import Expression
+from workflows.syntax import MAX_TEXT
 from workflows.triggers import ManualTrigger, Trigger
 
 MAX_STEPS = 100
@@ -22,7 +23,10 @@ RESERVED_IDS = frozenset({"trigger", "item", "run", "workflow", "steps", "secret
 StepId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Status = Literal["active", "paused", "draft"]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+MappingName = Annotated[str, StringConstraints(max_length=100)]
 StatusPattern = Annotated[
     str,
     StringConstraints(pattern=r"^[1-5]([0-9][0-9]|xx)$"),
@@ -33,9 +37,9 @@ StatusPattern = Annotated[
 
 
 class _Model(BaseModel):
-    """Strict about names, so that a typing error never passes silently."""
+    """Strict about names and types, so that a typing error never passes silently."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Retry(_Model):
@@ -63,7 +67,7 @@ class StepBase(_Model):
     """
 
     id: StepId
-    name: str | None = Field(None, max_length=200)
+    name: Label | None = None
     needs: list[StepId] | None = Field(None, max_length=MAX_STEPS)
     on_error: Literal["fail", "continue"] | list[StepId] = "fail"
 
@@ -133,7 +137,7 @@ class ConditionConfig(_Model):
     then: list[StepId] | None = None
     otherwise: list[StepId] | None = Field(None, alias="else")
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
 
 
 class ConditionStep(StepBase):
@@ -147,7 +151,7 @@ class TransformConfig(_Model):
     """Either one expression, or a mapping of names to expressions."""
 
     expression: Text | None = None
-    mapping: dict[str, Text] | None = Field(None, min_length=1)
+    mapping: dict[MappingName, Text] | None = Field(None, min_length=1)
 
 
 class TransformStep(IteratingStep):
@@ -165,10 +169,10 @@ class WebhookConfig(_Model):
 
     url: Text
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
-    headers: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
+    headers: dict[HeaderName, str] = Field(default_factory=dict[str, str], max_length=50)
     body: Any = None
     timeout: float = Field(15, gt=0, le=120)
-    success: StatusPattern | list[StatusPattern] = "2xx"
+    success: StatusPattern | Annotated[list[StatusPattern], Field(min_length=1)] = "2xx"
     follow_redirects: bool = False
 
     def is_success(self, status: int) -> bool:

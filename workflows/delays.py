@@ -21,12 +21,19 @@ def end_of(config: DelayConfig, until: JSON, now: datetime) -> datetime:
     """
     if config.duration is not None:
         return now + timedelta(seconds=config.duration)
-    try:
-        moment = datetime.fromisoformat(until) if isinstance(until, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = moment_of(until) if isinstance(until, str) else None
+    if moment is None:
         raise ExpressionError("bad_timestamp", "until must give a time with a zone: 2026-12-24T18:00:00Z.")
     if moment - now > timedelta(seconds=MAX_DELAY_SECONDS):
         raise ExpressionError("delay_too_long", "A delay may last 365 days at most.")
-    return moment.astimezone(UTC)
+    return moment
+
+
+def moment_of(text: str) -> datetime | None:
+    """The moment, in UTC, that a timestamp with a zone names; None if it names none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        # In UTC it may lie before the year 1 or after 9999.
+        return None

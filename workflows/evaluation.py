@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 from workflows import references, syntax
-from workflows.functions import CHECKS, FUNCTIONS, Function, Mapper, wrong_type
+from workflows.functions import CHECKED_BY_ELEMENT, CHECKS, FUNCTIONS, Function, Mapper, wrong_type
 from workflows.syntax import Node, Slice
 from workflows.values import (
     CHEAP_VISITS,
@@ -63,11 +63,12 @@ def _literal(node: Node) -> Compiled:
     return Compiled(run, 1)
 
 
-def _current(node: Node) -> Compiled:
-    def run(value: JSON, context: Context) -> JSON:
-        return value
+def _itself(value: JSON, context: Context) -> JSON:
+    return value
 
-    return Compiled(run, 1)
+
+def _current(node: Node) -> Compiled:
+    return Compiled(_itself, 1)
 
 
 def _root(node: Node) -> Compiled:
@@ -182,8 +183,9 @@ def _flatten(node: Node) -> Compiled:
         array = inner.run(value, context)
         if not isinstance(array, list):
             return None
+        context.budget.spend(len(array) // CHEAP_VISITS)
         length = sum(len(item) if isinstance(item, list) else 1 for item in array)
-        context.budget.spend((len(array) + length) // CHEAP_VISITS)
+        context.budget.spend(length // CHEAP_VISITS)
         flat: list[JSON] = []
         for item in array:
             if isinstance(item, list):
@@ -298,6 +300,8 @@ def _function(node: Node) -> Compiled:
         given: list[JSON] = []
         for argument, check, wanted in checked:
             result = argument(value, context)
+            if wanted in CHECKED_BY_ELEMENT and isinstance(result, list):
+                context.budget.spend(len(result) // CHEAP_VISITS)
             if check is not None and not check(result):
                 raise wrong_type(name, wanted, result)
             given.append(result)

@@ -7,9 +7,9 @@ code and over the data of strangers. docs/expressions.md describes the language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import wraps
 
 from workflows import evaluation, references, syntax
 from workflows.references import WHOLE_SCOPE, Reference
@@ -17,8 +17,10 @@ from workflows.values import JSON, Budget, ExpressionError, truthy
 
 __all__ = ["JSON", "WHOLE_SCOPE", "Budget", "Expression", "ExpressionError", "Reference", "compile", "truthy"]
 
-# A long one takes 250 KB.
-_CACHED = 256
+# Of the expressions kept in each half; one takes up to 350 bytes a character, so both take 60 MB at most.
+_KEPT_CHARACTERS = 80 * 1024
+# As many characters weigh what even the shortest takes.
+_OVERHEAD = 8
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Expression:
         references: what it reads from the root of the scope, in order of appearance; the root
             WHOLE_SCOPE where it looks at the scope as a whole.
         path: the names, if the expression is nothing but names and dots; else None.
-        warnings: what its author may have meant otherwise.
+        warnings: what its author may have meant otherwise, apart from references that are `compared`.
     """
 
     text: str
@@ -39,12 +41,16 @@ class Expression:
     warnings: tuple[str, ...] = field(compare=False)
     _compiled: evaluation.Compiled = field(compare=False, repr=False)
 
-    def evaluate(self, scope: Mapping[str, JSON], budget: Budget | None = None) -> JSON:
+    def evaluate(
+        self, scope: Mapping[str, JSON], budget: Budget | None = None, *, is_result: bool = True
+    ) -> JSON:
         """The value over a scope. It may share parts with the scope: neither may be changed.
 
         Args:
             scope: the names that the expression can read.
             budget: what the work is charged to; one of its own by default.
+            is_result: charge the value as a result; else the caller must, or have a use for it that is
+                bounded by itself.
 
         Raises:
             ExpressionError: `wrong_type`, `too_many_nodes`, `output_too_large` or `too_deep`.
@@ -55,14 +61,40 @@ class Expression:
         budget.spend(self._compiled.nodes)
         try:
             value = self._compiled.run(root, evaluation.Context(root, budget))
-            budget.produce(value)
+            if is_result:
+                budget.produce(value)
         except RecursionError:
             # Only where the caller's own stack was almost full: an expression takes a few hundred frames.
             raise ExpressionError("too_deep", "There is no room left to evaluate the expression.") from None
         return value
 
 
-@lru_cache(maxsize=_CACHED)
+def _kept(compile_anew: Callable[[str], Expression]) -> Callable[[str], Expression]:
+    """Keep what was compiled or asked for lately, in two halves of which the older is dropped as a whole.
+
+    The expressions of any one definition fit into a half, so that its rows never compile them again.
+    """
+    newer: dict[str, Expression] = {}
+    older: dict[str, Expression] = {}
+    room = _KEPT_CHARACTERS
+
+    @wraps(compile_anew)
+    def compile_or_find(text: str) -> Expression:
+        nonlocal newer, older, room
+        found = newer.get(text)
+        if found is None:
+            found = older.get(text) or compile_anew(text)
+            weight = len(text) + _OVERHEAD
+            if weight > room:
+                newer, older, room = {}, newer, _KEPT_CHARACTERS
+            newer[text] = found
+            room -= weight
+        return found
+
+    return compile_or_find
+
+
+@_kept
 def compile(text: str) -> Expression:
     """Read and check an expression.
 
@@ -71,10 +103,11 @@ def compile(text: str) -> Expression:
             that can never fit, `expression_too_long` or `too_deep`.
     """
     parsed = syntax.parse(text)
+    reading = references.read(parsed.root)
     return Expression(
         text,
-        references.references(parsed.root),
+        reading.references,
         references.plain_path(parsed.root),
-        parsed.warnings + references.warnings(parsed.root),
+        parsed.warnings + reading.doubts,
         evaluation.compile_node(parsed.root),
     )

@@ -1,7 +1,11 @@
-"""What is wrong with a document: where, with a stable code, in words that never repeat its values."""
+"""What is wrong with a document: where, with a stable code, in words that never repeat its values.
+
+Ids and names of the same form may be named, since who mends a reference must know which; anything else not.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
@@ -14,7 +18,7 @@ _KINDS: dict[str, tuple[str, Message]] = {
     "json_invalid": ("invalid_json", "The body is not JSON."),
     "string_too_short": ("too_short", lambda c: f"At least {c['min_length']} characters are needed."),
     "string_too_long": ("too_long", lambda c: f"At most {c['max_length']} characters are allowed."),
-    "too_short": ("too_few_items", lambda c: f"At least {c['min_length']} items are needed."),
+    "too_short": ("too_few_items", lambda c: f"Needs {c['min_length']} or more items."),
     "too_long": ("too_many_items", lambda c: f"At most {c['max_length']} items are allowed."),
     "literal_error": ("not_allowed", lambda c: f"Must be {c['expected']}."),
     "enum": ("not_allowed", lambda c: f"Must be {c['expected']}."),
@@ -24,7 +28,7 @@ _KINDS: dict[str, tuple[str, Message]] = {
     "less_than_equal": ("out_of_range", lambda c: f"Must be {c['le']} or less."),
     "multiple_of": ("out_of_range", lambda c: f"Must be a multiple of {c['multiple_of']}."),
     "finite_number": ("out_of_range", "Must be a finite number."),
-    "string_pattern_mismatch": ("invalid_format", "This does not have the right form."),
+    "string_pattern_mismatch": ("invalid_format", lambda c: f"Must fit {c['pattern'].strip('^$')}."),
     "timezone_aware": ("timezone_missing", "A time needs a zone, such as Z."),
     "datetime_future": ("not_in_future", "Must be in the future."),
     "union_tag_invalid": ("not_allowed", lambda c: f"Must be one of {c['expected_tags']}."),
@@ -41,6 +45,7 @@ _TYPE_SUFFIXES = (
     "_from_float", "_attributes_type", "_parsing_size", "_object_invalid",
 )  # fmt: skip
 _LONGEST_GUESSED = 64
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Finding(NamedTuple):
@@ -63,15 +68,26 @@ def meaning(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
     return "invalid_value", "This is not a valid value."
 
 
+def type_of(value: Any) -> Any:
+    """The `type` of an object; None if it is none, or has none."""
+    return cast(dict[str, Any], value).get("type") if isinstance(value, dict) else None
+
+
 def path_of(location: Sequence[int | str], document: Any, kind: str) -> list[int | str]:
     """The path of one of Pydantic's errors in the document, without the names of the arms of unions."""
     path: list[int | str] = []
+    last = len(location) - 1
+    in_arm = False
     for position, part in enumerate(location):
+        # The arm of a union is named where the document says its type; a field may have the same name.
+        in_arm = not in_arm and position < last and part == type_of(document)
+        if in_arm:
+            continue
         if isinstance(document, list) and isinstance(part, int) and part < len(cast(list[Any], document)):
             document = cast(list[Any], document)[part]
         elif isinstance(document, dict) and part in document:
             document = cast(dict[int | str, Any], document)[part]
-        elif not (kind == "missing" and position == len(location) - 1):
+        elif not (kind == "missing" and position == last):
             continue
         path.append(part)
     return path
@@ -91,6 +107,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """What was probably meant."""
     near = get_close_matches(name, list(known), n=1) if len(name) <= _LONGEST_GUESSED else []
     return near[0] if near else None
+
+
+def called(noun: str, name: str) -> str:
+    """`step abc`, if the name may be repeated; else `step of this name`."""
+    return f"{noun} {name}" if _IDENTIFIER.fullmatch(name) else f"{noun} of this name"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

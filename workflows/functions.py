@@ -92,6 +92,9 @@ CHECKS: dict[Parameter, Callable[[JSON], bool]] = {
     "an array, an object or a string": lambda value: isinstance(value, (list, dict, str)),
 }
 
+# To check them takes a look at each element, which is charged before; functions need not charge for it again.
+CHECKED_BY_ELEMENT = frozenset(wanted for wanted in CHECKS if wanted.startswith("an array of "))
+
 
 def wrong_type(function: str, wanted: str, value: JSON) -> ExpressionError:
     """The error of an argument that is not of the type the function takes."""
@@ -125,8 +128,7 @@ def _floor(budget: Budget, value: int | float) -> JSON:
     return plain_number(math.floor(plain_number(value)))
 
 
-def _total(budget: Budget, numbers: list[int | float]) -> int | float:
-    _visit(budget, len(numbers))
+def _total(numbers: list[int | float]) -> int | float:
     try:
         # Not sum(): from Python 3.12 on it rounds in another way, and a replay must not.
         return reduce(add, numbers, 0)
@@ -136,14 +138,14 @@ def _total(budget: Budget, numbers: list[int | float]) -> int | float:
 
 @_function("an array of numbers")
 def _sum(budget: Budget, numbers: list[int | float]) -> JSON:
-    return plain_number(_total(budget, numbers))
+    return plain_number(_total(numbers))
 
 
 @_function("an array of numbers")
 def _avg(budget: Budget, numbers: list[int | float]) -> JSON:
     if not numbers:
         return None
-    total = _total(budget, numbers)
+    total = _total(numbers)
     try:
         return plain_number(total / len(numbers))
     except OverflowError:
@@ -191,7 +193,6 @@ def _ends_with(budget: Budget, subject: str, suffix: str) -> JSON:
 
 @_function("a string", "an array of strings")
 def _join(budget: Budget, glue: str, strings: list[str]) -> JSON:
-    _visit(budget, len(strings))
     length = _characters(strings) + len(glue) * max(0, len(strings) - 1)
     _charge_string(budget, length)
     return glue.join(strings)
@@ -291,7 +292,6 @@ def _charge_comparisons(budget: Budget, values: list[Any], rounds: int) -> None:
 
 
 def _charge_sort(budget: Budget, values: list[Any]) -> None:
-    _visit(budget, len(values))
     _charge_comparisons(budget, values, len(values).bit_length())
 
 

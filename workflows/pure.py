@@ -16,45 +16,73 @@ from workflows.definition import (
     DelayConfig,
     IteratingStep,
     LookupConfig,
+    Step,
     TransformStep,
     WebhookConfig,
     field_expression,
 )
 from workflows.expressions import JSON, Budget, ExpressionError
+from workflows.values import MAX_NODES
+
+ALL_ITEMS_NODES = 10 * MAX_NODES
+"""What the items of a `for_each` may visit together, where there is time for it."""
 
 Scope = Mapping[str, JSON]
 
 
+def budget_of(step: Step) -> Budget:
+    """What evaluating a step may cost in all: the items of a `for_each` share ten times the nodes of one."""
+    return Budget(nodes=ALL_ITEMS_NODES) if isinstance(step, IteratingStep) and step.for_each else Budget()
+
+
 def evaluate(step: ConditionStep | TransformStep, scope: Scope, budget: Budget) -> JSON:
-    """The output of a condition or a transform.
+    """The output of a condition or a transform, whose size is taken off the budget exactly.
+
+    An item may use as many nodes as a step without `for_each`, and all of them what the budget has.
 
     Raises:
-        ExpressionError: as `Expression.evaluate`, or as `items_of`.
+        ExpressionError: as `Expression.evaluate`, or as `items_of`. Where the budget is exhausted the step
+            fails as a whole, whatever its `on_error`.
     """
     if isinstance(step, ConditionStep):
-        value = expressions.compile(step.config.expression).evaluate(scope, budget)
-        return {"result": expressions.truthy(value)}
+        value = expressions.compile(step.config.expression).evaluate(scope, budget, is_result=False)
+        result: JSON = {"result": expressions.truthy(value)}
+        budget.produce(result)
+        return result
     if step.for_each is None:
-        return _transformed(step, scope, budget)
-    values: list[JSON] = []
-    for item in items_of(step, scope, budget):
-        try:
-            values.append(_transformed(step, {**scope, "item": item}, budget))
-        except ExpressionError as problem:
-            if step.on_error != "continue":
-                raise
-            values.append({"error": {"code": problem.code, "message": problem.message}})
-    return values
+        return _transformed(step, scope, budget, 0)
+    room = budget.output_left
+    items = items_of(step, scope, budget)
+    budget.output_left = room
+    budget.produce_array(len(items))
+    return [_item_transformed(step, {**scope, "item": item}, budget) for item in items]
 
 
-def _transformed(step: TransformStep, scope: Scope, budget: Budget) -> JSON:
+def _item_transformed(step: TransformStep, scope: Scope, budget: Budget) -> JSON:
+    try:
+        with budget.portion(MAX_NODES):
+            return _transformed(step, scope, budget, 1)
+    except ExpressionError as problem:
+        if step.on_error != "continue" or budget.exhausted:
+            raise
+        failed: JSON = {"error": {"code": problem.code, "message": problem.message}}
+        budget.produce(failed)
+        return failed
+
+
+def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) -> JSON:
+    """The value of a transform, which is so many levels down in the output."""
+    value: JSON
     if step.config.mapping is not None:
-        return {
-            name: expressions.compile(text).evaluate(scope, budget)
+        value = {
+            name: expressions.compile(text).evaluate(scope, budget, is_result=False)
             for name, text in step.config.mapping.items()
         }
-    assert step.config.expression is not None
-    return expressions.compile(step.config.expression).evaluate(scope, budget)
+    else:
+        assert step.config.expression is not None
+        value = expressions.compile(step.config.expression).evaluate(scope, budget, is_result=False)
+    budget.produce(value, depth)
+    return value
 
 
 def items_of(step: IteratingStep, scope: Scope, budget: Budget | None = None) -> list[JSON]:
@@ -73,13 +101,13 @@ def items_of(step: IteratingStep, scope: Scope, budget: Budget | None = None) ->
     return items
 
 
-def until_of(config: DelayConfig, scope: Scope) -> JSON:
+def until_of(config: DelayConfig, scope: Scope, budget: Budget | None = None) -> JSON:
     """What the template of `until` gives.
 
     Raises:
         ExpressionError: as `Template.render`.
     """
-    return templates.compile_template(config.until).render(scope)
+    return templates.compile_template(config.until).render(scope, budget)
 
 
 class Request(NamedTuple):

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from workflows import expressions
 from workflows.definition import ConditionStep, Definition, branches_of, needs_of
-from workflows.expressions import ExpressionError
+from workflows.expressions import Budget, ExpressionError
 from workflows.findings import Finding
+
+_NODES = 10_000
 
 
 def unreachable_steps(definition: Definition) -> Iterator[Finding]:
@@ -19,6 +21,8 @@ def unreachable_steps(definition: Definition) -> Iterator[Finding]:
     branch_of = {
         m: (branch.step_id, branch.outcome) for branch in branches_of(definition) for m in branch.members
     }
+    # One for all: who sends a definition to be checked must not make it work for seconds.
+    budget = Budget(nodes=_NODES)
     outcomes: dict[str, str] = {}
     stops: dict[str, str] = {}
     never: set[str] = set()
@@ -33,7 +37,7 @@ def unreachable_steps(definition: Definition) -> Iterator[Finding]:
         elif source in outcomes and outcome in ("then", "else") and outcomes[source] != outcome:
             reason = f"the condition {source} is {'never' if outcome == 'then' else 'always'} true"
         else:
-            constant = _constant(step.config.expression) if isinstance(step, ConditionStep) else None
+            constant = _constant(step.config.expression, budget) if isinstance(step, ConditionStep) else None
             if isinstance(step, ConditionStep) and constant is not None:
                 outcomes[step.id] = "then" if constant else "else"
                 if not constant and step.config.then is None and step.config.otherwise is None:
@@ -43,10 +47,12 @@ def unreachable_steps(definition: Definition) -> Iterator[Finding]:
         yield Finding(f"/steps/{index}", "unreachable_step", f"This step can never run: {reason}.")
 
 
-def _constant(text: str) -> bool | None:
+def _constant(text: str, budget: Budget) -> bool | None:
     """Whether an expression that reads nothing is true; None if it reads something, or always fails."""
     try:
         expression = expressions.compile(text)
-        return None if expression.references else expressions.truthy(expression.evaluate({}))
+        if expression.references:
+            return None
+        return expressions.truthy(expression.evaluate({}, budget, is_result=False))
     except ExpressionError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, cast
 
 from workflows.syntax import Node
@@ -20,13 +20,27 @@ class Reference(NamedTuple):
             expression looks at the root as a whole, as `keys(@)` does.
         path: the names after it, up to the first thing that is not a plain name: `("location", "city")`.
         quoted: whether the root was written in double quotes.
+        compared: whether it is nothing but a name in double quotes, in a place where a string is usual.
         position: 0-based offset of the root in the text.
     """
 
     root: str
     path: tuple[str, ...]
     quoted: bool
+    compared: bool
     position: int
+
+
+class Reading(NamedTuple):
+    """What an expression reads, and what its author may have meant otherwise.
+
+    Attributes:
+        references: in the order they appear, each once.
+        doubts: names in double quotes that are compared where they are no references: within a filter.
+    """
+
+    references: tuple[Reference, ...]
+    doubts: tuple[str, ...]
 
 
 def plain_path(root: Node) -> tuple[str, ...] | None:
@@ -37,12 +51,21 @@ def plain_path(root: Node) -> tuple[str, ...] | None:
     return tuple(cast(str, node.value) for node in nodes)
 
 
-def references(root: Node) -> tuple[Reference, ...]:
-    """All references of an expression in the order they appear in, each once."""
-    walk = _Walk()
+def read(root: Node) -> Reading:
+    """Look an expression through."""
+    compared = dict(_compared(root))
+    walk = _Walk(compared.keys())
     walk.record(walk.place(root, ()), root)
-    unique = {(found.root, found.path): found for found in reversed(walk.found)}
-    return tuple(sorted(unique.values(), key=lambda found: (found.position, found.path)))
+    unique = {(found.root, found.path, found.compared): found for found in reversed(walk.found)}
+    references = sorted(unique.values(), key=lambda found: (found.position, found.path))
+    elsewhere = compared.keys() - {found.position for found in walk.found if found.compared}
+    doubts = [doubt(position) for position in sorted(elsewhere) if compared[position]]
+    return Reading(tuple(references), tuple(doubts))
+
+
+def doubt(position: int) -> str:
+    """The warning of a name in double quotes that stands where a string is usual."""
+    return f"At {position}: a name in double quotes is a field; a string is written in single quotes."
 
 
 # Where a node's result stands in the scope: the fields from the root to it, () for the root itself.
@@ -50,17 +73,20 @@ _Place = tuple[Node, ...]
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, compared: Collection[int]) -> None:
         self.found: list[Reference] = []
+        self._compared = compared
 
     def record(self, place: _Place | None, node: Node) -> None:
         if place is None:
             return
         names = tuple(cast(str, field.value) for field in place)
         if names:
-            self.found.append(Reference(names[0], names[1:], place[0].quoted, place[0].position))
+            at = place[0].position
+            compared = len(names) == 1 and at in self._compared
+            self.found.append(Reference(names[0], names[1:], place[0].quoted, compared, at))
         else:
-            self.found.append(Reference(WHOLE_SCOPE, (), False, node.position))
+            self.found.append(Reference(WHOLE_SCOPE, (), False, False, node.position))
 
     def place(self, node: Node, here: _Place | None) -> _Place | None:
         """The place of a node's result given that of its input, where it has one; records what it reads."""
@@ -94,27 +120,20 @@ class _Walk:
         return here
 
 
-def warnings(root: Node) -> tuple[str, ...]:
-    """Where a name in double quotes stands in a place where a string is usual."""
-    return tuple(
-        f"At {position}: a name in double quotes is a field; a string is written in single quotes."
-        for position in _quoted_names(root)
-    )
-
-
 def _is_quoted_name(node: Node) -> bool:
     return node.kind == "field" and node.quoted
 
 
-def _quoted_names(node: Node) -> Iterator[int]:
+def _compared(node: Node) -> Iterator[tuple[int, bool]]:
+    """Where names in double quotes are compared, and whether with something that is no literal."""
     if node.kind == "comparator":
         left, right = node.children
         for one, other in ((left, right), (right, left)):
-            if _is_quoted_name(one) and other.kind != "literal":
-                yield one.position
+            if _is_quoted_name(one):
+                yield one.position, other.kind != "literal"
     elif node.kind == "function":
         index = _SEARCHES.get(cast(str, node.value))
         if index is not None and index < len(node.children) and _is_quoted_name(node.children[index]):
-            yield node.children[index].position
+            yield node.children[index].position, True
     for child in node.children:
-        yield from _quoted_names(child)
+        yield from _compared(child)

@@ -9,6 +9,7 @@ template.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,10 +17,13 @@ from urllib.parse import quote
 
 from workflows import expressions
 from workflows.expressions import JSON, Budget, Expression, ExpressionError, Reference
+from workflows.findings import escaped
 from workflows.values import MAX_VALUE_DEPTH, compact_json
 
 SECRETS = "secrets"
 _QUOTES = "'\"`"
+_AFTER_PATH = re.compile("[?#]")
+_DOTS = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
 
 
 class Placeholder(NamedTuple):
@@ -95,7 +99,7 @@ class Template:
 
         Raises:
             ExpressionError: as `Expression.evaluate`, with the pointer to the string; or `unknown_secret`,
-                or `missing_value`.
+                `missing_value`, or `bad_url` where a value would lead to another path.
         """
         if self._render is None:
             return self.structure
@@ -112,28 +116,47 @@ def compile_template(value: JSON) -> Template:
         ExpressionError: as `expressions.compile`, or `bad_secret_reference`, with the pointer to the string
             in the structure and the position in that string.
     """
-    placeholders: list[Placeholder] = []
-    render = _compile(value, "", 0, placeholders)
-    return Template(value, tuple(placeholders), render)
+    template, errors = read_template(value)
+    if errors:
+        raise errors[0]
+    return template
 
 
-def _compile(value: JSON, pointer: str, depth: int, found: list[Placeholder]) -> _Render | None:
+def read_template(value: JSON) -> tuple[Template, list[ExpressionError]]:
+    """A structure as far as it can be read, and all errors that `compile_template` would raise.
+
+    Only one without errors may be rendered.
+    """
+    reading = _Reading([], [])
+    render = _compile(value, "", 0, reading)
+    return Template(value, tuple(reading.placeholders), render), reading.errors
+
+
+class _Reading(NamedTuple):
+    placeholders: list[Placeholder]
+    errors: list[ExpressionError]
+
+
+def _compile(value: JSON, pointer: str, depth: int, reading: _Reading) -> _Render | None:
     """How to render a value; None if there is nothing to fill in."""
     if isinstance(value, str):
-        return _string(value, pointer, found)
+        return _string(value, pointer, reading)
     if not isinstance(value, (list, dict)):
         return None
     if depth >= MAX_VALUE_DEPTH:
-        raise ExpressionError("too_deep", f"A template has at most {MAX_VALUE_DEPTH} levels.", None, pointer)
+        message = f"A template has at most {MAX_VALUE_DEPTH} levels."
+        reading.errors.append(ExpressionError("too_deep", message, None, pointer))
+        return None
     if isinstance(value, list):
         parts = [
-            (item, _compile(item, f"{pointer}/{index}", depth + 1, found)) for index, item in enumerate(value)
+            (item, _compile(item, f"{pointer}/{index}", depth + 1, reading))
+            for index, item in enumerate(value)
         ]
         if all(render is None for _, render in parts):
             return None
         return lambda scopes: [item if render is None else render(scopes) for item, render in parts]
     named = [
-        (name, item, _compile(item, f"{pointer}/{_escaped(name)}", depth + 1, found))
+        (name, item, _compile(item, f"{pointer}/{escaped(name)}", depth + 1, reading))
         for name, item in value.items()
     ]
     if all(render is None for _, _, render in named):
@@ -141,18 +164,22 @@ def _compile(value: JSON, pointer: str, depth: int, found: list[Placeholder]) ->
     return lambda scopes: {name: item if render is None else render(scopes) for name, item, render in named}
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _string(text: str, pointer: str, found: list[Placeholder]) -> _Render | None:
+def _string(text: str, pointer: str, reading: _Reading) -> _Render | None:
     parts: list[str | Placeholder] = []
     at = 0
     while (opening := text.find("{{", at)) >= 0:
-        end = _end(text, opening, pointer)
-        placeholder = _placeholder(text[opening + 2 : end], opening + 2, pointer)
-        parts += [text[at:opening], placeholder]
-        found.append(placeholder)
+        end = _end(text, opening)
+        if end < 0:
+            error = ExpressionError("bad_expression", "A {{ has no }}.", opening, pointer)
+            reading.errors.append(error)
+            return None
+        try:
+            placeholder = _placeholder(text[opening + 2 : end], opening + 2, pointer)
+        except ExpressionError as error:
+            reading.errors.append(error)
+        else:
+            parts += [text[at:opening], placeholder]
+            reading.placeholders.append(placeholder)
         at = end + 2
     if not parts:
         return None
@@ -161,11 +188,11 @@ def _string(text: str, pointer: str, found: list[Placeholder]) -> _Render | None
     if len(pieces) == 1 and isinstance(pieces[0], Placeholder):
         only = pieces[0]
         return lambda scopes: _value(only, scopes)
-    return lambda scopes: _text(pieces, scopes)
+    return lambda scopes: _url(pieces, scopes) if scopes.for_url else _text(pieces, scopes)
 
 
-def _end(text: str, opening: int, pointer: str) -> int:
-    """Where the `}}` of a `{{` is: not within quotes, nor one that closes braces of the expression."""
+def _end(text: str, opening: int) -> int:
+    """Where the `}}` of a `{{` is: not within quotes, nor one that closes braces of the expression; or -1."""
     at, open_braces, quote = opening + 2, 0, ""
     while at < len(text):
         character = text[at]
@@ -183,7 +210,7 @@ def _end(text: str, opening: int, pointer: str) -> int:
         elif text.startswith("}}", at):
             return at
         at += 1
-    raise ExpressionError("bad_expression", "A {{ has no }}.", opening, pointer)
+    return -1
 
 
 def _placeholder(text: str, position: int, pointer: str) -> Placeholder:
@@ -220,20 +247,45 @@ def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:
 
 
 def _text(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
+    return "".join(piece if isinstance(piece, str) else _written(_value(piece, scopes)) for piece in pieces)
+
+
+def _url(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
     text = ""
+    encoded: list[tuple[int, int, Placeholder]] = []
     for piece in pieces:
         if isinstance(piece, str):
             text += piece
             continue
         value = _value(piece, scopes)
-        if not scopes.for_url:
-            text += _written(value)
-        elif value is None:
+        if value is None:
             message = f"{piece.expression.text.strip()} has no value."
             raise ExpressionError("missing_value", message, piece.position, piece.pointer)
+        if "://" in text:
+            written = quote(_written(value), safe="*")
+            encoded.append((len(text), len(text) + len(written), piece))
+            text += written
         else:
-            text += quote(_written(value), safe="*") if "://" in text else _written(value)
+            text += _written(value)
+    _check_path(text, encoded)
     return text
+
+
+def _check_path(url: str, encoded: list[tuple[int, int, Placeholder]]) -> None:
+    """Refuse `.` and `..` in a path where a value has a part in them: HTTP clients go up by them.
+
+    Those that the author or an address that is a value wrote stay.
+    """
+    authority = url.find("://") + 3
+    at = authority
+    for segment in _AFTER_PATH.split(url[authority:], maxsplit=1)[0].split("/"):
+        end = at + len(segment)
+        if at > authority and _DOTS.fullmatch(segment):
+            for begin, stop, piece in encoded:
+                if begin <= end and stop >= at:
+                    message = "A value makes a part of the URL's path . or .., which leads to another path."
+                    raise ExpressionError("bad_url", message, piece.position, piece.pointer)
+        at = end + 1
 
 
 def _written(value: JSON) -> str:

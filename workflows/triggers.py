@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -11,15 +12,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from workflows import expressions
 from workflows.findings import Finding
+from workflows.syntax import MAX_TEXT
 
 SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-_Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
 
 
 class _Trigger(BaseModel):
-    """Strict about names, so that a typing error never passes silently."""
+    """Strict about names and types, so that a typing error never passes silently."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ManualTrigger(_Trigger):
@@ -97,7 +99,7 @@ class MonitorEventTrigger(_Trigger):
     """Started by what a monitor finds: one of the account's, or any."""
 
     type: Literal["monitor_event"]
-    monitor_id: UUID | None = None
+    monitor_id: Annotated[UUID, Field(strict=False)] | None = None
     event: Literal["monitor.run.completed", "monitor.run.failed"] = "monitor.run.completed"
 
 
@@ -120,20 +122,20 @@ def cannot_fire(trigger: Trigger) -> Finding | None:
     return None
 
 
-# Never kept: an expression must not be able to pass a caller's credentials on.
-_CREDENTIALS = frozenset(
-    {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-hub-signature", "x-hub-signature-256"}
+# Never kept: an expression must not be able to pass a caller's credentials on, nor what it signed with them.
+_CREDENTIALS = re.compile(
+    "cookie|x-hub-signature-256|.*secret.*|(.*[-_])?(authorization|signature|token|key|apikey|password)"
 )
-_SIGNATURE_SUFFIX = "-signature"
+_HARMLESS = frozenset({"idempotency-key"})
+
+
+def _is_credential(name: str) -> bool:
+    return name not in _HARMLESS and _CREDENTIALS.fullmatch(name) is not None
 
 
 def readable_request(headers: Iterable[tuple[str, str]], query: Mapping[str, str]) -> dict[str, Any]:
     """`request` as expressions see it: lower-case header names without credentials, and the query."""
-    kept = {
-        name.lower(): value
-        for name, value in headers
-        if name.lower() not in _CREDENTIALS and not name.lower().endswith(_SIGNATURE_SUFFIX)
-    }
+    kept = {name.lower(): value for name, value in headers if not _is_credential(name.lower())}
     return {"headers": kept, "query": dict(query)}
 
 

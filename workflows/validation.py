@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from workflows import checks, triggers
 from workflows.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
-from workflows.findings import Finding, meaning, path_of, pointer_of, suggestion
+from workflows.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
 from workflows.reachability import unreachable_steps
 
 MAX_FINDINGS = 100
@@ -120,9 +120,11 @@ def _cannot_fire(read: Document) -> Iterator[Finding]:
 
 def _readable(given: dict[str, Any], broken: set[tuple[int | str, ...]]) -> Document:
     """What can be checked of a document with errors at these places: of a broken step only the id."""
-    names = {name for name, *_ in broken}
+    names = {"steps", *(name for name, *_ in broken)}
     fields = {name: value for name, value in given.items() if name not in names}
-    document = Document.model_validate({"name": "_", **{n: v for n, v in fields.items() if n != "steps"}})
+    # Whether what does not fire yet is to be active is not known where the status cannot be read.
+    assumed = {"name": "_"} | ({"status": "draft"} if "status" in names else {})
+    document = Document.model_validate(assumed | fields)
     if "steps" not in given or ("steps",) in broken:
         return document
     steps = [
@@ -141,11 +143,14 @@ def _unreadable(lines: Sequence[Any], given: dict[str, Any]) -> list[Finding]:
     """Pydantic's errors as findings: one a place, and none for the arms of a union that were not meant."""
     findings: dict[str, Finding] = {}
     for line in lines[: 2 * MAX_FINDINGS]:
-        finding = _finding(line, given)
-        earlier = findings.setdefault(finding.pointer, finding)
-        if earlier.message != finding.message:
-            either = f"{earlier.message.removesuffix('.')}, or: {finding.message}"
-            findings[finding.pointer] = earlier._replace(message=either)
+        one = _finding(line, given)
+        other = findings.setdefault(one.pointer, one)
+        if other.message != one.message:
+            # First what is wrong by the arm that is of the right type.
+            if other.code != "wrong_type":
+                one, other = other, one
+            either = f"{one.message.removesuffix('.')}, or: {other.message}"
+            findings[one.pointer] = one._replace(message=either)
     deeper = {pointer.rpartition("/")[0] for pointer in findings}
     return [finding for pointer, finding in findings.items() if pointer not in deeper]
 
@@ -182,15 +187,11 @@ def _names_at(path: list[int | str], value: Any) -> list[str]:
                 if part == (field.alias or name)
             )
             models = [arm for field in fields for arm in _models(field.annotation)]
-        tag = _type_of(value)
+        tag = type_of(value)
         if len(models) > 1 and tag is not None:
             models = [model for model in models if tag in get_args(model.model_fields["type"].annotation)]
     names = (field.alias or name for model in models for name, field in model.model_fields.items())
     return list(dict.fromkeys(names))
-
-
-def _type_of(value: Any) -> Any:
-    return cast(dict[str, Any], value).get("type") if isinstance(value, dict) else None
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -13,9 +14,11 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 MAX_VALUE_DEPTH = 180
 # What orjson reads and writes as an integer; beyond, it too makes a float.
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
+# What one evaluation may visit.
+MAX_NODES = 100_000
 # Cheap visits (an element of an array summed, copied or measured) that together make one node.
 CHEAP_VISITS = 8
-# Characters compared, and characters produced, that make one node.
+# Characters compared or measured, and characters produced, that make one node.
 COMPARED_CHARACTERS = 1024
 PRODUCED_CHARACTERS = 64
 
@@ -47,35 +50,56 @@ class Budget:
     operator or function applied to one value, at most a few microseconds.
 
     Attributes:
-        nodes_left: nodes that may still be visited.
         output_left: bytes of compact JSON in UTF-8 that results may still have, all together.
     """
 
-    __slots__ = ("nodes_left", "output_left")
+    __slots__ = ("_nodes_left", "output_left")
 
-    def __init__(self, nodes: int = 100_000, output_bytes: int = 1_048_576) -> None:
-        self.nodes_left = nodes
+    def __init__(self, nodes: int = MAX_NODES, output_bytes: int = 1_048_576) -> None:
+        self._nodes_left = nodes
         self.output_left = output_bytes
+
+    @property
+    def nodes_left(self) -> int:
+        """Nodes that may still be visited."""
+        return max(0, self._nodes_left)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether more nodes were asked for than there were; then no further ones are given."""
+        return self._nodes_left < 0
 
     def spend(self, nodes: int) -> None:
         """Take nodes off the budget before the work is done.
 
         Raises:
-            ExpressionError: `too_many_nodes`, with the budget unchanged.
+            ExpressionError: `too_many_nodes`; the budget is exhausted from then on.
         """
-        if nodes > self.nodes_left:
+        if nodes > self._nodes_left:
+            self._nodes_left = -1
             raise ExpressionError("too_many_nodes", "The expression does too much work on this data.")
-        self.nodes_left -= nodes
+        self._nodes_left -= nodes
 
-    def produce(self, value: JSON) -> None:
-        """Take a result off the budget.
+    @contextmanager
+    def portion(self, nodes: int) -> Generator[None]:
+        """Within the block only so many of the nodes are there: asking for more exhausts these alone."""
+        aside = max(0, self._nodes_left - nodes)
+        self._nodes_left -= aside
+        try:
+            yield
+        finally:
+            if aside:
+                self._nodes_left = aside + self.nodes_left
+
+    def produce(self, value: JSON, depth: int = 0) -> None:
+        """Take a result, or a part of one that is so many levels down in it, off the budget.
 
         Raises:
             ExpressionError: `output_too_large`, `too_many_nodes`, `too_deep`, or `wrong_type` if not JSON.
         """
-        self.output_left -= self.measure(value)
+        self.output_left -= self.measure(value, depth)
 
-    def measure(self, value: JSON) -> int:
+    def measure(self, value: JSON, depth: int = 0) -> int:
         """The size of a value in bytes as compact JSON, if that much output is left.
 
         Shared parts count as often as they would be written, and are looked at once.
@@ -84,11 +108,22 @@ class Budget:
             ExpressionError: as `produce`.
         """
         if isinstance(value, (list, dict)):
-            return _container_size(value, 1, self, {})[0]
-        size = scalar_size(value)
+            return _container_size(value, depth + 1, self, {})[0]
+        size = _scalar_size(value, self)
         if size > self.output_left:
             raise output_too_large()
         return size
+
+    def produce_array(self, length: int) -> None:
+        """Take the brackets and commas of an array off the budget, whose elements are results themselves.
+
+        Raises:
+            ExpressionError: `output_too_large`.
+        """
+        size = max(2, length + 1)
+        if size > self.output_left:
+            raise output_too_large()
+        self.output_left -= size
 
 
 def output_too_large() -> ExpressionError:
@@ -105,9 +140,10 @@ def _container_size(
     """Size and height of a container that is `depth` levels down in a result.
 
     `known` keeps those of containers by identity, so that a part shared a million times is walked once;
-    all of them live as long as it does.
+    all of them live as long as it does. For a small one of scalars that would cost more than it saves.
     """
-    seen = known.get(id(value))
+    key = id(value)
+    seen = known.get(key)
     if seen is not None and depth + seen[1] <= MAX_VALUE_DEPTH:
         return seen
     if depth >= MAX_VALUE_DEPTH:
@@ -116,22 +152,25 @@ def _container_size(
     size, height = max(2, len(value) + 1), 1
     if size > limit:
         raise output_too_large()
-    budget.spend(1 + len(value) // CHEAP_VISITS)
     if isinstance(value, dict):
+        charge_names(value, budget)
         size += len(value) + sum(map(_string_size, value))
-        value = list(value.values())
-    for item in value:
+        items = value.values()
+    else:
+        budget.spend(1 + len(value) // CHEAP_VISITS)
+        items = value
+    for item in items:
         if isinstance(item, (list, dict)):
             item_size, item_height = _container_size(item, depth + 1, budget, known)
             size += item_size
             if item_height >= height:
                 height = item_height + 1
         else:
-            size += scalar_size(item)
+            size += _scalar_size(item, budget)
         if size > limit:
             raise output_too_large()
-    if height > 1:
-        known[id(value)] = size, height
+    if height > 1 or len(value) > CHEAP_VISITS:
+        known[key] = size, height
     return size, height
 
 
@@ -144,10 +183,11 @@ def _string_size(value: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def scalar_size(value: JSON) -> int:
-    """The size in bytes of a value that is neither array nor object."""
-    kind = type(value)
-    size = _SIZES.get(kind)
+def _scalar_size(value: JSON, budget: Budget) -> int:
+    """The size in bytes of a value that is neither array nor object; a long string is charged for."""
+    if isinstance(value, str) and len(value) >= COMPARED_CHARACTERS:
+        budget.spend(len(value) // COMPARED_CHARACTERS)
+    size = _SIZES.get(type(value))
     if size is None:
         raise ExpressionError("wrong_type", "A value is not JSON.")
     return size(value)

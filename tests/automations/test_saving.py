@@ -207,6 +207,14 @@ async def test_versions_are_listed_newest_first_with_what_each_changed(person: P
     assert rest["next_cursor"] is None
 
 
+async def test_a_workflow_put_back_as_it_was_got_has_changed_nothing(person: Person) -> None:
+    path = f"/api/workflows/{(await person.key.post('/api/workflows', json={'name': 'test'})).json()['id']}"
+    got = (await person.key.get(path)).json()
+    assert (await person.key.put(path, json=got)).status_code == 200
+    versions = (await person.key.get(f"{path}/versions")).json()["versions"]
+    assert [(v["version"], v["changes"]) for v in versions] == [(2, []), (1, [])]
+
+
 async def test_a_version_shows_the_workflow_as_it_was(person: Person) -> None:
     version = (await person.key.get(f"{await changed_twice(person)}/versions/1")).json()
     assert (version["name"], version["description"]) == ("test", "first")

@@ -182,8 +182,17 @@ class TestWorkflows:
     def test_secrets_are_only_warned_of(self, tmp_path: Path) -> None:
         step = {"id": "a", "type": "webhook", "config": {"url": "https://x.example/{{ secrets.KEY }}"}}
         done = self.validate(tmp_path, json.dumps({"name": "x", "steps": [step]}))
-        assert done.returncode == 0
-        assert done.stdout.startswith("steps/0/config/url: warning: ") and "KEY" in done.stdout
+        valid, warning = done.stdout.splitlines()
+        assert (done.returncode, valid) == (0, "The workflow is valid.")
+        assert warning.startswith("steps/0/config/url: warning: ") and "KEY" in warning
+
+    def test_the_fields_of_lookups_are_known_without_a_server(self, tmp_path: Path) -> None:
+        config = {"field": "trigger.ip", "fields": ["locaton.city"]}
+        step = {"id": "a", "type": "ip_lookup", "config": config}
+        done = self.validate(tmp_path, json.dumps({"name": "x", "steps": [step]}))
+        assert (done.returncode, done.stdout) == (
+            1, "steps/0/config/fields/0: The answer has no such field. Did you mean location.city?\n",
+        )  # fmt: skip
 
     def test_what_is_not_json_is_told_with_the_place_and_1(self, tmp_path: Path) -> None:
         done = self.validate(tmp_path, '{"name":\n}')

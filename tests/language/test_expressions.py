@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import copy
+import json
 from typing import Any
 
 import pytest
 
-from workflows import expressions
+from workflows import checks, expressions
 from workflows.expressions import WHOLE_SCOPE, Budget, ExpressionError, truthy
 
 SCOPE: dict[str, Any] = {
@@ -214,15 +215,28 @@ def test_an_expression_of_names_and_dots_alone_has_a_path(text: str, path: tuple
         ('join(", ", names)', [5]),
         ("status == `active`", [10]),
         ("status == 'active'", []),
-        ("\"first-name\" == 'Ann'", []),
+        ("\"first-name\" == 'Ann'", [0]),
+        ("items[?\"first-name\" == 'Ann']", []),
+        ('5 == "y"', [5]),
+        ('"nobody" || a == "x"', [17]),
+        ('trigger | x == "y"', [15]),
         ('"my-step".x == "other-step".y', []),
         ('contains("my-list", a)', []),
         ('a == `"x"`', []),
     ],
 )
-def test_a_string_in_the_wrong_quotes_is_warned_of(text: str, places: list[int]) -> None:
-    warnings = expressions.compile(text).warnings
-    assert [int(warning.split()[1].rstrip(":")) for warning in warnings] == places
+def test_a_name_in_double_quotes_where_a_string_is_usual_is_told(text: str, places: list[int]) -> None:
+    expression = expressions.compile(text)
+    found = [int(warning.split()[1].rstrip(":")) for warning in expression.warnings]
+    found += [reference.position for reference in expression.references if reference.compared]
+    assert sorted(found) == places
+
+
+def test_a_name_that_is_compared_here_and_read_there_is_both() -> None:
+    found = expressions.compile('"x" == a || "x"').references
+    assert [(reference.root, reference.compared) for reference in found] == [
+        ("x", True), ("a", False), ("x", False),
+    ]  # fmt: skip
 
 
 def test_a_word_in_backticks_still_is_a_string_as_it_once_was() -> None:
@@ -248,6 +262,33 @@ def test_what_is_no_json_at_all_is_an_error() -> None:
         assert code_of("[x]", {"x": odd}) == "wrong_type"
 
 
+def test_the_expressions_of_the_largest_definition_are_compiled_once_for_all_its_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: list[str] = []
+    parse = expressions.syntax.parse
+
+    def counted(text: str) -> Any:
+        compiled.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(expressions.syntax, "parse", counted)
+    length = checks.MAX_EXPRESSION_CHARACTERS // checks.MAX_EXPRESSIONS
+    texts = [f"largest.x{number}".ljust(length) for number in range(checks.MAX_EXPRESSIONS)]
+    for _row in range(3):
+        for text in texts:
+            expressions.compile(text)
+    assert compiled == texts
+    # And what others compile in between pushes out but what is not asked for any more.
+    for number in range(10 * len(texts)):
+        expressions.compile(f"other.x{number}".ljust(length))
+        if number % 5 == 0:
+            expressions.compile(texts[0])
+    assert compiled.count(texts[0]) == 1 and len(compiled) == 11 * len(texts)
+    expressions.compile(texts[1])
+    assert compiled.count(texts[1]) == 2
+
+
 def test_an_expression_is_compiled_once_and_equal_by_its_text() -> None:
     assert expressions.compile("a.b") is expressions.compile("a.b")
     assert expressions.compile("a.b") != expressions.compile("a. b")
@@ -256,6 +297,16 @@ def test_an_expression_is_compiled_once_and_equal_by_its_text() -> None:
 
 
 # Bounds
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing", "deepest"), [("(", ")", 49), ("[", "]", 49), ("!", "", 49), ("abs(", ")", 49)]
+)
+def test_an_expression_has_at_most_50_levels(opening: str, closing: str, deepest: int) -> None:
+    expressions.compile(opening * deepest + "a" + closing * deepest)
+    with pytest.raises(ExpressionError) as caught:
+        expressions.compile(opening * (deepest + 1) + "a" + closing * (deepest + 1))
+    assert caught.value.code == "too_deep"
 
 
 @pytest.mark.parametrize(
@@ -383,12 +434,30 @@ def test_a_budget_is_shared_by_all_that_is_charged_to_it() -> None:
     assert code_of("a > 5", SCOPE, budget) == "too_many_nodes"
 
 
-def test_what_is_refused_leaves_the_budget_to_others() -> None:
+def test_a_result_that_is_refused_leaves_the_output_to_others() -> None:
     budget = Budget(nodes=1000, output_bytes=1000)
-    assert code_of("rows[*].n", MANY, budget) == "too_many_nodes"
     assert code_of("large", MANY, budget) == "output_too_large"
-    assert budget.nodes_left > 900 and budget.output_left == 1000
+    assert budget.output_left == 1000 and not budget.exhausted
     assert value("rows[0].n", MANY, budget) == 0
+
+
+def test_a_budget_whose_nodes_ran_out_is_spent_and_says_so() -> None:
+    budget = Budget(nodes=1000)
+    assert code_of("rows[*].n", MANY, budget) == "too_many_nodes"
+    assert budget.exhausted and budget.nodes_left == 0
+    assert code_of("word", MANY, budget) == "too_many_nodes"
+
+
+def test_a_budget_that_is_used_up_to_the_last_node_did_not_run_out() -> None:
+    budget = Budget(nodes=2)
+    assert value("a", {"a": 1}, budget) == 1
+    budget.spend(budget.nodes_left)
+    assert budget.nodes_left == 0 and not budget.exhausted
+
+
+def test_an_evaluation_has_100_000_nodes_and_a_mebibyte() -> None:
+    budget = Budget()
+    assert (budget.nodes_left, budget.output_left) == (100_000, 1_048_576)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +473,26 @@ def test_output_is_counted_in_bytes_of_compact_json(given: Any, size: int) -> No
     assert code_of("x", {"x": given}, Budget(output_bytes=size - 1)) == "output_too_large"
 
 
-def test_parts_that_are_shared_count_as_often_as_they_would_be_written() -> None:
-    budget = Budget()
-    assert value("[@,@]|[@,@]|[length(@), @]", {"x": 1}, budget) == [2, [[{"x": 1}] * 2] * 2]
-    assert 1_048_576 - budget.output_left == len('[2,[[{"x":1},{"x":1}],[{"x":1},{"x":1}]]]')
+SHARED: dict[str, Any] = {
+    "an array": [[n] for n in range(50)],
+    "a flat array": list(range(1000)),
+    "an object": {f"k{n}": [n] for n in range(50)},
+    "a flat object": {f"k{n}": n for n in range(1000)},
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_parts_that_are_shared_count_as_often_as_they_would_be_written_and_are_looked_at_once(
+    case: str,
+) -> None:
+    def counted(parts: list[Any]) -> tuple[int, int]:
+        budget = Budget(nodes=10**6, output_bytes=10**8)
+        value("x", {"x": parts}, budget)
+        return 10**6 - budget.nodes_left, 10**8 - budget.output_left
+
+    shared = [SHARED[case]] * 500
+    apart = json.loads(json.dumps(shared))
+    nodes, size = counted(shared)
+    nodes_apart, size_apart = counted(apart)
+    assert size == size_apart == len(json.dumps(shared, separators=(",", ":")))
+    assert nodes < nodes_apart / 100

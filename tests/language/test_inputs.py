@@ -151,8 +151,23 @@ def test_a_message_does_not_repeat_the_input() -> None:
     assert "canary" not in caught.value.message
 
 
-def test_a_check_names_so_many_places_at_most() -> None:
-    assert len(refused({"items": {"type": "string"}}, [1] * 1000)) == MAX_ERRORS
+MANY: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "elements": ({"items": {"type": "string"}}, [1] * 1000, "/input/{}"),
+    "fields too many": (
+        {"properties": {"a": {}}, "additionalProperties": False},
+        {"a": 1} | {f"x{n}": 1 for n in range(20_000)}, "/input/x{}",
+    ),
+    "fields that are missing": ({"required": [f"x{n}" for n in range(1000)]}, {}, "/input/x{}"),
+    "fields that go with another": (
+        {"dependentRequired": {"a": [f"x{n}" for n in range(1000)]}}, {"a": 1}, "/input/x{}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_a_check_names_the_first_places_and_no_more(case: str) -> None:
+    schema, value, place = MANY[case]
+    assert [pointer for pointer, _ in refused(schema, value)] == [place.format(n) for n in range(MAX_ERRORS)]
 
 
 FORKS: dict[str, Any] = {"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]}

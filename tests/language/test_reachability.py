@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.language.documents import Step, condition, errors, transform
+from workflows import reachability
+from workflows.expressions import Budget
 
 NEVER: dict[str, tuple[list[Step], set[int]]] = {
     "then of what is never true": ([condition("if", "1 > 2", then=["a"]), transform("a")], {1}),
@@ -36,3 +40,23 @@ def test_steps_that_can_never_run_are_refused(case: str) -> None:
     steps, expected = NEVER[case]
     found = {pointer for pointer, code in errors(*steps) if code == "unreachable_step"}
     assert found == {f"/steps/{index}" for index in expected}
+
+
+def test_the_work_of_all_conditions_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets: list[Budget] = []
+
+    def counted(*arguments: Any, **named: Any) -> Budget:
+        budgets.append(Budget(*arguments, **named))
+        return budgets[-1]
+
+    monkeypatch.setattr(reachability, "Budget", counted)
+    heavy = "`[" + ",".join("1" * 900) + "]` | [@,@,@][] | [*].[@,@] | length(@) > "
+    steps = [condition(f"c{n}", f"{heavy}`{n}`", then=[f"s{n}"]) for n in range(20)]
+    steps += [transform(f"s{n}", needs=[f"c{n}"]) for n in range(20)]
+    assert errors(*steps) == set()
+    [budget] = budgets
+    assert budget.exhausted
+
+    # What a few cheap ones are found out by is there in any case.
+    cheap = [condition(f"c{n}", "1 > 2", then=[f"s{n}"]) for n in range(50)]
+    assert len(errors(*cheap, *(transform(f"s{n}") for n in range(50)))) == 50

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from yarl import URL
 
 from workflows.expressions import Budget, ExpressionError
-from workflows.templates import compile_template
+from workflows.templates import compile_template, read_template
 
 SCOPE: dict[str, Any] = {
     "name": "Ann",
@@ -274,10 +278,106 @@ def test_a_structure_nested_without_end_is_refused() -> None:
     assert refused(structure).code == "too_deep"
 
 
-def test_many_braces_take_time_in_proportion() -> None:
-    assert refused("{{" * 100_000).code == "bad_expression"
-    assert refused("{{ '" * 100_000).code == "bad_expression"
-    assert rendered("}}{" * 100_000) == "}}{" * 100_000
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of code a piece of work runs through."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("text", ["{{", "{{ '", "}}{", "{{ ( }}", "{{ a }}", "{", "{{ {", "}} {{ '}}' }}"])
+def test_many_braces_take_work_in_proportion(text: str) -> None:
+    once = lines_run(lambda: read_template(text * 1000))
+    assert lines_run(lambda: read_template(text * 4000)) < 5 * once
+
+
+def test_all_that_is_wrong_in_a_structure_is_told_with_what_is_right() -> None:
+    template, errors = read_template(
+        {"a": "{{ foo( }} {{ x }} {{ 7*7 }}", "b": ["{{ y }}", "{{ z"], "c": "{{ bar() }}"}
+    )
+    assert [(error.pointer, error.code, error.position) for error in errors] == [
+        ("/a", "bad_expression", 8), ("/a", "bad_expression", 23), ("/b/1", "bad_expression", 0),
+        ("/c", "unknown_function", 3),
+    ]  # fmt: skip
+    assert [reference.root for reference in template.references] == ["x", "y"]
+
+
+# URLs
+
+
+def url(template: str, **scope: Any) -> Any:
+    return compile_template(template).render(scope, for_url=True)
+
+
+BASE = "https://api.example.com/v1/users/"
+
+
+@pytest.mark.parametrize(
+    ("template", "scope"),
+    [
+        (BASE + "{{ id }}/notes", {"id": ".."}),
+        (BASE + "{{ id }}", {"id": ".."}),
+        (BASE + "{{ id }}/notes", {"id": "."}),
+        (BASE + "{{ id }}?all", {"id": ".."}),
+        (BASE + "{{ id }}#x", {"id": ".."}),
+        (BASE + ".{{ id }}/notes", {"id": "."}),
+        (BASE + "%2e{{ id }}/notes", {"id": "."}),
+        (BASE + "{{ id }}%2E/notes", {"id": "."}),
+        (BASE + "{{ id }}{{ id }}/notes", {"id": "."}),
+        (BASE + ".{{ id }}./notes", {"id": ""}),
+        (BASE + "{{ id }}../notes", {"id": ""}),
+        (BASE + "..{{ id }}/notes", {"id": ""}),
+        (BASE + "{{ secrets.ID }}/notes", {"secrets": {"ID": ".."}}),
+        ("{{ base }}/users/{{ id }}", {"base": "https://api.example.com/v1", "id": ".."}),
+        ("https://{{ host }}/{{ id }}/x", {"host": "example.com", "id": ".."}),
+    ],
+)
+def test_a_value_in_a_url_cannot_lead_to_another_path(template: str, scope: dict[str, Any]) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        url(template, **scope)
+    assert caught.value.code == "bad_url" and caught.value.position is not None
+
+
+@pytest.mark.parametrize(
+    "value", ["..", ".", "%2e%2e", "../..", "..\\..", "a/../../b", "?/../", "...", "..;x"]
+)
+def test_whatever_a_value_is_the_client_calls_the_path_that_was_written(value: str) -> None:
+    for template in (BASE + "{{ id }}/notes", BASE + "x{{ id }}/notes", BASE + "{{ id }}x/notes"):
+        try:
+            written = url(template, id=value)
+        except ExpressionError as error:
+            assert error.code == "bad_url"
+        else:
+            called = URL(written).raw_path
+            assert called.startswith("/v1/users/") and called.endswith("/notes") and called.count("/") == 4
+
+
+@pytest.mark.parametrize(
+    ("template", "scope", "expected"),
+    [
+        (BASE + "{{ id }}/notes", {"id": "..."}, BASE + ".../notes"),
+        (BASE + "../{{ id }}", {"id": "x"}, BASE + "../x"),
+        (BASE + "{{ id }}?up={{ up }}", {"id": "x", "up": ".."}, BASE + "x?up=.."),
+        (BASE + "{{ id }}#/{{ up }}", {"id": "x", "up": ".."}, BASE + "x#/.."),
+        ("{{ url }}", {"url": "https://example.com/a/../b"}, "https://example.com/a/../b"),
+        ("{{ base }}/x", {"base": "https://example.com/a/.."}, "https://example.com/a/../x"),
+    ],
+)
+def test_dots_that_lead_nowhere_else_and_those_of_the_author_stay(
+    template: str, scope: dict[str, Any], expected: str
+) -> None:
+    assert url(template, **scope) == expected
 
 
 @settings(max_examples=500, deadline=None)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.language.documents import Found, errors, message
+from tests.language.documents import Found, errors, message, report
+from workflows.triggers import readable_request
 
 
 def schedule(**given: Any) -> dict[str, Any]:
@@ -21,6 +22,7 @@ TRIGGERS: dict[str, tuple[dict[str, Any], Found]] = {
     "a dedupe that reads a step": (
         {"type": "webhook", "dedupe": "a.id"}, {("/trigger/dedupe", "unknown_reference")},
     ),
+    "a dedupe that compares with a name": ({"type": "webhook", "dedupe": 'trigger.x == "y"'}, set()),
     "a bad dedupe": ({"type": "webhook", "dedupe": "a["}, {("/trigger/dedupe", "bad_expression")}),
     "a signature": ({"type": "webhook", "signature": SIGNATURE | {"header": "X-Signature"}}, set()),
     "a signature with no such secret": (
@@ -102,6 +104,27 @@ TRIGGERS: dict[str, tuple[dict[str, Any], Found]] = {
 def test_triggers_are_checked_in_full(case: str) -> None:
     trigger, expected = TRIGGERS[case]
     assert errors(trigger=trigger, status="draft") == expected
+
+
+def test_a_dedupe_that_compares_with_a_name_is_warned_of() -> None:
+    found = report(trigger={"type": "webhook", "dedupe": 'trigger.x == "y"'}).warnings
+    assert [finding[:2] for finding in found] == [("/trigger/dedupe", "doubtful_expression")]
+
+
+CREDENTIALS = [
+    "Authorization", "Proxy-Authorization", "X-Authorization", "Cookie", "X-Api-Key", "X-Functions-Key",
+    "apikey", "X-Gitlab-Token", "X-Auth-Token", "Token", "X-Goog-Channel-Token",
+    "X-Telegram-Bot-Api-Secret-Token", "X-Secret", "Client-Secret-Id", "X-Password",
+    "X-Slack-Signature", "X-Hub-Signature-256",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+def test_a_callers_credentials_are_not_for_expressions_to_read(name: str) -> None:
+    headers = [(name, "canary"), ("X-Shop-Id", "5"), ("Idempotency-Key", "a"), ("X-Tokens-Left", "3")]
+    assert readable_request(headers, {"a": "b"}) == {
+        "headers": {"x-shop-id": "5", "idempotency-key": "a", "x-tokens-left": "3"}, "query": {"a": "b"},
+    }  # fmt: skip
 
 
 def test_a_bad_cron_is_answered_with_an_example() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from models.automations import WorkflowView
 from models.definitions import READ_ONLY, validate, validate_text
+from providers.email import kind as email
+from providers.registry import lookup_fields
 from tests.language.documents import URL, Found, Step, condition, errors, message, report, step, transform
 from workflows import checks
 from workflows.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
@@ -94,12 +95,20 @@ TYPING_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
     "in a reference": (
         {"steps": [transform("lookup"), transform("b", "lokup.x")]}, "/steps/1/config/expression", "lookup",
     ),
+    "in a root": ({"steps": [transform("a", "reqest.headers.x")]}, "/steps/0/config/expression", "request"),
+    "in item": (
+        {"steps": [transform("a", "itm.x", for_each="trigger")]}, "/steps/0/config/expression", "item",
+    ),
+    "in a step of steps": (
+        {"steps": [transform("lookup"), transform("b", "steps.lokup.status")]},
+        "/steps/1/config/expression", "lookup",
+    ),
     "in a need": (
         {"steps": [transform("lookup"), transform("b", needs=["lokup"])]}, "/steps/1/needs/0", "lookup",
     ),
     "in a secret": (
-        {"steps": [step("a", "webhook", url=URL, headers={"x/y": "{{ secrets.KYE }}"})]},
-        "/steps/0/config/headers/x~1y", "KEY",
+        {"steps": [step("a", "webhook", url=URL, body={"x/y": "{{ secrets.KYE }}"})]},
+        "/steps/0/config/body/x~1y", "KEY",
     ),
     "in a time zone": (
         {"status": "draft",
@@ -116,6 +125,29 @@ def test_a_typing_error_is_answered_with_what_was_meant(case: str) -> None:
     document, pointer, meant = TYPING_ERRORS[case]
     [error] = validate({"name": "test", **document}, ("KEY",)).errors
     assert error.pointer == pointer and meant in error.message.split("Did you mean")[1]
+
+
+FORMS: dict[str, tuple[Step, str]] = {
+    "an id with a space": (transform("a b"), "[A-Za-z0-9_-]{1,64}"),
+    "half a status": (step("a", "webhook", url=URL, success="20"), "[1-5]([0-9][0-9]|xx)"),
+    "a header with a space": (step("a", "webhook", url=URL, headers={"a b": "x"}), "[A-Za-z0-9"),
+    "no status at all": (step("a", "webhook", url=URL, success=[]), "1 or more"),
+    "the trigger among the steps": (transform("a", "steps.trigger.x"), "write trigger without it"),
+    "a default in double quotes": (transform("a", 'trigger.n || "unknown"'), "in single quotes"),
+    "an element as a field": (step("a", "ip_lookup", field="trigger[0].ip"), "use value: {{ item[0] }}"),
+    "a URL without a scheme": (step("a", "webhook", url="example.com/{{ trigger.x }}"), "https://"),
+    "a number as a string": (step("a", "delay", seconds="5"), "Must be a number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS)
+def test_what_has_the_wrong_form_is_answered_with_the_right_one(case: str) -> None:
+    document, form = FORMS[case]
+    assert form in message(document)
+
+
+def test_a_name_of_a_step_that_cannot_be_needed_is_not_suggested_for_needs() -> None:
+    assert "Did you mean" not in message(transform("a"), transform("b", needs=["triger"]))
 
 
 def test_what_is_like_nothing_is_answered_with_what_there_is() -> None:
@@ -194,6 +226,19 @@ STEPS: dict[str, tuple[list[Step], Found]] = {
     "a delay until no time": (
         [step("a", "delay", until="noon")], {("/steps/0/config/until", "bad_timestamp")},
     ),
+    "a delay until before all time": (
+        [step("a", "delay", until="0001-01-01T00:00:00+14:00")], {("/steps/0/config/until", "bad_timestamp")},
+    ),
+    "a delay until after all time": (
+        [step("a", "delay", until="9999-12-31T23:59:59-14:00")], {("/steps/0/config/until", "bad_timestamp")},
+    ),
+    "a delay of true seconds": (
+        [step("a", "delay", seconds=True)], {("/steps/0/config/seconds", "wrong_type")},
+    ),
+    "a follow_redirects that is a word": (
+        [step("a", "webhook", url=URL, follow_redirects="yes")],
+        {("/steps/0/config/follow_redirects", "wrong_type")},
+    ),
     "a delay until a time without a zone": (
         [step("a", "delay", until="2026-12-24T18:00:00")], {("/steps/0/config/until", "bad_timestamp")},
     ),
@@ -203,8 +248,37 @@ STEPS: dict[str, tuple[list[Step], Found]] = {
     "a URL without a host": (
         [step("a", "webhook", url="example.com")], {("/steps/0/config/url", "invalid_url")},
     ),
-    "no status at all": (
+    "half a status": (
         [step("a", "webhook", url=URL, success="20")], {("/steps/0/config/success", "invalid_format")},
+    ),
+    "no status at all": (
+        [step("a", "webhook", url=URL, success=[])], {("/steps/0/config/success", "too_few_items")},
+    ),
+    "a config by the name of the type": (
+        [{"id": "a", "type": "webhook", "webhook": {"url": URL}}],
+        {("/steps/0/config", "required"), ("/steps/0/webhook", "unknown_field")},
+    ),
+    "a header by the name of its type": (
+        [step("a", "webhook", url=URL, headers={"type": "x", "x": 5})],
+        {("/steps/0/config/headers/x", "wrong_type")},
+    ),
+    "names of headers that HTTP does not know": (
+        [step("a", "webhook", url=URL, headers={"a b": "x", "": "x", "ä": "x", "a:": "x", "x-ok_1": "x"})],
+        {(f"/steps/0/config/headers/{name}", "invalid_format") for name in ("a b", "", "ä", "a:")},
+    ),
+    "a name of 101 characters in a mapping": (
+        [step("a", "transform", mapping={"k" * 101: "'x'", "k" * 100: "'x'"})],
+        {(f"/steps/0/config/mapping/{'k' * 101}", "too_long")},
+    ),
+    "all that is wrong in a request": (
+        [step("a", "webhook", url=URL,
+              body={"a": "{{ foo( }}", "b": "{{ nope.x }}", "c": ["{{ secrets.NO }}", "{{ bar( }}"]})],
+        {("/steps/0/config/body/a", "bad_expression"), ("/steps/0/config/body/b", "unknown_reference"),
+         ("/steps/0/config/body/c/0", "unknown_secret"), ("/steps/0/config/body/c/1", "bad_expression")},
+    ),
+    "a misspelt name beside one that is compared": (
+        [transform("a", '"nobody" || trigger.x == "y"')],
+        {("/steps/0/config/expression", "unknown_reference")},
     ),
     "one bad status of several": (
         [step("a", "webhook", url=URL, success=["2xx", "9xx"])],
@@ -281,7 +355,18 @@ FINE: dict[str, list[Step]] = {
     "each item sent": [
         step("a", "webhook", url=URL, body="{{ item }}") | {"for_each": "trigger", "timeout": 5},
     ],
-    "a URL that a template begins": [step("a", "webhook", url="{{ trigger.url }}")],
+    "URLs that a template begins": [
+        step("a", "webhook", url="{{ trigger.url }}"), step("b", "webhook", url="{{ trigger.base }}/x"),
+    ],
+    "all characters of a name of a header": [
+        step("a", "webhook", url=URL, headers={"A-z0!#$%&'*+.^_`|~-": "x"}),
+    ],
+    "a step that is compared and needs double quotes": [
+        transform("my-step"), transform("b", '"my-step" == trigger.x'),
+    ],
+    "whole numbers where fractions may be": [
+        step("a", "webhook", url=URL, timeout=5) | {"timeout": 5, "retry": {"backoff": 2, "max_attempts": 1}},
+    ],
     "a host that a template gives": [step("a", "webhook", url="https://{{ trigger.host }}/x")],
     "a secret in url, headers and body": [
         step("a", "webhook", url=URL + "?key={{ secrets.KEY }}", headers={"a": "{{secrets.KEY}}"},
@@ -304,6 +389,20 @@ def test_steps_that_can_work_are_fine(case: str) -> None:
 WARNINGS: dict[str, tuple[list[Step], Found]] = {
     "a name in double quotes": (
         [condition("a", 'trigger.x == "y"')], {("/steps/0/config/expression", "doubtful_expression")},
+    ),
+    "a number compared with a name": (
+        [condition("a", '5 == "y"')], {("/steps/0/config/expression", "doubtful_expression")},
+    ),
+    "a later step that is compared": (
+        [condition("a", 'trigger.x == "later-on"'), transform("later-on")],
+        {("/steps/0/config/expression", "doubtful_expression")},
+    ),
+    "a step in double quotes that needs none": (
+        [transform("lookup"), condition("a", 'trigger.x == "lookup"')],
+        {("/steps/1/config/expression", "doubtful_expression")},
+    ),
+    "a name in double quotes in a filter": (
+        [transform("a", 'trigger.list[?c == "DE"]')], {("/steps/0/config/expression", "doubtful_expression")},
     ),
     "a step that is not waited for": (
         [transform("a"), transform("b", needs=[]), transform("c", "[a, b]", needs=["b"])],
@@ -370,16 +469,119 @@ def test_expressions_have_at_most_so_many_characters_together() -> None:
     }
 
 
-def test_what_a_document_says_is_never_repeated_to_it() -> None:
-    canary = "canary-7"
-    document = {
-        "name": "x" * 300, "status": canary, "trigger": {"type": canary},
-        "steps": [step("a", canary), step("b", "delay", seconds=canary), step(canary + "!", "delay", days=1)],
-        "input_schema": {"type": canary},
-    }  # fmt: skip
-    found = validate(document, ())
-    assert len(found.errors) == 7
-    assert canary not in json.dumps(found.errors)
+URLS: dict[str, tuple[str, str]] = {
+    "a space": ("https://exa mple.com/", "invalid_url"),
+    "a space behind a template": (URL + "{{ trigger.x }} y", "invalid_url"),
+    "a port too high": ("https://example.com:99999/", "invalid_url"),
+    "credentials": ("https://user:pw@example.com/{{ trigger.x }}", "invalid_url"),
+    "two dots": ("https://a..b/", "invalid_url"),
+    "no scheme": ("example.com/{{ trigger.x }}", "invalid_url"),
+    "a path alone": ("/hook/{{ trigger.x }}", "invalid_url"),
+    "a scheme that is none of ours": ("ftp://{{ trigger.host }}/", "invalid_url"),
+    "no host": ("https:///{{ trigger.x }}", "invalid_url"),
+    "an address of ours": ("http://10.0.0.1/{{ trigger.x }}", "forbidden_address"),
+    "an address of ours with a query": ("http://10.0.0.1?x={{ trigger.x }}", "forbidden_address"),
+    "an address of ours with a fragment": ("http://10.0.0.1#{{ trigger.x }}", "forbidden_address"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", URLS)
+def test_a_url_that_can_never_be_called_is_refused(case: str) -> None:
+    url, code = URLS[case]
+    document = {"name": "test", "steps": [step("a", "webhook", url=url)]}
+    expected = [("/steps/0/config/url", code)]
+    assert [error[:2] for error in validate(document, (), networks=()).errors] == expected
+    # Without a server nobody knows which networks it opens.
+    assert [error[:2] for error in validate(document, ()).errors] == expected * (code == "invalid_url")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://{{ trigger.host }}", "https://{{ trigger.host }}:{{ trigger.port }}/",
+     "https://x.{{ trigger.zone }}/", "http{{ trigger.s }}://example.com",
+     URL + "{{ trigger['a b'] }}?{{ trigger.q }}", URL + "{{ '}}' }}/x"],
+)  # fmt: skip
+def test_a_url_whose_templates_may_yet_make_it_right_is_fine(url: str) -> None:
+    document = {"name": "test", "steps": [step("a", "webhook", url=url)]}
+    assert "invalid_url" not in {error.code for error in validate(document, (), networks=()).errors}
+
+
+FIELDS = {"ip": {"location", "location.city", "asn"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("locaton.city", "Did you mean location.city?"), ("qqq", "There are: asn, location."),
+     ("location.city.x", "Did you mean location.city?")],
+)  # fmt: skip
+def test_a_field_that_no_answer_has_is_refused_with_the_nearest(name: str, told: str) -> None:
+    lookup = step("a", "ip_lookup", field="trigger.ip", fields=["location.city", name, "location"])
+    [error] = validate({"name": "test", "steps": [lookup]}, (), lookup_fields=FIELDS).errors
+    assert error[:2] == ("/steps/0/config/fields/1", "unknown_field") and told in error.message
+    assert name not in error.message.removesuffix(told)
+
+
+def test_the_fields_that_are_known_are_those_of_the_answers_of_each_kind_of_lookup() -> None:
+    known = lookup_fields()
+    assert known["email"] == email.FIELDS
+    assert {f"{kind}_lookup" for kind in known} >= {f"{kind}_lookup" for kind in LOOKUPS}
+    assert "location.city" in known["ip"] and "ip" not in known["ip"]
+
+
+CANARY = "canary 7!"
+HIDDEN: dict[str, Any] = {
+    "a status": {"status": CANARY},
+    "a type of trigger": {"trigger": {"type": CANARY}},
+    "a dedupe": {"trigger": {"type": "webhook", "dedupe": CANARY}},
+    "a root of a dedupe": {"trigger": {"type": "webhook", "dedupe": f'"{CANARY}".x'}},
+    "a secret of a signature": {
+        "trigger": {"type": "webhook", "signature": {"scheme": "github", "secret": CANARY}},
+    },
+    "a schema": {"input_schema": {"type": CANARY}},
+    "a type of step": {"steps": [step("a", CANARY)]},
+    "a number": {"steps": [step("a", "delay", seconds=CANARY)]},
+    "a time": {"steps": [step("a", "delay", until=CANARY)]},
+    "an id": {"steps": [transform(CANARY)]},
+    "a need": {"steps": [transform("a", needs=[CANARY])]},
+    "a branch": {"steps": [condition("a", then=[CANARY])]},
+    "a reference": {"steps": [transform("a", f'"{CANARY}".x')]},
+    "a status of a step": {"steps": [transform("a", f'steps."{CANARY}".x')]},
+    "a string in double quotes": {"steps": [transform("a", f'"{CANARY}"')]},
+    "a field": {"steps": [step("a", "ip_lookup", field=CANARY)]},
+    "a field of an answer": {"steps": [step("a", "ip_lookup", field="trigger.x", fields=[CANARY])]},
+    "a secret": {"steps": [step("a", "webhook", url=URL, body=f'{{{{ secrets."{CANARY}" }}}}')]},
+    "a URL": {"steps": [step("a", "webhook", url=CANARY)]},
+    "a header": {"steps": [step("a", "webhook", url=URL, headers={CANARY: "x"})]},
+    "a method": {"steps": [step("a", "webhook", url=URL, method=CANARY)]},
+    "what is no step": {"steps": [CANARY]},
+    "a field too many": {CANARY: 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_what_a_document_says_is_never_repeated_to_it(case: str) -> None:
+    found = validate({"name": "test", **HIDDEN[case]}, (), (), FIELDS)
+    assert found.errors
+    assert not [error for error in found.errors if "canary" in error.message]
+    unchecked = validate({"name": "test", **HIDDEN[case]}, None)
+    assert not [
+        finding for finding in (*unchecked.errors, *unchecked.warnings) if "canary" in finding.message
+    ]
+
+
+def test_an_id_is_repeated_since_who_mends_it_must_know_which() -> None:
+    assert "canary-7" in message(transform("a", needs=["canary-7"]))
+    assert "CANARY_7" in message(step("a", "webhook", url=URL, body="{{ secrets.CANARY_7 }}"))
+
+
+def test_a_status_that_cannot_be_read_is_not_taken_for_active() -> None:
+    trigger = {"type": "schedule", "schedule": "0 9 * * *"}
+    assert errors(status="on", trigger=trigger) == {("/status", "not_allowed")}
+
+
+def test_the_name_of_a_step_is_trimmed() -> None:
+    found = report(transform("a", name="  Look up \n"))
+    assert found.definition is not None and found.definition.steps[0].name == "Look up"
 
 
 def test_a_file_that_is_not_json_is_told_with_the_place() -> None:
