@@ -78,6 +78,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     credentials, waiter = Credentials(database, keyring), RunWaiter(database)
     listener = Listener(database, {sessions.CHANNEL: credentials.forget, FINISHED_CHANNEL: waiter.finished})
     credentials.listen_with(listener)
+    waiter.listen_with(listener)
     outbound = await stack.enter_async_context(Outbound(settings))
     lookups = Lookups(settings, database, keyring, outbound)
     await lookups.open()
@@ -100,7 +101,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         lookups=lookups,
         limiter=Limiter(database, settings),
         ingest_targets=Together(partial(_ingest_targets, database)),
-        accepting=Together(partial(_accept, database)),
+        accepting=Together(partial(accept_together, database), size=lambda event: event.size),
     )
 
 
@@ -109,6 +110,7 @@ async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target 
         return await ingest_targets(connection, tokens)
 
 
-async def _accept(database: Database, events: list[Event]) -> list[Accepted | Exception]:
-    async with database.connection() as connection:
+async def accept_together(database: Database, events: list[Event]) -> list[Accepted | Exception]:
+    """Accept all of these events or, when it raises before the commit, none of them."""
+    async with database.transaction() as connection:
         return [*await accept(connection, events)]

@@ -30,6 +30,7 @@ from models.runs import Accepted, Event
 from models.targets import Target
 from outbound import Outbound
 from providers.lookup import Lookups
+from providers.registry import lookup_fields
 from sealing import Keyring
 from settings import Settings
 
@@ -159,7 +160,8 @@ def actor(request: Request, caller: Caller) -> Actor:
 
 def rules_for(services: Services, caller: Caller) -> Rules:
     """What a workflow that this caller saves must meet."""
-    return Rules(services.settings.allow_private_networks, "lookups" in caller.scopes)
+    networks = services.settings.allow_private_networks
+    return Rules(networks, "lookups" in caller.scopes, lookup_fields())
 
 
 @contextmanager

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import orjson
 import psycopg
-import psycopg_pool
 from fastapi import Depends, Header, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 
 import logs
 from api.context import context_of
 from api.deps import Services, caller_of, services_of
 from api.errors import Problem
+from database import Connection
 from models import idempotency
+from models.errors import ModelError
 from models.idempotency import Claim
 
 if TYPE_CHECKING:
@@ -81,30 +85,37 @@ NotIdempotent = Depends(_refuse)
 async def answer_once(
     request: StrictRequest, handle: Callable[[Request], Coroutine[Any, Any, Response]]
 ) -> Response:
-    """Handle a request; if it claimed a key, keep a success for its repeats and forget a failure."""
+    """Handle a request; if it claimed a key, keep a success for its repeats and forget a refusal.
+
+    After any other error the work may have been done: the repeat does it under the same claim.
+    """
     context = context_of(request.scope)
     try:
         response = await handle(request)
     except _Replay as replay:
         return replay.response
-    except Exception:
+    except Exception as error:
         if context.claim is not None:
-            await _write(services_of(request), context.claim, None)
+            refused = isinstance(error, (ModelError, HTTPException, RequestValidationError))
+            ended = idempotency.give_up if refused else idempotency.release
+            await _write(services_of(request), partial(ended, claim=context.claim))
         raise
     if context.claim is not None:
-        await _write(services_of(request), context.claim, response if response.status_code < 400 else None)
+        services, claim = services_of(request), context.claim
+        if response.status_code < 400:
+            answer = _sealed(services, claim, response)
+            await _write(services, partial(idempotency.store, claim=claim, answer=answer))
+        else:
+            await _write(services, partial(idempotency.give_up, claim=claim))
     return response
 
 
-async def _write(services: Services, claim: Claim, response: Response | None) -> None:
-    """Store the answer or give the claim up; when that fails, the claim's lease ends by itself."""
+async def _write(services: Services, write: Callable[[Connection], Awaitable[None]]) -> None:
+    """Write what became of a claim; when that fails, its lease ends by itself."""
     try:
         async with services.database.connection() as connection:
-            if response is None:
-                await idempotency.give_up(connection, claim)
-            else:
-                await idempotency.store(connection, claim, _sealed(services, claim, response))
-    except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
+            await write(connection)
+    except psycopg.Error as error:
         _log.warning("idempotency_answer_not_stored", error=type(error).__name__)
 
 

@@ -10,9 +10,8 @@ from uuid import UUID
 
 import orjson
 
+from api import saving
 from api.deps import Services
-from database import Connection
-from models import definitions
 from models.automations import WorkflowView
 from models.definitions import Rules
 from models.errors import ModelError
@@ -33,7 +32,7 @@ JSONObject = dict[str, Any]
 
 
 async def definition_of(
-    connection: Connection, workflow: WorkflowView, account_id: UUID, steps: JSON, rules: Rules
+    services: Services, workflow: WorkflowView, account_id: UUID, steps: JSON, rules: Rules
 ) -> JSONObject:
     """The definition to run: that of the workflow, with other steps if there are any.
 
@@ -45,7 +44,7 @@ async def definition_of(
     if steps is None:
         return definition
     document = {**definition, "steps": steps, "status": "draft"}
-    checked = await definitions.check(connection, account_id, document, rules)
+    checked = await saving.check(services, account_id, document, rules)
     return checked.definition.model_dump(mode="json", exclude_unset=True)
 
 
@@ -119,7 +118,7 @@ def _view(workflow: WorkflowView, definition: JSONObject, row: BatchRow, rehears
         "input": row.trigger,
         "output": outputs[-1] if outputs and error is None else None,
         "error": error and error.model_dump(exclude_none=True),
-        "pauses": None,
+        "progress": None,
         "credits_used": 0,
         "restarted_from": None,
         "started_at": row.started_at,

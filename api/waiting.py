@@ -7,11 +7,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from uuid import UUID
 
-from database import Database
+from database import Database, Listener
 from models import runs
 
 LOOK_SECONDS = 1.0
-"""How long whoever waits for a run relies on being woken."""
+"""How long whoever watches a run relies on being woken."""
+_HEARING_SECONDS = 5.0
+"""The same for who waits for its end only, while notifications are heard: they are seldom lost."""
 
 
 class RunWaiter:
@@ -23,7 +25,12 @@ class RunWaiter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._listener: Listener | None = None
         self.closed = False
+
+    def listen_with(self, listener: Listener) -> None:
+        """Learn of runs that ended from `listener`, which calls `finished`."""
+        self._listener = listener
 
     def close(self) -> None:
         """The process is about to stop: wake everybody, so that nobody holds it up."""
@@ -59,8 +66,11 @@ class RunWaiter:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self.closed:
                     return False
-                await woken(event, min(left, LOOK_SECONDS))
+                await woken(event, min(left, _HEARING_SECONDS if self._hears() else LOOK_SECONDS))
             return True
+
+    def _hears(self) -> bool:
+        return self._listener is not None and self._listener.connected.is_set()
 
     async def _has_ended(self, run_id: UUID) -> bool:
         async with self._database.connection() as connection:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_urlsafe
 from typing import Any
@@ -29,15 +29,14 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import audit, definitions
+from models import audit
 from models.audit import Actor
-from models.definitions import READ_ONLY, Checked, Rules
+from models.definitions import Checked
 from models.errors import NotFound, VersionMismatch
 from models.identifiers import new_id
 from sealing import Keyring
 from workflows.checks import reads_request, secrets_used
 from workflows.definition import Definition, Status
-from workflows.findings import Finding
 
 INTERACTIVE, BULK = 2, 4
 """The priorities of runs that someone waits for, and of those that came in bulk or by the clock."""
@@ -133,10 +132,42 @@ def token_hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+@dataclass(frozen=True)
+class Readings:
+    """What the expressions of a definition read beside the event.
+
+    Attributes:
+        secrets: the names, each once.
+        request: whether they read the headers or the query of the triggering request.
+    """
+
+    secrets: list[str]
+    request: bool
+
+
+def readings_of(definition: Definition) -> Readings:
+    """With many expressions this takes most of a second."""
+    return Readings(secrets_used(definition), reads_request(definition))
+
+
 async def create(
-    connection: Connection, keyring: Keyring, actor: Actor, definition: Definition, status: Status
+    connection: Connection,
+    keyring: Keyring,
+    actor: Actor,
+    definition: Definition,
+    status: Status,
+    readings: Readings | None = None,
 ) -> UUID:
-    """Store a new workflow with its first version and an ingest token; `definitions.check` it before."""
+    """Store a new workflow with its first version and an ingest token. Run it inside a transaction.
+
+    Args:
+        connection: inside a transaction.
+        keyring: seals the token.
+        actor: whose workflow it is, and who makes it.
+        definition: checked.
+        status: of the workflow.
+        readings: of the definition, if they are known.
+    """
     automation_id, token = new_id(), token_urlsafe(32)
     sealed = keyring.seal("ingest", token.encode(), str(automation_id))
     await connection.execute(
@@ -155,63 +186,56 @@ async def create(
             sealed,
         ),
     )
-    await _add_version(connection, actor, automation_id, 1, definition)
+    await _add_version(connection, actor, automation_id, 1, definition, readings or readings_of(definition))
     target = audit.Target("workflow", automation_id, definition.name)
     await audit.record(connection, actor, "workflow.created", target, {"status": status})
     return automation_id
 
 
-async def change(
-    connection: Connection,
-    actor: Actor,
-    automation_id: UUID,
-    changes: dict[str, Any],
-    *,
-    rules: Rules,
-    expected_version: int | None = None,
-) -> list[Finding]:
-    """Store a new version with these fields changed; the absent ones stay. Run it inside a transaction.
+@dataclass(frozen=True)
+class Current:
+    """A workflow as it stands; `definition` is as it is stored."""
+
+    version: int
+    status: Status
+    definition: dict[str, Any]
+
+
+async def current(
+    connection: Connection, account_id: UUID, automation_id: UUID, expected_version: int | None = None
+) -> Current:
+    """What a change of the workflow starts from.
 
     Args:
-        connection: inside a transaction.
-        actor: whose workflow it is, and who changes it.
+        connection: any.
+        account_id: whose workflow it is.
         automation_id: which.
-        changes: fields of a definition, and `status`; those that nobody can set are ignored.
-        rules: what the result must meet.
         expected_version: the version that the change is meant for, if the client named one.
-
-    Returns:
-        The warnings of the new definition.
 
     Raises:
         NotFound: unknown, or another account's.
         VersionMismatch: it has changed since.
-        Invalid: naming everything that is wrong with the result.
-        Forbidden: the result has lookup steps, and may not have any.
     """
-    current = await _current(connection, actor.account_id, automation_id, expected_version)
-    changes = {name: value for name, value in changes.items() if name not in READ_ONLY}
-    document = {**current["definition"], "status": current["status"], **changes}
-    checked = await definitions.check(connection, actor.account_id, document, rules)
-    changed = {name: changes[name] for name in sorted(changes)}
-    await _replace(connection, actor, automation_id, current["version"], checked, "workflow.updated", changed)
-    return checked.warnings
+    cursor = await connection.execute(
+        "select a.version, a.status, v.definition from automations a"
+        " join automation_versions v on v.automation_id = a.id and v.version = a.version"
+        " where a.account_id = %s and a.id = %s and a.deleted_at is null",
+        (account_id, automation_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("workflow")
+    if expected_version not in (None, row["version"]):
+        raise VersionMismatch(row["version"])
+    return Current(**row)
 
 
-async def restore(
-    connection: Connection,
-    actor: Actor,
-    automation_id: UUID,
-    version: int,
-    *,
-    rules: Rules,
-    expected_version: int | None = None,
-) -> list[Finding]:
-    """Store an earlier definition as a new version; the status stays. Run it inside a transaction.
+async def earlier(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
+    """The definition of an earlier version of a workflow that is the account's, as it is stored.
 
-    Returns and raises what `change` does; NotFound also if there is no such version.
+    Raises:
+        NotFound: there is none with this number.
     """
-    current = await _current(connection, actor.account_id, automation_id, expected_version)
     cursor = await connection.execute(
         "select definition from automation_versions where automation_id = %s and version = %s",
         (automation_id, version),
@@ -219,90 +243,87 @@ async def restore(
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("version")
-    document = {**row["definition"], "status": current["status"]}
-    checked = await definitions.check(connection, actor.account_id, document, rules)
-    changed = {"restored": version}
-    await _replace(
-        connection, actor, automation_id, current["version"], checked, "workflow.restored", changed
-    )
-    return checked.warnings
+    return row["definition"]
 
 
-async def _current(
-    connection: Connection, account_id: UUID, automation_id: UUID, expected_version: int | None
-) -> dict[str, Any]:
-    """The row of a workflow with its definition, locked."""
-    cursor = await connection.execute(
-        "select a.status, a.version, v.definition from automations a"
-        " join automation_versions v on v.automation_id = a.id and v.version = a.version"
-        " where a.account_id = %s and a.id = %s and a.deleted_at is null for update of a",
-        (account_id, automation_id),
-    )
-    current = await cursor.fetchone()
-    if current is None:
-        raise NotFound("workflow")
-    if expected_version not in (None, current["version"]):
-        raise VersionMismatch(current["version"])
-    return current
+@dataclass(frozen=True)
+class Edit:
+    """What the audit log says of a change."""
+
+    action: str
+    changes: dict[str, Any]
 
 
-async def _replace(
+async def replace(
     connection: Connection,
     actor: Actor,
     automation_id: UUID,
     version: int,
     checked: Checked,
-    action: str,
-    changed: dict[str, Any],
-) -> None:
-    definition = checked.definition
-    await _add_version(connection, actor, automation_id, version + 1, definition)
-    await connection.execute(
+    readings: Readings,
+    edit: Edit,
+) -> bool:
+    """Store a checked definition after this version, if it is still the current one.
+
+    Run it inside a transaction. Returns whether it was.
+    """
+    definition, following = checked.definition, version + 1
+    cursor = await connection.execute(
         "update automations set name = %s, description = %s, status = %s, version = %s, updated_at = now()"
-        " where id = %s",
-        (definition.name, definition.description, checked.status, version + 1, automation_id),
+        " where account_id = %s and id = %s and version = %s and deleted_at is null",
+        (
+            definition.name,
+            definition.description,
+            checked.status,
+            following,
+            actor.account_id,
+            automation_id,
+            version,
+        ),
     )
+    if cursor.rowcount == 0:
+        return False
+    await _add_version(connection, actor, automation_id, following, definition, readings)
     target = audit.Target("workflow", automation_id, definition.name)
-    await audit.record(connection, actor, action, target, changed | {"version": version + 1})
+    await audit.record(connection, actor, edit.action, target, edit.changes | {"version": following})
+    return True
 
 
-async def delete(connection: Connection, actor: Actor, automation_id: UUID) -> None:
+async def delete(
+    connection: Connection, actor: Actor, automation_id: UUID, expected_version: int | None = None
+) -> None:
     """Take a workflow away: it accepts nothing more; its runs stay readable until they are too old.
 
-    Raises:
-        NotFound: unknown, or another account's.
+    Run it inside a transaction. Its arguments and what it raises are those of `current`.
     """
     cursor = await connection.execute(
         "update automations set deleted_at = now(), status = 'paused'"
-        " where account_id = %s and id = %s and deleted_at is null returning name",
+        " where account_id = %s and id = %s and deleted_at is null returning name, version",
         (actor.account_id, automation_id),
     )
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("workflow")
+    if expected_version not in (None, row["version"]):
+        raise VersionMismatch(row["version"])
     await audit.record(
         connection, actor, "workflow.deleted", audit.Target("workflow", automation_id, row["name"])
     )
 
 
 async def _add_version(
-    connection: Connection, actor: Actor, automation_id: UUID, version: int, definition: Definition
+    connection: Connection,
+    actor: Actor,
+    automation_id: UUID,
+    version: int,
+    definition: Definition,
+    readings: Readings,
 ) -> None:
     stored = definition.model_dump(mode="json", exclude_unset=True)
-    # With many expressions this takes a while, during which others are served.
-    names = await asyncio.to_thread(secrets_used, definition)
-    with_request = await asyncio.to_thread(reads_request, definition)
     await connection.execute(
         "insert into automation_versions (automation_id, version, definition, reads_request, secrets,"
         " created_at, created_by) values (%s, %s, %s, %s, %s, now(), %s)",
-        (
-            automation_id,
-            version,
-            Json(stored),
-            with_request,
-            names,
-            actor.name,
-        ),
+        (automation_id, version, Json(stored), readings.request, readings.secrets, actor.name),
     )
     await connection.execute(
         "insert into lanes (account_id, automation_id, version, priority)"

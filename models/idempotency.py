@@ -2,7 +2,8 @@
 
 A request claims its key in a transaction of its own, works, and stores its answer. Claims have a lease:
 when a process dies in the middle, the next repeat takes the claim over, with the same claim id, so that
-what was charged or started under that id is not charged or started again.
+what was charged or started under that id is not charged or started again. So it is after an error that
+does not say whether the work was done.
 """
 
 from __future__ import annotations
@@ -152,6 +153,14 @@ async def give_up(connection: Connection, claim: Claim) -> None:
     """Forget the claim: nothing came of the request, and a repeat may try again."""
     await connection.execute(
         "delete from idempotency_keys where id = %s and holder = %s and answer is null",
+        (claim.id, claim.holder),
+    )
+
+
+async def release(connection: Connection, claim: Claim) -> None:
+    """End the lease: a repeat takes the claim over at once, and finds what was done under its id."""
+    await connection.execute(
+        "update idempotency_keys set leased_until = now() where id = %s and holder = %s and answer is null",
         (claim.id, claim.holder),
     )
 

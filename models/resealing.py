@@ -82,9 +82,10 @@ async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, aft
     return Batch(len(changes), len(rows) - len(changes), last)
 
 
+# Sealing anew changes no key: events for these workflows are accepted meanwhile.
 _FIND = (
     "select {key}, {column} as sealed from {table} where substring({column} for 5) <> %s"
-    " and ({key}) > ({values}) order by {key} limit %s for update"
+    " and ({key}) > ({values}) order by {key} limit %s for no key update"
 )
 _CHANGE = "update {table} set {column} = %s where ({key}) = ({values})"
 

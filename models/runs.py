@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
@@ -58,6 +59,15 @@ class Run(SQLModel, table=True):
             "cancel_requested_at",
             postgresql_where="cancel_requested_at is not null and completed_at is null",
         ),
+        Index("ix_runs_unfinished", "automation_id", "id", postgresql_where="completed_at is null"),
+        # Most runs complete: these are what one looks for among them, and they cost the others nothing.
+        Index(
+            "ix_runs_rare_status",
+            "account_id",
+            "status",
+            "id",
+            postgresql_where="status in ('waiting', 'failed', 'cancelled')",
+        ),
         Index("ix_runs_account_id_id", "account_id", "id"),
         Index("ix_runs_automation_id_id", "automation_id", "id"),
         Index(
@@ -88,7 +98,7 @@ class Run(SQLModel, table=True):
     dedupe_key: str | None = Field(sa_type=Text)
     batch_id: UUID | None
     attempts: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
-    pauses: Any = Field(sa_column=Column(JSON))
+    progress: Any = Field(sa_column=Column(JSON))
     wake_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     cancel_requested_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
@@ -158,6 +168,7 @@ class Event:
         payload: the `trigger` of the run's expressions; any JSON value.
         request: headers and query of the triggering request; kept if the definition reads them.
         dedupe_key: a second event with the same key is the same run.
+        run_id: of the run. Accepting the very same event again changes nothing.
     """
 
     target: Target
@@ -165,48 +176,68 @@ class Event:
     payload: Any
     request: Mapping[str, Any] | None = None
     dedupe_key: str | None = None
+    run_id: UUID = field(default_factory=new_id)
+
+    @cached_property
+    def written_payload(self) -> bytes:
+        """The payload as JSON."""
+        return orjson.dumps(self.payload)
+
+    @cached_property
+    def written_request(self) -> bytes | None:
+        """The request as JSON, where it is kept."""
+        return orjson.dumps(self.request) if self.request and self.target.reads_request else None
+
+    @property
+    def size(self) -> int:
+        """The bytes of what is kept."""
+        return len(self.written_payload) + len(self.written_request or b"")
 
 
+# Sorted, so that two processes that accept the same keys cannot wait for each other. The JSON is sent as
+# binary: as text, every quote in it would be escaped in Python.
 _ACCEPT = """
 insert into runs (id, account_id, automation_id, version, lane_id, status, trigger, input, request,
                   input_bytes, dedupe_key, queued_at)
 select n.id, n.account_id, n.automation_id, n.version, n.lane_id, 'queued', n.trigger, n.input, n.request,
   n.input_bytes, n.dedupe_key, now()
-from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %s::json[], %s::json[],
+from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[], %b::json[],
             %s::int[], %s::text[])
   as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key)
-on conflict (automation_id, dedupe_key) where dedupe_key is not null do nothing returning id
+order by n.automation_id, n.dedupe_key
+on conflict do nothing returning id
 """
 
 
 async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
     """Accept runs: once this has committed, they will be done. Answer clients only after that."""
-    accepted: dict[int, Accepted] = {}
-    while left := [(place, event) for place, event in enumerate(events) if place not in accepted]:
-        ids = [new_id() for _ in left]
-        rows = [_row(run_id, event) for run_id, (_, event) in zip(ids, left, strict=True)]
-        columns = [list(column) for column in zip(*rows, strict=True)]
+    accepted: dict[UUID, Accepted] = {}
+    while left := [event for event in events if event.run_id not in accepted]:
+        columns = [list(column) for column in zip(*map(_row, left), strict=True)]
         cursor = await connection.execute(_ACCEPT, columns)
         inserted = {row["id"] for row in await cursor.fetchall()}
-        for run_id, (place, event) in zip(ids, left, strict=True):
-            if run_id in inserted:
-                accepted[place] = Accepted(run_id=run_id, repeated=False)
-            elif event.dedupe_key is not None:
-                before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
-                # None: the first run was deleted between the two statements; accept anew.
-                if before is not None:
-                    accepted[place] = before
-    return [accepted[place] for place in range(len(events))]
+        for event in left:
+            if event.dedupe_key is None or event.run_id in inserted:
+                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False)
+                continue
+            before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
+            # None: the first run was deleted between the two statements; accept anew.
+            if before is not None:
+                repeated = before.run_id != event.run_id
+                accepted[event.run_id] = before.model_copy(update={"repeated": repeated})
+    return [accepted[event.run_id] for event in events]
 
 
-def _row(run_id: UUID, event: Event) -> tuple[Any, ...]:
+def _row(event: Event) -> tuple[Any, ...]:
     target = event.target
-    request = event.request if target.reads_request else None
-    size = len(orjson.dumps(event.payload)) + (len(orjson.dumps(request)) if request else 0)
     return (
-        run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
-        Json(event.payload), Json(request) if request else None, size, event.dedupe_key,
+        event.run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
+        _written(event.written_payload), _written(event.written_request), event.size, event.dedupe_key,
     )  # fmt: skip
+
+
+def _written(text: bytes | None) -> Json | None:
+    return None if text is None else Json(text, dumps=bytes)
 
 
 async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
@@ -319,13 +350,12 @@ async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse
     return Pulse(**row)
 
 
-# What waits for a long delay may have steps behind it, with what they cost.
-_CANCEL: LiteralString = (
+CANCEL: LiteralString = (
     "update runs r set cancel_requested_at = coalesce(cancel_requested_at, now()),"
     " status = case when status = 'running' then status else 'cancelled' end,"
-    " completed_at = case when status = 'running' then null else now() end,"
-    " credits_used = coalesce((select sum(s.credits_used) from run_steps s where s.run_id = r.id), 0)"
+    " completed_at = case when status = 'running' then null else now() end"
 )
+"""Ends what is queued or waits, and marks what is at work; what follows says which runs, as `r`."""
 
 
 async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID | None:
@@ -338,7 +368,7 @@ async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID
         NotFound: unknown, or another account's.
     """
     cursor = await connection.execute(
-        _CANCEL + " where account_id = %s and id = %s and completed_at is null returning status, batch_id",
+        CANCEL + " where account_id = %s and id = %s and completed_at is null returning status, batch_id",
         (account_id, run_id),
     )
     row = await cursor.fetchone()
@@ -346,25 +376,6 @@ async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID
         await _check_known(connection, account_id, run_id)
         return None
     return row["batch_id"] if row["status"] == "running" else None
-
-
-async def cancel_all(connection: Connection, account_id: UUID, automation_id: UUID) -> dict[UUID, list[UUID]]:
-    """Ask for all runs of a workflow to end, as `cancel` does for one.
-
-    Returns:
-        The batches to signal, each with the runs that it has at work.
-    """
-    # In the order of their ids, as others lock several: two that meet wait, and do not block each other.
-    cursor = await connection.execute(
-        _CANCEL + " where id in (select id from runs where account_id = %s and automation_id = %s"
-        " and completed_at is null order by id for update) returning status, batch_id, id",
-        (account_id, automation_id),
-    )
-    batches: dict[UUID, list[UUID]] = {}
-    for row in await cursor.fetchall():
-        if row["status"] == "running":
-            batches.setdefault(row["batch_id"], []).append(row["id"])
-    return batches
 
 
 async def _check_known(connection: Connection, account_id: UUID, run_id: UUID) -> None:

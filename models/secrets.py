@@ -115,7 +115,7 @@ async def delete(connection: Connection, actor: Actor, name: str, *, force: bool
     """
     if not NAME.fullmatch(name):
         raise NotFound("secret")
-    # Locked before the uses are read: whoever stores a workflow with it meanwhile (`names`) has finished.
+    # Locked before the uses are read: whoever stores a workflow with it meanwhile (`hold`) has finished.
     cursor = await connection.execute(
         "select from secrets where account_id = %s and name = %s for update", (actor.account_id, name)
     )
@@ -132,11 +132,18 @@ async def delete(connection: Connection, actor: Actor, name: str, *, force: bool
 
 
 async def names(connection: Connection, account_id: UUID) -> frozenset[str]:
-    """The names that the account's workflows may use; until the transaction ends none can be deleted."""
-    cursor = await connection.execute(
-        "select name from secrets where account_id = %s order by name for key share", (account_id,)
-    )
+    """The names that the account's workflows may use."""
+    cursor = await connection.execute("select name from secrets where account_id = %s", (account_id,))
     return frozenset([row["name"] for row in await cursor.fetchall()])
+
+
+async def hold(connection: Connection, account_id: UUID, names: Collection[str]) -> bool:
+    """Whether these secrets are all there; if so, none can be deleted until the transaction ends."""
+    cursor = await connection.execute(
+        "select name from secrets where account_id = %s and name = any(%s) order by name for key share",
+        (account_id, list(names)),
+    )
+    return len(await cursor.fetchall()) == len(set(names))
 
 
 async def values(

@@ -19,8 +19,8 @@ from workflows.triggers import Trigger
 
 # A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
 _REMEMBERED = 256
-# A larger input may take so long to check that other requests would feel it.
-_LARGE_INPUT_BYTES = 16 * 1024
+LARGE_INPUT_BYTES = 16 * 1024
+"""What is larger may take so long to look through that other requests would feel it: it takes a thread."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Target:
         if schema is None:
             return
         size = len(orjson.dumps(value))
-        if size > _LARGE_INPUT_BYTES:
+        if size > LARGE_INPUT_BYTES:
             await asyncio.to_thread(schema.check, value, pointer, size)
         else:
             schema.check(value, pointer, size)

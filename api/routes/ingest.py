@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 import structlog
 from fastapi import APIRouter, Query, Request, Response
-from starlette.datastructures import FormData
-from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from python_multipart.multipart import parse_options_header
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api import limits
 from api.deps import Services, ServicesDep
@@ -20,13 +22,14 @@ from api.routes.runs import FINISHED, answer
 from models import runs
 from models.errors import FieldError, Invalid
 from models.runs import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
-from models.targets import Target
+from models.targets import LARGE_INPUT_BYTES, Target
 from workflows import triggers
 from workflows.expressions import ExpressionError
 
 router = APIRouter(prefix="/api/workflows/ingest", tags=["ingest"], route_class=StrictRoute)
 
 _MAX_FIELDS = 1000
+_CHARSETS = (b"utf-8", b"utf8", b"iso-8859-1", b"iso8859-1", b"latin-1", b"latin1")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
@@ -49,9 +52,10 @@ async def ingest(
     target = await services.ingest_targets.one(token)
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
+    assert isinstance(request, StrictRequest)
     payload = await _payload(request)
     context = triggers.readable_request(request.headers.items(), request.query_params)
-    dedupe_key = _dedupe_key(request, target, payload, context)
+    dedupe_key = await _dedupe_key(request, target, payload, context)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key)
     if accepted is None:
         accepted = await services.accepting.one(Event(target, "webhook", payload, context, dedupe_key))
@@ -79,9 +83,8 @@ async def _repeated_misfit(
         return accepted
 
 
-async def _payload(request: Request) -> Any:
+async def _payload(request: StrictRequest) -> Any:
     """The event: any JSON, or a form as an object whose repeated fields are arrays."""
-    assert isinstance(request, StrictRequest)
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type in _FORMS:
         return await _form(request, content_type)
@@ -95,6 +98,7 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
     if raw.lstrip()[:1] in (b"{", b"["):
         # `curl -d '{…}'` says it sends a form. No form begins like this.
         return parse_json(raw)
+    charset = _charset(request)
 
     async def stream() -> AsyncGenerator[bytes]:
         yield raw
@@ -102,23 +106,44 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
     try:
         if content_type == "multipart/form-data":
             parser = MultiPartParser(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS)
-            return _fields(await parser.parse())
-        return _fields(await FormParser(request.headers, stream(), max_fields=_MAX_FIELDS).parse())
+            return _fields((await parser.parse()).multi_items())
+        return _fields(await asyncio.to_thread(_pairs, raw, charset))
     except MultiPartException as error:
         raise Invalid([FieldError("", "invalid_form", error.message)]) from None
 
 
-def _fields(form: FormData) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name in form:
-        values = [value for value in form.getlist(name) if isinstance(value, str)]
-        if any("\x00" in text for text in (name, *values)):
+def _charset(request: Request) -> str:
+    """What the form is written in. Others than these may stand for lone surrogates, or break the parser."""
+    _, parameters = parse_options_header(request.headers["content-type"])
+    charset = parameters.get(b"charset", b"utf-8").lower()
+    if charset not in _CHARSETS:
+        message = "Send the form in UTF-8 (charset=utf-8) or in Latin-1 (charset=iso-8859-1)."
+        raise Problem(415, "unsupported_charset", message)
+    return charset.decode()
+
+
+def _pairs(raw: bytes, charset: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            raw.decode(charset, "replace"), keep_blank_values=True, encoding=charset, errors="replace",
+            max_num_fields=_MAX_FIELDS,
+        )  # fmt: skip
+    except ValueError:
+        raise MultiPartException(f"A form may have {_MAX_FIELDS} fields at most.") from None
+
+
+def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if "\x00" in name or "\x00" in value:
             raise Invalid([FieldError("", "nul_character", "The form holds a NUL character.")])
-        fields[name] = values[0] if len(values) == 1 else values
-    return fields
+        fields.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
-def _dedupe_key(request: Request, target: Target, payload: Any, context: dict[str, Any]) -> str | None:
+async def _dedupe_key(
+    request: StrictRequest, target: Target, payload: Any, context: dict[str, Any]
+) -> str | None:
     for header in ("idempotency-key", "webhook-id"):
         if key := request.headers.get(header):
             if len(key) > MAX_DEDUPE_LENGTH:
@@ -126,9 +151,13 @@ def _dedupe_key(request: Request, target: Target, payload: Any, context: dict[st
                 raise Invalid([FieldError("", "header_too_long", message)])
             return key
     try:
-        value = triggers.dedupe_value(target.trigger, payload, context)
+        if len(await request.raw()) > LARGE_INPUT_BYTES:
+            value = await asyncio.to_thread(triggers.dedupe_value, target.trigger, payload, context)
+        else:
+            value = triggers.dedupe_value(target.trigger, payload, context)
     except ExpressionError as error:
         raise Invalid([FieldError("", error.code, f"dedupe: {error.message}")]) from None
-    if value is not None and len(value) > MAX_DEDUPE_LENGTH:
+    # A text column takes no NUL, which the query of the URL may hold.
+    if value is not None and (len(value) > MAX_DEDUPE_LENGTH or "\x00" in value):
         return hashlib.sha256(value.encode()).hexdigest()
     return value

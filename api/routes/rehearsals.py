@@ -48,7 +48,7 @@ async def test_workflow(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)
-        definition = await definition_of(
-            connection, workflow, caller.account_id, body.steps, rules_for(services, caller)
-        )
+    definition = await definition_of(
+        services, workflow, caller.account_id, body.steps, rules_for(services, caller)
+    )
     return await rehearse(services, caller.account_id, workflow, definition, body.input, names)

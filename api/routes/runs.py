@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
+import psycopg
 import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -21,7 +23,7 @@ from api.json_body import StrictRoute
 from api.openapi import problems
 from api.run_events import END_ID, current, stream
 from api.validation import Body
-from models import restarts, runs
+from models import cancelling, restarts, runs
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, Accepted, RunAccepted
 from workflows.automations import AutomationBatch
@@ -29,6 +31,8 @@ from workflows.automations import AutomationBatch
 _log = logs.get(__name__)
 # How long the answer to a cancel waits for the end, and the signal for the server.
 _CANCEL_SECONDS = 2
+# A notification has less than 8,000 bytes.
+_IDS_IN_A_NOTIFICATION = 200
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -142,6 +146,19 @@ async def tell(services: Services, batch_id: UUID, run_ids: list[UUID]) -> None:
         _log.warning("cancel_not_signalled", batch_id=str(batch_id), error=str(error))
 
 
+async def cancel_all(services: Services, account_id: UUID, workflow_id: UUID) -> None:
+    """End all runs of a workflow: what is queued or waits at once, what is at work as soon as it is told."""
+    after: UUID | None = cancelling.FIRST
+    while after is not None:
+        async with services.database.transaction() as connection:
+            cancelled = await cancelling.cancel_some(connection, account_id, workflow_id, after)
+        for start in range(0, len(cancelled.ended), _IDS_IN_A_NOTIFICATION):
+            ids = cancelled.ended[start : start + _IDS_IN_A_NOTIFICATION]
+            services.notifier.notify(FINISHED_CHANNEL, ",".join(map(str, ids)))
+        await asyncio.gather(*(tell(services, *batch) for batch in cancelled.at_work.items()))
+        after = cancelled.last
+
+
 @router.post(
     "/{run_id}/retry",
     status_code=202,
@@ -179,10 +196,14 @@ def claimed_key(request: Request) -> str | None:
 async def answer(services: Services, account_id: UUID, accepted: Accepted, wait: int | None) -> Response:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
     _note(services, account_id, accepted)
-    if wait is not None and await services.waiter.wait(accepted.run_id, wait):
-        async with services.database.connection() as connection:
-            finished = await runs.get(connection, account_id, accepted.run_id)
-        return JSONResponse(finished.model_dump(mode="json"))
+    try:
+        if wait is not None and await services.waiter.wait(accepted.run_id, wait):
+            async with services.database.connection() as connection:
+                finished = await runs.get(connection, account_id, accepted.run_id)
+            return JSONResponse(finished.model_dump(mode="json"))
+    except psycopg.Error as error:
+        # It is accepted all the same: told of an error, the client would send it again.
+        _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)
     return _accepted(_body(accepted))
 
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any, cast
-from uuid import UUID
 
 import fastapi
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from api import saving
 from api.conditions import IfMatch, expected_version
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised, rules_for
+from api.deps import Caller, Id, ServicesDep, actor, authorised, rules_for
 from api.idempotency import Idempotent
 from api.json_body import StrictRoute
 from api.openapi import problems
-from api.routes.runs import FINISHED, answer, claimed_key, tell
+from api.routes.runs import FINISHED, answer, cancel_all, claimed_key
 from api.validation import Body
-from database import Connection
-from models import automations, definitions, runs, targets, versions
+from models import automations, definitions, targets, versions
 from models.automations import WorkflowView
 from models.errors import FieldError, Invalid
 from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
 from workflows.definition import MAX_STEPS, Name, Status, Step
-from workflows.findings import Finding
 from workflows.triggers import ManualTrigger, Trigger
 from workflows.validation import Document
 
@@ -110,21 +106,14 @@ async def create_workflow(
     body: GivenDocument, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
     """Store a workflow as version 1 and issue its ingest URL."""
-    async with services.database.transaction() as connection:
-        checked = await definitions.check(connection, caller.account_id, body, rules_for(services, caller))
-        created = await automations.create(
-            connection, services.keyring, actor(request, caller), checked.definition, checked.status
-        )
-        return await _view(connection, services, caller, created, response, checked.warnings)
+    view = await saving.create(services, actor(request, caller), body, rules_for(services, caller))
+    return _tagged(view, response)
 
 
 @router.post("/validate")
 async def validate_workflow(body: GivenDocument, caller: Author, services: ServicesDep) -> Validity:
     """Say what creating this workflow would say, and store nothing."""
-    async with services.database.connection() as connection:
-        report = await definitions.report(
-            connection, caller.account_id, body, services.settings.allow_private_networks
-        )
+    report = await saving.report(services, caller.account_id, body, rules_for(services, caller))
     return Validity(
         valid=report.definition is not None,
         errors=[FoundView(**finding._asdict()) for finding in report.errors],
@@ -161,7 +150,10 @@ async def get_workflow(
 ) -> WorkflowView:
     """The workflow with its current version."""
     async with services.database.connection() as connection:
-        return await _view(connection, services, caller, workflow_id, response)
+        view = await automations.get(
+            connection, services.keyring, caller.account_id, workflow_id, services.settings.address
+        )
+    return _tagged(view, response)
 
 
 @router.put("/{workflow_id}", responses=problems(404, 412))
@@ -176,12 +168,11 @@ async def change_workflow(
     if_match: IfMatch = None,
 ) -> WorkflowView:
     """Change some fields: a new version, also for a change of status. PUT and PATCH both merge."""
-    async with services.database.transaction() as connection:
-        warnings = await automations.change(
-            connection, actor(request, caller), workflow_id, body,
-            rules=rules_for(services, caller), expected_version=expected_version(if_match),
-        )  # fmt: skip
-        return await _view(connection, services, caller, workflow_id, response, warnings)
+    view = await saving.change(
+        services, actor(request, caller), workflow_id, body,
+        rules=rules_for(services, caller), expected_version=expected_version(if_match),
+    )  # fmt: skip
+    return _tagged(view, response)
 
 
 @router.get("/{workflow_id}/versions", responses=problems(404))
@@ -231,47 +222,39 @@ async def restore_workflow_version(
     if_match: IfMatch = None,
 ) -> WorkflowView:
     """Make an earlier definition the current one again, as a new version. The status stays."""
-    async with services.database.transaction() as connection:
-        warnings = await automations.restore(
-            connection, actor(request, caller), workflow_id, version,
-            rules=rules_for(services, caller), expected_version=expected_version(if_match),
-        )  # fmt: skip
-        return await _view(connection, services, caller, workflow_id, response, warnings)
+    view = await saving.restore(
+        services, actor(request, caller), workflow_id, version,
+        rules=rules_for(services, caller), expected_version=expected_version(if_match),
+    )  # fmt: skip
+    return _tagged(view, response)
 
 
-@router.delete("/{workflow_id}", responses=problems(404))
+@router.delete("/{workflow_id}", responses=problems(404, 412))
 async def delete_workflow(
     workflow_id: Id,
     request: Request,
     caller: Author,
     services: ServicesDep,
     cancel_runs: Annotated[bool, Query(description="End its runs too.")] = False,
+    if_match: IfMatch = None,
 ) -> Deleted:
     """Delete the workflow: its ingest URL is dead at once. Its runs stay readable, and go on."""
-    batches: dict[UUID, list[UUID]] = {}
+    version = expected_version(if_match)
+    if cancel_runs:
+        # There may be very many: should it fail on the way, the workflow is still there to be deleted.
+        async with services.database.connection() as connection:
+            await automations.current(connection, caller.account_id, workflow_id, version)
+        await cancel_all(services, caller.account_id, workflow_id)
     async with services.database.transaction() as connection:
-        await automations.delete(connection, actor(request, caller), workflow_id)
-        if cancel_runs:
-            batches = await runs.cancel_all(connection, caller.account_id, workflow_id)
-    await asyncio.gather(*(tell(services, batch_id, run_ids) for batch_id, run_ids in batches.items()))
+        await automations.delete(connection, actor(request, caller), workflow_id, version)
+    if cancel_runs:
+        await cancel_all(services, caller.account_id, workflow_id)
     return Deleted()
 
 
-async def _view(
-    connection: Connection,
-    services: Services,
-    caller: Caller,
-    workflow_id: UUID,
-    response: Response,
-    warnings: Sequence[Finding] | None = None,
-) -> WorkflowView:
-    view = await automations.get(
-        connection, services.keyring, caller.account_id, workflow_id, services.settings.address
-    )
+def _tagged(view: WorkflowView, response: Response) -> WorkflowView:
     response.headers["ETag"] = f'"v{view.version}"'
-    if warnings is None:
-        return view
-    return view.model_copy(update={"warnings": [finding._asdict() for finding in warnings]})
+    return view
 
 
 @router.post(
@@ -292,7 +275,7 @@ async def run_workflow(
     """Start a run by hand; `input` is the `trigger` of its expressions."""
     async with services.database.connection() as connection:
         target = await targets.run_target(connection, caller.account_id, workflow_id)
-        await target.check_input(body.input, "/input")
-        event = Event(target, "manual", body.input, dedupe_key=claimed_key(request))
-        [accepted] = await runs.accept(connection, [event])
+    await target.check_input(body.input, "/input")
+    event = Event(target, "manual", body.input, dedupe_key=claimed_key(request))
+    accepted = await services.accepting.one(event)
     return await answer(services, caller.account_id, accepted, wait)

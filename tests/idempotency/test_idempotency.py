@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 import httpx
+import psycopg
 import pytest
 from fastapi import APIRouter, Request, Response
 
@@ -47,6 +48,7 @@ class Gate:
     def __init__(self) -> None:
         self.done: Counter[str] = Counter()
         self.claims: list[UUID] = []
+        self.failures: list[Exception] = []
         self.started, self.open = asyncio.Event(), asyncio.Event()
         self.open.set()
 
@@ -78,6 +80,8 @@ async def pay(request: Request, caller: CALLER, services: ServicesDep) -> int:
         change = await credits.charge(connection, caller.account_id, 5, f"pay/{claim.id}", "test")
     gate.started.set()
     await gate.open.wait()
+    if gate.failures:
+        raise gate.failures.pop()
     return change.balance
 
 
@@ -183,6 +187,28 @@ async def test_a_failure_is_not_kept(client: httpx.AsyncClient, fail: str) -> No
         assert answer.status_code == int(fail)
         assert "idempotent-replayed" not in answer.headers
     assert gate.done["a"] == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [(LookupError("a bug"), 500), (psycopg.OperationalError("the connection is lost"), 503)],
+    ids=["a fault", "the database away"],
+)
+async def test_what_was_done_before_an_unexpected_error_is_not_done_again(
+    api: Api, failure: Exception, status: int
+) -> None:
+    client, key = (await api.person(credits=20)).key, str(uuid4())
+    gate.failures.append(failure)
+    answers = [await post(client, key, path="/api/pay") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [status, 200]
+    assert (await client.get("/api/credits")).json()["used"] == 5
+
+
+async def test_after_a_refusal_the_key_is_as_new(api: Api) -> None:
+    client, key = (await api.person(credits=20)).key, str(uuid4())
+    gate.failures.append(Conflict("busy", "It is busy."))
+    answers = [await post(client, key, path="/api/pay", what=what) for what in "ab"]
+    assert [answer.status_code for answer in answers] == [409, 200]
 
 
 async def test_a_refused_body_does_not_use_the_key_up(client: httpx.AsyncClient) -> None:

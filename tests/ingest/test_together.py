@@ -2,9 +2,11 @@
 
 import asyncio
 
+import psycopg
 import pytest
+from psycopg_pool import PoolTimeout
 
-from api.together import Together
+from api.together import MOST_BYTES, Together
 
 
 async def test_those_who_wait_while_one_is_on_its_way_go_together() -> None:
@@ -50,3 +52,49 @@ async def test_who_has_gone_away_does_not_harm_those_who_wait() -> None:
     assert await waits == 2
     with pytest.raises(asyncio.CancelledError):
         await gone
+
+
+@pytest.mark.parametrize(
+    ("failure", "groups"),
+    [(psycopg.OperationalError("cut"), [1, 64, 36]), (PoolTimeout("no connection"), [1, 64])],
+    ids=["a lost connection is that of a group", "no connection is to be had for anyone"],
+)
+async def test_what_is_nobodys_fault_is_raised_for_all_at_once(failure: Exception, groups: list[int]) -> None:
+    asked: list[int] = []
+
+    async def ask(group: list[int]) -> list[int | Exception]:
+        asked.append(len(group))
+        raise failure
+
+    together = Together(ask)
+    futures = [together.one(0)]
+    while not asked:
+        await asyncio.sleep(0)
+    futures += [together.one(n) for n in range(100)]
+    found = await asyncio.gather(*futures, return_exceptions=True)
+    assert found == [failure] * 101
+    assert asked == groups
+
+
+async def test_what_has_no_size_is_refused_and_harms_nobody() -> None:
+    async def ask(asked: list[str]) -> list[str | Exception]:
+        return [*asked]
+
+    together = Together(ask, size=lambda one: len(one.encode()))
+    waits = together.one("a")
+    with pytest.raises(UnicodeEncodeError):
+        together.one("\ud800")
+    assert await waits == "a"
+
+
+async def test_a_group_holds_so_many_bytes_and_one_that_is_larger_goes_alone() -> None:
+    groups: list[list[int]] = []
+
+    async def ask(asked: list[int]) -> list[int | Exception]:
+        groups.append(asked)
+        return [*asked]
+
+    half, whole = MOST_BYTES // 2, MOST_BYTES * 2
+    together = Together(ask, size=lambda one: one)
+    await asyncio.gather(*map(together.one, (half, half, half, whole, 1, 2)))
+    assert groups == [[half, half], [half], [whole], [1, 2]]

@@ -4,12 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 from aiohttp import web
-from temporalio.client import Client
+from temporalio import workflow
+from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.worker import Worker
 
 from api import run_events
 from database import Database
@@ -180,7 +183,11 @@ async def test_a_long_delay_shows_until_when_it_waits(person: Person, worker: No
         event = await stream.next()
         while event and event.data["status"] != "waiting":
             event = await stream.next()
-    assert event is not None
+        assert event is not None
+    [step] = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()["steps"]
+    assert step["status"] == "waiting" and step["output"]["until"].endswith("Z")
+    until = datetime.fromisoformat(step["output"]["until"])
+    assert until - datetime.fromisoformat(step["started_at"]) == timedelta(days=2)
 
 
 async def test_a_client_that_leaves_frees_what_it_held(
@@ -274,13 +281,42 @@ async def test_a_run_whose_batch_does_not_answer_is_shown_as_its_rows_are(
     assert (run["status"], statuses(run)) == ("running", {"a": "pending", "b": "pending"})
 
 
-async def test_a_run_is_shown_soon_though_its_batch_is_slow_to_answer(
+async def test_a_run_is_shown_though_its_batch_is_slow_to_answer(
     person: Person, database: Database, client: Client
 ) -> None:
     run_id = await adrift(person, database)
-    # No worker takes tasks from this queue, so a query waits.
+    # No worker takes tasks from this queue, so a query waits for as long as it may.
     batch: dict[str, Any] = {}
     await client.start_workflow("AutomationBatch", batch, id=f"automation/{run_id}", task_queue="nobody")
-    async with asyncio.timeout(5):
-        run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
+    query = asyncio.create_task(
+        client.get_workflow_handle(f"automation/{run_id}").query("live_steps", run_id)
+    )
+    run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
     assert (run["status"], statuses(run)) == ("running", {"a": "pending", "b": "pending"})
+    assert not query.done()
+    query.cancel()
+
+
+@workflow.defn(name="Mute", sandboxed=False)
+class Mute:
+    """Stands for a batch that cannot be queried: it has no such query."""
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.wait_condition(lambda: False)
+
+
+async def test_a_run_whose_batch_cannot_be_queried_is_shown_streamed_and_cancelled(
+    person: Person, database: Database, client: Client
+) -> None:
+    run_id = await adrift(person, database)
+    path = f"/api/workflows/runs/{run_id}"
+    async with Worker(client, task_queue=run_id, workflows=[Mute]):
+        await client.start_workflow("Mute", id=f"automation/{run_id}", task_queue=run_id)
+        with pytest.raises(WorkflowQueryFailedError):
+            await client.get_workflow_handle(f"automation/{run_id}").query("live_steps", run_id)
+        async with watching(person, run_id) as stream:
+            event = await stream.next()
+        assert event is not None and (event.name, statuses(event.data)["a"]) == ("run", "pending")
+        for response in (await person.key.get(path), await person.key.post(f"{path}/cancel")):
+            assert (response.status_code, response.json()["status"]) == (200, "running")

@@ -1,11 +1,12 @@
 """GET /api/workflows/runs."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from database import Connection, Database
-from models import runs
+from models import credits, runs
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import adrift, create, finish, start
@@ -100,5 +101,7 @@ async def test_what_a_run_costs_counts_while_it_goes_on(person: Person, database
             " values (%s, 'a', 0, 'completed', 1, 3)",
             (run_id,),
         )
+        reference = f"run/{run_id}/a"
+        await credits.charge(connection, person.account.id, 3, reference, "test", run_id=UUID(run_id))
     run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
     assert (run["credits_used"], run["steps_completed"], run["steps_total"]) == (3, 1, 2)

@@ -196,3 +196,45 @@ def test_a_dry_run_has_so_many_calls_and_no_more() -> None:
 
 def test_a_workflow_without_steps_completes() -> None:
     assert rehearse([]) == Rehearsed(None, [])
+
+
+def test_a_request_reads_more_data_than_a_message_carries() -> None:
+    large = [transform(f"t{n}", "trigger.text") for n in range(6)]
+    step = webhook("https://example.com/", body={f"t{n}": f"{{{{ t{n} }}}}" for n in range(6)})
+    record = rehearse([*large, step], {"text": "x" * 60_000}).records[-1]
+    assert {name: len(text) for name, text in record.input["body"].items()} == {
+        f"t{n}": 60_000 for n in range(6)
+    }
+
+
+MUCH = "length(map(&to_string(@), trigger.items))"
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        pytest.param(transform("heavy", MUCH), 15_000, id="a transform"),
+        pytest.param(
+            {**webhook("https://example.com/{{ item }}", "heavy"), "for_each": f"[{MUCH}]"},
+            [{"status": 200, "headers": {}, "body": None}],
+            id="an array of items",
+        ),
+        pytest.param(
+            {"id": "heavy", "type": "delay", "config": {"until": f"{{{{ {MUCH} && '2026-03-02T12:00Z' }}}}"}},
+            {"until": "2026-03-02T12:00:00Z"},
+            id="an until",
+        ),
+    ],
+)
+def test_what_is_too_much_for_a_workflow_is_done_all_the_same(step: dict[str, Any], expected: Any) -> None:
+    [record] = rehearse([step], {"items": list(range(15_000))}).records
+    assert (record.status, record.output) == ("completed", expected)
+
+
+def test_a_run_that_fails_ends_at_once() -> None:
+    fails = transform("fails", "sum(trigger)", needs=[])
+    waits = {"id": "waits", "type": "delay", "config": {"seconds": 31_000_000}, "needs": []}
+    rehearsed = rehearse([waits, fails], "text")
+    assert {record.step_id: record.status for record in rehearsed.records} == {
+        "waits": "cancelled", "fails": "failed",
+    }  # fmt: skip

@@ -230,13 +230,23 @@ class TestUse:
         await store(person)
         workflow = await a_workflow(person)
         async with database.transaction() as connection:
-            assert await secrets.names(connection, person.account.id) == {"TOKEN"}
+            assert await secrets.hold(connection, person.account.id, ["TOKEN", "TOKEN"])
             deletion = asyncio.create_task(person.key.delete(f"{PATH}/TOKEN"))
             await waits_for_a_lock(database)
             await connection.execute(
                 "update automation_versions set secrets = '{TOKEN}' where automation_id = %s", (workflow,)
             )
         assert (await deletion).json()["code"] == "secret_in_use"
+
+    async def test_one_that_is_only_looked_at_can_be_deleted_at_once(
+        self, person: Person, database: Database
+    ) -> None:
+        await store(person)
+        async with database.transaction() as connection:
+            assert await secrets.names(connection, person.account.id) == {"TOKEN"}
+            async with asyncio.timeout(10):
+                assert (await person.key.delete(f"{PATH}/TOKEN")).status_code == 200
+            assert not await secrets.hold(connection, person.account.id, ["TOKEN"])
 
 
 async def waits_for_a_lock(database: Database) -> None:

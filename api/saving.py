@@ -1,0 +1,158 @@
+"""Saving workflows: read what is needed, check it without a connection, store it if all is still as it was.
+
+Checking a large document takes a thread for a second. Meanwhile no connection is held, and only few are
+checked at a time, so that everybody else is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+from api.deps import Services
+from database import Connection
+from models import automations, definitions, secrets
+from models.audit import Actor
+from models.automations import Current, Edit, Readings, WorkflowView
+from models.definitions import READ_ONLY, Checked, Rules
+from models.errors import FieldError, Forbidden, Invalid
+from workflows.definition import LookupStep
+from workflows.validation import Report
+
+_AT_ONCE = asyncio.Semaphore(2)
+
+JSONObject = dict[str, Any]
+
+
+async def report(services: Services, account_id: UUID, document: Any, rules: Rules) -> Report:
+    """Everything that is wrong with a document of an account, whatever who saves it may do."""
+    async with _AT_ONCE:
+        async with services.database.connection() as connection:
+            names = await secrets.names(connection, account_id)
+        return await asyncio.to_thread(
+            definitions.validate, document, names, rules.networks, rules.lookup_fields
+        )
+
+
+async def check(services: Services, account_id: UUID, document: Any, rules: Rules) -> Checked:
+    """The definition in a document, if it can be saved.
+
+    Raises:
+        Invalid: naming everything that is wrong with it.
+        Forbidden: if it has lookup steps, and who saves it may not look things up.
+    """
+    found = await report(services, account_id, document, rules)
+    if found.definition is None:
+        raise Invalid([FieldError(*finding) for finding in found.errors])
+    if not rules.may_look_up and any(isinstance(step, LookupStep) for step in found.definition.steps):
+        raise Forbidden("insufficient_scope", "To save lookup steps the key needs the scope lookups too.")
+    return Checked(found.definition, found.status, found.warnings)
+
+
+async def create(services: Services, actor: Actor, document: JSONObject, rules: Rules) -> WorkflowView:
+    """Store a new workflow. Raises what `check` does."""
+    while True:
+        checked, readings = await _read(services, actor.account_id, document, rules)
+        async with services.database.transaction() as connection:
+            if await secrets.hold(connection, actor.account_id, readings.secrets):
+                created = await automations.create(
+                    connection, services.keyring, actor, checked.definition, checked.status, readings
+                )
+                return await _view(connection, services, actor.account_id, created, checked)
+
+
+async def change(
+    services: Services,
+    actor: Actor,
+    automation_id: UUID,
+    changes: JSONObject,
+    *,
+    rules: Rules,
+    expected_version: int | None,
+) -> WorkflowView:
+    """Store a new version with these fields changed; the absent ones stay.
+
+    Args:
+        services: of the application.
+        actor: whose workflow it is, and who changes it.
+        automation_id: which.
+        changes: fields of a definition, and `status`; those that nobody can set are ignored.
+        rules: what the result must meet.
+        expected_version: the version that the change is meant for, if the client named one.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        VersionMismatch: it has changed since.
+        Invalid, Forbidden: as `check`.
+    """
+    changes = {name: changes[name] for name in sorted(changes) if name not in READ_ONLY}
+
+    async def document(_: Connection, current: Current) -> JSONObject:
+        return {**current.definition, "status": current.status, **changes}
+
+    edit = Edit("workflow.updated", changes)
+    return await _replace(services, actor, automation_id, document, edit, rules, expected_version)
+
+
+async def restore(
+    services: Services,
+    actor: Actor,
+    automation_id: UUID,
+    version: int,
+    *,
+    rules: Rules,
+    expected_version: int | None,
+) -> WorkflowView:
+    """Store an earlier definition as a new version; the status stays.
+
+    Raises what `change` does; NotFound also if there is no such version.
+    """
+
+    async def document(connection: Connection, current: Current) -> JSONObject:
+        return {**await automations.earlier(connection, automation_id, version), "status": current.status}
+
+    edit = Edit("workflow.restored", {"restored": version})
+    return await _replace(services, actor, automation_id, document, edit, rules, expected_version)
+
+
+async def _replace(
+    services: Services,
+    actor: Actor,
+    automation_id: UUID,
+    document: Callable[[Connection, Current], Awaitable[JSONObject]],
+    edit: Edit,
+    rules: Rules,
+    expected_version: int | None,
+) -> WorkflowView:
+    """Store what `document` makes of the workflow as it stands; anew when it has changed meanwhile."""
+    while True:
+        async with services.database.connection() as connection:
+            current = await automations.current(connection, actor.account_id, automation_id, expected_version)
+            wanted = await document(connection, current)
+        checked, readings = await _read(services, actor.account_id, wanted, rules)
+        async with services.database.transaction() as connection:
+            if await secrets.hold(
+                connection, actor.account_id, readings.secrets
+            ) and await automations.replace(
+                connection, actor, automation_id, current.version, checked, readings, edit
+            ):
+                return await _view(connection, services, actor.account_id, automation_id, checked)
+
+
+async def _read(
+    services: Services, account_id: UUID, document: JSONObject, rules: Rules
+) -> tuple[Checked, Readings]:
+    checked = await check(services, account_id, document, rules)
+    async with _AT_ONCE:
+        return checked, await asyncio.to_thread(automations.readings_of, checked.definition)
+
+
+async def _view(
+    connection: Connection, services: Services, account_id: UUID, automation_id: UUID, checked: Checked
+) -> WorkflowView:
+    view = await automations.get(
+        connection, services.keyring, account_id, automation_id, services.settings.address
+    )
+    return view.model_copy(update={"warnings": [finding._asdict() for finding in checked.warnings]})
