@@ -12,11 +12,10 @@ import random
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 from activities import starts
@@ -58,7 +57,10 @@ class Dispatcher:
         self._stopping = False
         self._starts: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._listener = Listener(database, {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard})
+        # Whether something waits that there is no room for.
+        self._held_back = False
+        handlers = {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard_of_room}
+        self._listener = Listener(database, handlers)
 
     def start(self) -> None:
         """Begin to listen and to claim."""
@@ -79,6 +81,10 @@ class Dispatcher:
     def _heard(self, _payload: str) -> None:
         self._wake.set()
 
+    def _heard_of_room(self, _payload: str) -> None:
+        if self._held_back:
+            self._wake.set()
+
     async def _run(self) -> None:
         sweep_at = 0.0
         loop = asyncio.get_running_loop()
@@ -88,8 +94,11 @@ class Dispatcher:
                     sweep_at = loop.time() + _SWEEP_SECONDS * random.uniform(0.8, 1.2)
                     await self._sweep()
                 await self._claim_all()
-            except (psycopg.Error, PoolTimeout, RPCError) as error:
+            except (psycopg.Error, RPCError) as error:
                 _log.warning("dispatcher_waits", error=str(error))
+            except Exception as error:
+                # A worker that claims nothing any more would look alive: it goes on, and says so.
+                _log.error("dispatcher_failed", exc_info=error)
             try:
                 async with asyncio.timeout(max(0.0, sweep_at - loop.time())):
                     await self._wake.wait()
@@ -106,19 +115,27 @@ class Dispatcher:
             self._spawn(batch)
 
     async def _claim(self) -> Batch | None:
-        async with self._database.transaction() as connection:
+        async with self._database.connection() as connection:
+            waits, at_work = await batches.load(connection)
+            self._held_back = waits
+            if not waits:
+                return None
             window = _ROWS_PER_WORKER * max(1, await workers.alive(connection))
-            room = window - await batches.at_work(connection)
+            if (room := window - at_work) <= 0:
+                return None
             # The last tenth is kept for those who wait for an answer.
             lowest = INTERACTIVE if room < window // 10 else 5
-            if room <= 0:
-                return None
-            return await batches.claim(connection, rows=min(room, batches.MAX_ROWS), lowest_priority=lowest)
+            async with connection.transaction():
+                return await batches.claim(
+                    connection, rows=min(room, batches.MAX_ROWS), lowest_priority=lowest
+                )
 
     def _spawn(self, batch: Batch) -> None:
         def done(task: asyncio.Task[None]) -> None:
             self._starts.discard(task)
             self._wake.set()
+            if not task.cancelled() and (error := task.exception()):
+                _log.error("start_failed", batch_id=str(batch.batch_id), exc_info=error)
 
         task = asyncio.create_task(self.begin(batch), name=f"start {batch.batch_id}")
         self._starts.add(task)
@@ -132,6 +149,10 @@ class Dispatcher:
             await self.examine(batch)
         except RPCError as error:
             _log.warning("start_failed", batch_id=str(batch.batch_id), runs=len(batch.rows), error=str(error))
+            if error.status is RPCStatusCode.INVALID_ARGUMENT:
+                # The server will never take it as it is.
+                async with self._database.connection() as connection:
+                    await self._take_apart(connection, batch)
 
     async def _sweep(self) -> None:
         """Sign in, start what is due, and probe batches without progress by starting them once more.
@@ -141,16 +162,18 @@ class Dispatcher:
         """
         async with self._database.transaction() as connection:
             await workers.sign_in(connection, self._worker_id)
-            stale = await batches.stale(connection)
-            held = [await batches.held_batch(connection, batch_id) for batch_id in stale]
+            silent = await batches.stale(connection)
             cancelled = await batches.to_cancel(connection)
-        for batch in held:
-            if batch is not None:
-                _log.info("batch_probed", batch_id=str(batch.batch_id), runs=len(batch.rows))
-                self._spawn(batch)
+        for batch in silent:
+            _log.info("batch_probed", batch_id=str(batch.batch_id))
+            self._spawn(batch)
         for batch_id, run_ids in cancelled.items():
             handle = self._client.get_workflow_handle_for(AutomationBatch.run, f"automation/{batch_id}")
-            await handle.signal(AutomationBatch.cancel_runs, run_ids)
+            try:
+                await handle.signal(AutomationBatch.cancel_runs, run_ids)
+            except RPCError as error:
+                # It may not have started, or be over: the probe finds that out, this is asked again.
+                _log.info("cancel_not_signalled", batch_id=str(batch_id), error=str(error))
         await start_due(self._client, self._database)
 
     async def examine(self, batch: Batch) -> None:
@@ -164,20 +187,15 @@ class Dispatcher:
                 _log.warning("batch_requeued", batch_id=str(batch.batch_id), runs=runs)
             elif problems := description.typed_search_attributes.get(_PROBLEMS):
                 await handle.terminate("its workflow tasks keep failing")
+                _log.error("batch_stuck", batch_id=str(batch.batch_id), problems=problems)
                 async with self._database.connection() as connection:
-                    runs, ended = await batches.take_apart(connection, batch.batch_id)
-                    await self._tell(connection, ended)
-                _log.error(
-                    "batch_stuck",
-                    batch_id=str(batch.batch_id),
-                    problems=problems,
-                    runs=runs,
-                    ended=len(ended),
-                )
-        except (RPCError, psycopg.Error, PoolTimeout) as error:
+                    await self._take_apart(connection, batch)
+        except (RPCError, psycopg.Error) as error:
             _log.warning("probe_failed", batch_id=str(batch.batch_id), error=str(error))
 
-    async def _tell(self, connection: Connection, ended: list[UUID]) -> None:
+    async def _take_apart(self, connection: Connection, batch: Batch) -> None:
+        runs, ended = await batches.take_apart(connection, batch.batch_id)
+        _log.error("batch_taken_apart", batch_id=str(batch.batch_id), runs=runs, ended=len(ended))
         if ended:
             payload = ",".join(str(run_id) for run_id in ended)
             await connection.execute("select pg_notify(%s, %s)", (FINISHED_CHANNEL, payload))

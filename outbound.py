@@ -38,6 +38,7 @@ from guard import (
     guarded_sockets,
     parse_url,
 )
+from places import Places
 from settings import Settings
 
 USER_AGENT = "vedette/0.1"
@@ -80,7 +81,8 @@ class Outbound:
             settings: `allow_private_networks`, and which providers have a base URL of the operator's own.
             resolver: asks for addresses in place of the system's resolver.
             certificates: verifies servers in place of the system's and Mozilla's authorities.
-            max_calls: how many calls go on at once, in all pools together; further ones wait for their turn.
+            max_calls: how many calls go on at once, in all pools together, and half of that for one owner;
+                further ones wait for their turn.
         """
         self._settings = settings
         self._allowed = settings.allow_private_networks
@@ -93,7 +95,7 @@ class Outbound:
     async def open(self) -> None:
         """Get ready for use within the running event loop."""
         self._resolver = self._custom_resolver or SystemResolver()
-        self._slots = asyncio.Semaphore(self._max_calls)
+        self._places = Places(self._max_calls)
         if self._certificates is None:
             self._certificates = ssl.create_default_context()
             self._certificates.load_verify_locations(certifi.where())
@@ -128,7 +130,7 @@ class Outbound:
                 self._session(f"targets:{name}", guarded=True) if guarded else self._provider_session(name)
             )
             self._clients[name] = httpx.AsyncClient(
-                transport=_Transport(self, session),
+                transport=_Transport(self, session, f"provider:{name}"),
                 headers={"user-agent": USER_AGENT},
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 timeout=10,
@@ -148,6 +150,7 @@ class Outbound:
         max_bytes: int = _MEBIBYTE,
         truncate: bool = False,
         follow_redirects: int = 0,
+        owner: str = "",
     ) -> Answer:
         """Call a URL that a user chose. Every status, 5xx included, is an answer and not an error.
 
@@ -161,6 +164,7 @@ class Outbound:
             truncate: cut a longer body there, rather than raise `TooLarge`.
             follow_redirects: how many to follow, at most 5. With 0 the redirect itself is the answer. Each
                 hop is guarded; to another origin only harmless headers go along.
+            owner: whose call it is.
 
         Raises:
             OutboundError: one of its subclasses here, each with a stable `code`.
@@ -169,7 +173,7 @@ class Outbound:
         target = parse_url(url, self._allowed)
         sent = _checked_headers(headers or {})
         left = min(follow_redirects, MAX_REDIRECTS)
-        async with self._slots:
+        async with self._places.taken(owner):
             try:
                 async with asyncio.timeout(timeout):
                     while True:
@@ -263,10 +267,15 @@ class Outbound:
         return method, following, headers, body
 
     async def exchange(
-        self, session: aiohttp.ClientSession, request: httpx.Request, timeout: float, max_bytes: int
+        self,
+        session: aiohttp.ClientSession,
+        request: httpx.Request,
+        timeout: float,
+        max_bytes: int,
+        owner: str,
     ) -> Answer:
         """One exchange of a provider's client. Not for others: they use `send` or `provider_client`."""
-        async with self._slots:
+        async with self._places.taken(owner):
             try:
                 async with asyncio.timeout(timeout):
                     return await self._exchange(
@@ -329,9 +338,10 @@ class Outbound:
 class _Transport(httpx.AsyncBaseTransport):
     """httpx on our sessions, answers read whole within their limits."""
 
-    def __init__(self, outbound: Outbound, session: aiohttp.ClientSession) -> None:
+    def __init__(self, outbound: Outbound, session: aiohttp.ClientSession, owner: str) -> None:
         self._outbound = outbound
         self._session = session
+        self._owner = owner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
@@ -341,6 +351,7 @@ class _Transport(httpx.AsyncBaseTransport):
             request,
             timeout=timeout.get("read") or 10,
             max_bytes=request.extensions.get("max_bytes", 8 * _MEBIBYTE),
+            owner=self._owner,
         )
         return httpx.Response(answer.status, headers=answer.headers, content=answer.body, request=request)
 

@@ -77,7 +77,7 @@ class Keyring:
             return AESGCM(self.derive(purpose, key_id)).decrypt(
                 nonce, sealed[_HEADER_BYTES:], context.encode()
             )
-        except InvalidTag:
+        except (InvalidTag, ValueError):  # the latter if it is cut off within the nonce
             raise UnsealError(f"does not open in this context (purpose {purpose})") from None
 
 

@@ -7,7 +7,6 @@ import dataclasses
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes
-from temporalio.runtime import Runtime
 
 from sealing import Keyring, SealingCodec
 from settings import Settings
@@ -24,16 +23,13 @@ def data_converter(keyring: Keyring) -> DataConverter:
     )
 
 
-async def connect(
-    settings: Settings, keyring: Keyring, *, lazy: bool = False, runtime: Runtime | None = None
-) -> Client:
+async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -> Client:
     """Connect to the Temporal server that the settings name.
 
     Args:
         settings: `temporal_address` must be set (the supervisor sets it for the embedded server).
         keyring: seals the payloads.
         lazy: connect at the first call, so that a process can start while the server is away.
-        runtime: with metrics, for the worker.
 
     Raises:
         RuntimeError: if the server cannot be reached and `lazy` is false.
@@ -43,5 +39,4 @@ async def connect(
         namespace=settings.temporal_namespace,
         data_converter=data_converter(keyring),
         lazy=lazy,
-        runtime=runtime,
     )

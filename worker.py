@@ -38,7 +38,9 @@ _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
 # those of the pollers.
 _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
-_ACTIVITY_SLOTS = 100
+# They mostly wait: as many as there can be rows at work, so that a hundred hanging endpoints of one account
+# keep nobody else waiting. What is heavy in them has bounds of its own.
+_ACTIVITY_SLOTS = 1024
 CACHED_WORKFLOWS = 1000
 
 

@@ -12,13 +12,12 @@ import orjson
 from activities.outcome import Outcome
 from workflows.definition import CallingStep
 from workflows.messages import (
-    INLINE_BYTES,
-    PART_BYTES,
     StepCall,
     StepCalls,
     StepError,
     StepRecord,
     StepResult,
+    most_inline,
 )
 
 Key = tuple[UUID, int | None]
@@ -39,7 +38,7 @@ class Report:
         self._calls = calls
         self._final = final
         self._records = list(calls.records)
-        self._room = PART_BYTES
+        self._room = calls.room
 
     @property
     def results(self) -> list[StepResult]:
@@ -101,9 +100,11 @@ class Report:
 
     def _result(self, run_id: UUID, item: int | None, attempt: int, status: Any, output: Any) -> StepResult:
         kept = output if self._calls.keep_output else None
-        size = len(orjson.dumps(kept)) if kept is not None else 0
-        stored = self._final and size > min(INLINE_BYTES, self._room)
-        self._room -= 0 if stored else size
+        # The items of a step are counted together, read or not.
+        counted = output if item is not None else kept
+        size = len(orjson.dumps(counted)) if counted is not None else 0
+        stored = self._final and kept is not None and size > most_inline(self._room)
+        self._room -= size if kept is not None and not stored else 0
         return StepResult(
             run_id=run_id,
             item=item,

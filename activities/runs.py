@@ -43,7 +43,7 @@ class RunActivities:
 
     @activity.defn(name=WAKE_RUNS)
     async def wake_runs(self, batch: Batch) -> Batch:
-        """Take up the runs that still wait for this batch, with how far they are."""
+        """Take up the runs that the batch holds, with how far they are."""
         async with self._database.transaction() as connection:
             woken = await batches.wake(connection, batch.batch_id)
         return woken or batch.model_copy(update={"definition": _NOTHING})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 import orjson
 
@@ -38,6 +39,7 @@ async def send(
     scope: Mapping[str, Any],
     secrets: Secrets,
     call_id: str,
+    account_id: UUID,
 ) -> Outcome:
     """Send the request once.
 
@@ -48,6 +50,7 @@ async def send(
         scope: what they may read.
         secrets: those that they name; no value is in what this returns.
         call_id: the same for every repetition, so that the receiver can tell.
+        account_id: whose call it is: one account cannot take all places for calls.
     """
     sent: dict[str, Any] | None = None
     try:
@@ -62,6 +65,7 @@ async def send(
             body=_encoded(request.body),
             timeout=step.config.timeout,
             follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,
+            owner=str(account_id),
         )
     except ExpressionError as error:
         return not_evaluated(error, sent)
@@ -81,9 +85,11 @@ async def send(
 def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:
     """The user's headers, and an id by which the receiver knows a repeated call."""
     headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
-    if body is not None and not any(name.lower() == "content-type" for name in rendered):
+    if body is not None:
         headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-    return headers | {name: _text(value) for name, value in rendered.items()}
+    own = {name.lower() for name in rendered}
+    ours = {name: value for name, value in headers.items() if name.lower() not in own}
+    return ours | {name: _text(value) for name, value in rendered.items()}
 
 
 def _text(value: Any) -> str:

@@ -63,5 +63,5 @@ async def start(
                 SearchAttributePair(TRIGGER, batch.trigger),
             ]
         ),
-        static_summary=f"{len(batch.rows)} runs of version {batch.version}",
+        static_summary=f"{len(batch.rows) or 'some'} runs of version {batch.version}",
     )

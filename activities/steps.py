@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import psycopg
 import structlog
 from temporalio import activity
 from temporalio.service import RPCError
@@ -34,7 +35,7 @@ from workflows.definition import (
     TransformStep,
     WebhookStep,
 )
-from workflows.expressions import Budget, ExpressionError
+from workflows.expressions import ExpressionError
 from workflows.messages import (
     EVALUATE_MANY,
     LOOKUP_MANY,
@@ -44,13 +45,14 @@ from workflows.messages import (
     EarlyResults,
     StepCall,
     StepCalls,
+    StepError,
     StepRecord,
     StepResult,
     StepResults,
 )
 
 _log = logs.get(__name__)
-# How long to wait for all calls before those that are done are reported: after 1, 2, 4 and 8 seconds.
+# How long to wait for all calls before those that are done are reported: after 1, 2, 4, 8, 12, … seconds.
 _PATIENCE = (1, 1, 2, 4)
 
 
@@ -101,7 +103,7 @@ class StepActivities:
             if known is None:
                 return failure("secret_not_opened", "A secret was sealed with a key that is no longer known.")
             call_id = job.reference(step.id, "-")
-            return await send(self._outbound, step, templates, job.scope, known, call_id)
+            return await send(self._outbound, step, templates, job.scope, known, call_id, calls.account_id)
 
         return await self._run(calls, do)
 
@@ -131,7 +133,8 @@ class StepActivities:
         assert isinstance(step, ConditionStep | TransformStep)
 
         async def do(job: Job) -> Outcome:
-            return Outcome(None, pure.evaluate(step, job.scope, Budget()))
+            budget = pure.budget_of(step)
+            return Outcome(None, await asyncio.to_thread(pure.evaluate, step, job.scope, budget))
 
         return await self._run(calls, do)
 
@@ -143,9 +146,9 @@ class StepActivities:
 
         async def do(job: Job) -> Outcome:
             if isinstance(step, DelayStep):
-                until = pure.until_of(step.config, job.scope)
+                until = await asyncio.to_thread(pure.until_of, step.config, job.scope)
                 return Outcome(None, until[:100] if isinstance(until, str) else "")
-            return Outcome(None, len(pure.items_of(step, job.scope)))
+            return Outcome(None, len(await asyncio.to_thread(pure.items_of, step, job.scope)))
 
         return await self._run(calls, do, final=False)
 
@@ -156,12 +159,12 @@ class StepActivities:
             pending = {asyncio.create_task(_attempt(do, job)): job for job in jobs}
             try:
                 async with heartbeats():
-                    for patience in (*_PATIENCE, None):
-                        if pending:
-                            await asyncio.wait(pending, timeout=patience)
+                    patience = iter(_PATIENCE)
+                    while pending:
+                        await asyncio.wait(pending, timeout=next(patience, _PATIENCE[-1]))
                         done = [task for task in pending if task.done()]
                         fresh = [_noted(report, pending.pop(task), task) for task in done]
-                        if pending and fresh:
+                        if final and pending and fresh:
                             await self._store(calls, report)
                             await _signal(calls, report.results_of(fresh))
             finally:
@@ -187,16 +190,37 @@ class StepActivities:
         for call in calls.calls:
             if held.get(call.run_id):
                 report.cancel(call.run_id)
+            elif call.run_id in held and call.evaluates_items:
+                jobs += await asyncio.to_thread(list, jobs_of(calls, call, values))
             elif call.run_id in held:
                 jobs += jobs_of(calls, call, values)
         return [job for job in jobs if job.key not in report.repeated], report
 
     async def _store(self, calls: StepCalls, report: Report) -> None:
-        if records := report.take_records():
-            async with self._database.transaction() as connection:
-                if not await batches.record(connection, calls.batch_id, records):
-                    run_ids = list(dict.fromkeys(record.run_id for record in records))
-                    report.correct(await _recorded(connection, calls, run_ids))
+        if not (records := report.take_records()):
+            return
+        async with self._database.connection() as connection:
+            try:
+                whole = await batches.record(connection, calls.batch_id, records)
+            except psycopg.DataError:
+                whole = await self._store_one_by_one(connection, calls, records)
+            if not whole:
+                run_ids = list(dict.fromkeys(record.run_id for record in records))
+                report.correct(await _recorded(connection, calls, run_ids))
+
+    async def _store_one_by_one(
+        self, connection: Connection, calls: StepCalls, records: list[StepRecord]
+    ) -> bool:
+        """One of them holds what Postgres does not take: that one has failed, and the others are stored."""
+        for record in records:
+            try:
+                await batches.record(connection, calls.batch_id, [record])
+            except psycopg.DataError as error:
+                _log.error("record_refused", run_id=str(record.run_id), step=record.step_id, exc_info=error)
+                refused = StepError(code="not_storable", message="The step's data cannot be stored.")
+                update = {"status": "failed", "input": None, "output": None, "error": refused}
+                await batches.record(connection, calls.batch_id, [record.model_copy(update=update)])
+        return False
 
 
 async def _recorded(connection: Connection, calls: StepCalls, run_ids: list[UUID]) -> list[StepRecord]:
@@ -246,8 +270,8 @@ def _noted(report: Report, job: Job, task: asyncio.Task[Outcome]) -> Key:
     error = task.exception()
     if error is None:
         outcome = task.result()
-    elif isinstance(error, Exception):
-        # A fault of ours fails its own row only.
+    elif isinstance(error, Exception) and not isinstance(error, psycopg.OperationalError):
+        # A fault of ours fails its own row only; an absent database is waited for.
         _log.error("step_failed", run_id=str(job.call.run_id), exc_info=error)
         outcome = failure("internal_error", "The step failed unexpectedly.")
     else:

@@ -11,13 +11,16 @@ from pydantic import ValidationError
 from database import Connection
 from workflows.dataflow import Plan
 from workflows.definition import Definition
-from workflows.messages import INLINE_BYTES, PART_BYTES, Batch, BatchRow, DoneStep
+from workflows.messages import INLINE_BYTES, PART_BYTES, Batch, BatchRow, DoneStep, Progress
+
+MAX_BYTES = 1024 * 1024 - 256 * 1024
+"""What the rows of a batch may have when it starts: a definition goes along."""
 
 
 async def loaded(
     connection: Connection, batch_id: UUID, lane: dict[str, Any], rows: list[dict[str, Any]]
 ) -> Batch:
-    """The batch of these runs.
+    """The batch of these runs; those that do not fit into its start go back to their lane.
 
     Args:
         connection: inside the transaction that has claimed or locked them.
@@ -35,6 +38,12 @@ async def loaded(
     done = await _done(connection, version["definition"], begun) if begun else {}
     items = await _items_done(connection, begun) if begun else {}
     triggers = {row["trigger"] for row in rows}
+    loaded = _rows(rows, done, items)
+    fitting = _fitting(loaded)
+    if left_out := [row.run_id for row in loaded[len(fitting) :]]:
+        await connection.execute(
+            "update runs set status = 'queued', batch_id = null where id = any(%s)", (left_out,)
+        )
     return Batch(
         batch_id=batch_id,
         account_id=lane["account_id"],
@@ -43,21 +52,40 @@ async def loaded(
         priority=lane["priority"],
         trigger=triggers.pop() if len(triggers) == 1 else "mixed",
         definition=version["definition"],
-        rows=[
-            BatchRow(
-                run_id=row["id"],
-                trigger=row["input"],
-                request=row["request"],
-                size=0 if row["input_bytes"] > INLINE_BYTES else row["input_bytes"],
-                stored=row["input_bytes"] > INLINE_BYTES,
-                started_at=row["started_at"],
-                done=done.get(row["id"], []),
-                items=items.get(row["id"], {}),
-                pauses=row["pauses"] or {},
-            )
-            for row in sorted(rows, key=lambda row: row["id"])
-        ],
+        rows=fitting,
     )
+
+
+def _rows(
+    rows: list[dict[str, Any]],
+    done: dict[UUID, list[DoneStep]],
+    items: dict[UUID, dict[str, list[int]]],
+) -> list[BatchRow]:
+    return [
+        BatchRow(
+            run_id=row["id"],
+            trigger=row["input"],
+            request=row["request"],
+            size=0 if row["input_bytes"] > INLINE_BYTES else row["input_bytes"],
+            stored=row["input_bytes"] > INLINE_BYTES,
+            started_at=row["started_at"],
+            done=done.get(row["id"], []),
+            items=items.get(row["id"], {}),
+            progress=Progress.model_validate(row["progress"] or {}),
+        )
+        for row in sorted(rows, key=lambda row: row["id"])
+    ]
+
+
+def _fitting(rows: list[BatchRow]) -> list[BatchRow]:
+    """The first rows that fit into a start together, one at least; what has begun has more than its input."""
+    size = 0
+    for place, row in enumerate(rows):
+        begun = row.done or row.items or row.progress.attempts
+        size += len(row.model_dump_json()) if begun else row.size
+        if place and size > MAX_BYTES:
+            return rows[:place]
+    return rows
 
 
 async def _done(

@@ -6,6 +6,7 @@ that has ended. What a statement does not return, the batch no longer holds.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from psycopg.types.json import Json
 from pydantic import TypeAdapter
 
 from database import Connection
-from models.batch_loading import loaded
+from models.batch_loading import MAX_BYTES, loaded
 from models.identifiers import new_id
 from workflows.messages import (
     INLINE_BYTES,
@@ -25,14 +26,13 @@ from workflows.messages import (
 )
 
 MAX_ROWS = 64
-MAX_BYTES = 1024 * 1024 - 256 * 1024
 MAX_ENGINE_FAILURES = 3
 ACCOUNT_WINDOW = 512
 STALE_SECONDS = 30
 
 
 _ROW = (
-    "r.id, r.trigger, r.input_bytes, r.started_at, r.pauses,"
+    "r.id, r.trigger, r.input_bytes, r.started_at, r.progress,"
     " case when r.input_bytes <= %(inline)s then r.input end as input,"
     " case when r.input_bytes <= %(inline)s then r.request end as request"
 )
@@ -56,27 +56,30 @@ join tenants t on t.account_id = l.account_id
 left join at_work a on a.account_id = l.account_id
 where coalesce(a.n, 0) < %(account_window)s and l.priority <= %(lowest_priority)s
 order by l.priority, t.served_at nulls first, l.served_at nulls first, l.id
-limit 1 for update of l skip locked
+limit 1 for no key update of l skip locked
 """
 
+_LOCK_TENANT = "select 1 from tenants where account_id = %s for no key update"
 # A new statement, so that its snapshot holds what the previous holder of the locks has committed.
 # What is too large to travel does not count; a run that the engine has failed with goes alone.
 _CLAIM = f"""
 with candidates as (
-  select id, engine_failures, case when input_bytes <= %(inline)s then input_bytes else 0 end as bytes
+  select id, engine_failures, started_at,
+    case when input_bytes <= %(inline)s then input_bytes else 0 end as bytes
   from runs where lane_id = %(lane)s and status = 'queued' order by id
   limit greatest(0, least(%(rows)s, %(account_window)s
         - (select count(*) from runs where status = 'running' and account_id = %(account)s)))
   for update skip locked
 ), running_total as (
-  select id, row_number() over by_id as place, sum(bytes) over by_id as bytes,
+  select id, started_at, row_number() over by_id as place, sum(bytes) over by_id as bytes,
     max(engine_failures) over by_id as failures
   from candidates window by_id as (order by id)
 ), served as (
-  select id from running_total where place = 1 or (bytes <= %(bytes)s and failures = 0)
+  select id, started_at from running_total where place = 1 or (bytes <= %(bytes)s and failures = 0)
 ), lane as (
-  update lanes set served_at = now(), runs_total = runs_total + (select count(*) from served)
-  where id = %(lane)s
+  update lanes set served_at = now(),
+    runs_total = runs_total + (select count(*) from served where started_at is null)
+  where id = %(lane)s and exists (select 1 from served)
 ), tenant as (
   update tenants set served_at = now() where account_id = %(account)s
 )
@@ -102,7 +105,7 @@ async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority
     lane = await cursor.fetchone()
     if lane is None:
         return None
-    await connection.execute("select 1 from tenants where account_id = %s for update", (lane["account_id"],))
+    await connection.execute(_LOCK_TENANT, (lane["account_id"],))
     batch_id = new_id()
     cursor = await connection.execute(
         _CLAIM,
@@ -115,7 +118,7 @@ async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority
     return await loaded(connection, batch_id, lane, claimed) if claimed else None
 
 
-async def held_batch(connection: Connection, batch_id: UUID) -> Batch | None:
+async def _held_batch(connection: Connection, batch_id: UUID) -> Batch | None:
     """A batch as it stands: the runs that it still holds, and how far they are. None when it holds none."""
     cursor = await connection.execute(
         f"select {_ROW}, 2 as attempts, l.account_id, l.automation_id, l.version, l.priority"
@@ -127,11 +130,19 @@ async def held_batch(connection: Connection, batch_id: UUID) -> Batch | None:
     return await loaded(connection, batch_id, rows[0], rows) if rows else None
 
 
-async def at_work(connection: Connection) -> int:
-    """How many runs the whole installation has at work."""
-    cursor = await connection.execute("select count(*)::int as n from runs where status = 'running'")
+# Sorted, so that the partial index is used whatever the statistics say.
+_LOAD = """
+select (select lane_id from runs where status = 'queued' order by lane_id limit 1) is not null as waits,
+  (select count(*)::int from runs where status = 'running') as at_work
+"""
+
+
+async def load(connection: Connection) -> tuple[bool, int]:
+    """Whether any run waits in a lane, and how many the whole installation has at work."""
+    cursor = await connection.execute(_LOAD)
     row = await cursor.fetchone()
-    return row["n"] if row else 0
+    assert row is not None
+    return row["waits"], row["at_work"]
 
 
 async def held(connection: Connection, batch_id: UUID, run_ids: Sequence[UUID]) -> dict[UUID, bool]:
@@ -211,16 +222,22 @@ _DATA = TypeAdapter[Any](Any)
 async def record(connection: Connection, batch_id: UUID, records: Sequence[StepRecord]) -> bool:
     """Write what steps did in runs that the batch still holds; a step recorded before keeps its record.
 
+    All or nothing.
+
     Returns:
         Whether all of it was written.
+
+    Raises:
+        psycopg.DataError: a value cannot be stored.
     """
     items = [record for record in records if record.item is not None]
     steps = [record for record in records if record.item is None]
     written = 0
-    if items:
-        written += (await connection.execute(_RECORD_ITEMS, (_written(items), batch_id))).rowcount
-    if steps:
-        written += (await connection.execute(_RECORD, (_written(steps), batch_id))).rowcount
+    async with connection.transaction() if items and steps else contextlib.nullcontext():
+        if items:
+            written += (await connection.execute(_RECORD_ITEMS, (_written(items), batch_id))).rowcount
+        if steps:
+            written += (await connection.execute(_RECORD, (_written(steps), batch_id))).rowcount
     return written == len(records)
 
 
@@ -238,7 +255,6 @@ def _with_data_as_text(record: StepRecord) -> StepRecord:
 # The output of a run is that of its last completed step in list order.
 _END = """
 update runs r set status = n.status, error = n.error, completed_at = now(), progressed_at = now(),
-  credits_used = coalesce((select sum(credits_used) from run_steps s where s.run_id = r.id), 0),
   output = (select s.output from run_steps s where s.run_id = r.id and s.status = 'completed'
             and n.status = 'completed' order by s.position desc limit 1)
 from json_to_recordset(%s::json) as n (run_id uuid, status text, error json)
@@ -255,22 +271,37 @@ async def end(connection: Connection, batch_id: UUID, endings: Sequence[Ending])
     return {row["id"] for row in await cursor.fetchall()}
 
 
-async def stale(connection: Connection, limit: int = 4) -> list[UUID]:
-    """Batches to probe: with a run at work and no progress for `STALE_SECONDS`, or overdue to wake.
+_STALE = """
+with silent as (
+  select batch_id, progressed_at from runs
+  where status = 'running' and progressed_at < now() - make_interval(secs => %(stale)s)
+  union all
+  select batch_id, progressed_at from runs
+  where status = 'waiting' and wake_at < now() - make_interval(secs => %(stale)s)
+    and progressed_at < now() - make_interval(secs => %(stale)s)
+), longest as (
+  select batch_id from silent group by batch_id order by min(progressed_at) limit %(limit)s
+), held as (
+  select r.id from runs r join longest using (batch_id) where r.status in ('running', 'waiting')
+  order by r.id for update of r skip locked
+), stamped as (
+  update runs r set progressed_at = now() from held where r.id = held.id
+  returning r.batch_id, r.lane_id, r.trigger
+)
+select s.batch_id, l.account_id, l.automation_id, l.version, l.priority,
+  case when min(s.trigger) = max(s.trigger) then min(s.trigger) else 'mixed' end as trigger
+from stamped s join lanes l on l.id = s.lane_id group by s.batch_id, l.id
+"""
 
-    Each is found by one process at a time: the stamp on its runs keeps others away for as long again.
+
+async def stale(connection: Connection, limit: int = 16) -> list[Batch]:
+    """The ids of batches to probe: with no progress for `STALE_SECONDS` at work, or overdue to wake.
+
+    Those without progress for longest come first. The stamp on their runs keeps others away for as long
+    again; two processes that ask in the same moment may find the same, which does no harm.
     """
-    cursor = await connection.execute(
-        "update runs set progressed_at = now() where id in (select id from runs where batch_id in ("
-        " select batch_id from runs where status = 'running'"
-        "  and progressed_at < now() - make_interval(secs => %(stale)s)"
-        " union select batch_id from runs where status = 'waiting'"
-        "  and wake_at < now() - make_interval(secs => %(stale)s)"
-        "  and progressed_at < now() - make_interval(secs => %(stale)s) limit %(limit)s)"
-        " and status in ('running', 'waiting') for update skip locked) returning batch_id",
-        {"stale": STALE_SECONDS, "limit": limit},
-    )
-    return list(dict.fromkeys(row["batch_id"] for row in await cursor.fetchall()))
+    cursor = await connection.execute(_STALE, {"stale": STALE_SECONDS, "limit": limit})
+    return [Batch.model_validate(row) for row in await cursor.fetchall()]
 
 
 async def requeue(connection: Connection, batch_id: UUID) -> int:
@@ -312,30 +343,26 @@ async def take_apart(connection: Connection, batch_id: UUID) -> tuple[int, list[
 
 async def park(connection: Connection, parking: Parking) -> list[UUID]:
     """Hand runs over to the batch that wakes them. Returns those that stay, since somebody cancels them."""
-    pauses = {
-        run.run_id: {step: pause.model_dump(mode="json") for step, pause in run.pauses.items()}
-        for run in parking.runs
-    }
+    progress = {run.run_id: Json(run.progress.model_dump(mode="json")) for run in parking.runs}
     cursor = await connection.execute(
-        "update runs r set status = 'waiting', batch_id = %s, wake_at = %s, pauses = n.pauses,"
-        " progressed_at = now() from unnest(%s::uuid[], %s::json[]) as n (id, pauses)"
+        "update runs r set status = 'waiting', batch_id = %s, wake_at = %s, progress = n.progress,"
+        " progressed_at = now() from unnest(%s::uuid[], %s::json[]) as n (id, progress)"
         " where r.id = n.id and r.batch_id = %s and r.completed_at is null and r.cancel_requested_at is null",
-        (parking.next_id, parking.wake_at, list(pauses), [Json(p) for p in pauses.values()],
-         parking.batch.batch_id),
-    )  # fmt: skip
-    if cursor.rowcount == len(pauses):
+        (parking.next_id, parking.wake_at, list(progress), list(progress.values()), parking.batch.batch_id),
+    )
+    if cursor.rowcount == len(progress):
         return []
-    return list(await held(connection, parking.batch.batch_id, list(pauses)))
+    return list(await held(connection, parking.batch.batch_id, list(progress)))
 
 
 async def wake(connection: Connection, batch_id: UUID) -> Batch | None:
-    """Take up the runs that still wait for this batch; None when none does."""
+    """Take up the runs that this batch holds, waiting or at work; None if it holds none."""
     await connection.execute(
         "update runs set status = 'running', progressed_at = now()"
         " where batch_id = %s and status = 'waiting'",
         (batch_id,),
     )
-    return await held_batch(connection, batch_id)
+    return await _held_batch(connection, batch_id)
 
 
 async def to_cancel(connection: Connection, limit: int = 100) -> dict[UUID, list[UUID]]:

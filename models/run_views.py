@@ -9,7 +9,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from workflows.messages import LiveStep
+from workflows.dataflow import written
+from workflows.messages import LiveStep, Progress
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
@@ -36,7 +37,7 @@ class RunView(BaseModel, frozen=True):
     """The run object of the API.
 
     Attributes:
-        credits_used: so far, while the run goes on.
+        credits_used: what the ledger has for it so far; a lookup that a cancel came upon may still add to it.
         restarted_from: the run that this one is a retry of.
         test: it was a dry run, of which nothing is kept.
     """
@@ -73,15 +74,8 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
     done = {row["step_id"]: row for row in rows}
     definition_steps: list[dict[str, Any]] = run["definition_steps"] or []
     missing: StepStatus = "pending" if run["completed_at"] is None else "skipped"
-    pauses: dict[str, dict[str, Any]] = run["pauses"] or {}
-    steps = [
-        _paused_view(step, pauses[step["id"]], run["status"])
-        if step["id"] in pauses and step["id"] not in done
-        else _step_view(step, done.get(step["id"]), missing)
-        for step in definition_steps
-    ]
-    ended = run["completed_at"] is not None
-    return RunView(
+    steps = [_step_view(step, done.get(step["id"]), missing) for step in definition_steps]
+    view = RunView(
         id=run["id"],
         workflow_id=run["automation_id"],
         workflow_name=run["name"],
@@ -94,45 +88,60 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
         steps=steps,
         steps_total=len(steps),
         steps_completed=sum(step.status == "completed" for step in steps),
-        credits_used=run["credits_used"] if ended else sum(step.credits_used for step in steps),
+        credits_used=run["credits_used"],
         started_at=run["started_at"],
         completed_at=run["completed_at"],
         duration_ms=_milliseconds(run["started_at"], run["completed_at"]),
         restarted_from=run["restarted_from"],
         test=test,
     )
+    # Who cancels a run that is parked leaves no records of what was under way.
+    return with_live_steps(view, _parked_steps(run)) if run["status"] in ("waiting", "cancelled") else view
+
+
+def _parked_steps(run: Mapping[str, Any]) -> list[LiveStep]:
+    """The steps that wait while their run is parked."""
+    progress = Progress.model_validate(run["progress"] or {})
+    until = {
+        **{step_id: min(item.resume_at for item in items.values())
+           for step_id, items in progress.items.items() if items},
+        **{step_id: pause.until for step_id, pause in progress.pauses.items()},
+        **progress.backoffs,
+    }  # fmt: skip
+    return [
+        LiveStep(
+            step_id=step_id,
+            status="waiting",
+            attempts=progress.attempts.get(step_id, 1),
+            started_at=progress.pauses[step_id].since if step_id in progress.pauses else began,
+            until=until.get(step_id),
+        )
+        for step_id, began in progress.began.items()
+    ]
 
 
 def with_live_steps(view: RunView, live: Sequence[LiveStep]) -> RunView:
-    """The run with its steps under way, where the rows do not know of them yet."""
+    """The run with its steps under way, where the rows do not know of them; cancelled if the run is over."""
     under_way = {step.step_id: step for step in live}
     steps = [
-        step.model_copy(update=_live_fields(under_way[step.id]))
-        if step.status == "pending" and step.id in under_way
+        step.model_copy(update=_live_fields(under_way[step.id], view.completed_at))
+        if step.status in ("pending", "skipped") and step.id in under_way
         else step
         for step in view.steps
     ]
     return view.model_copy(update={"steps": steps})
 
 
-def _live_fields(live: LiveStep) -> dict[str, Any]:
+def _live_fields(live: LiveStep, cancelled_at: datetime | None) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "status": live.status, "attempts": live.attempts, "started_at": live.started_at
     }  # fmt: skip
     if live.until is not None:
-        fields["output"] = {"until": live.until.isoformat()}
+        fields["output"] = {"until": written(live.until)}
+    if cancelled_at is not None:
+        took = _milliseconds(live.started_at, cancelled_at)
+        fields |= {"status": "cancelled", "completed_at": cancelled_at, "duration_ms": took}
     return fields
-
-
-def _paused_view(step: dict[str, Any], pause: dict[str, Any], run_status: RunStatus) -> StepView:
-    return StepView(
-        id=step["id"],
-        type=step["type"],
-        status="cancelled" if run_status == "cancelled" else "waiting",
-        output={"until": pause["until"]},
-        attempts=1,
-        started_at=datetime.fromisoformat(pause["since"]),
-    )
 
 
 def _step_view(step: dict[str, Any], row: Mapping[str, Any] | None, missing: StepStatus) -> StepView:

@@ -51,11 +51,11 @@ class AutomationBatch:
         """Run every row to its end, or to a long delay."""
         if batch.definition is None:
             batch = await self._loaded(batch)
-        self._interpreter = interpreter = Interpreter(batch, workflow.now, workflow.patched)
+        self._interpreter = interpreter = Interpreter(batch, workflow.now)
         self._carry_out(interpreter.advance())
-        while self._activities or self._timers or self._inbox:
+        while self._activities or self._inbox or (self._timers and not interpreter.ended):
             await self._take()
-            if workflow.info().is_continue_as_new_suggested() and workflow.patched("continue-as-new"):
+            if workflow.info().is_continue_as_new_suggested():
                 await self._go_on_with_a_new_history(interpreter)
                 return
             self._carry_out(interpreter.advance())
@@ -85,6 +85,7 @@ class AutomationBatch:
             WAKE_RUNS,
             batch,
             result_type=Batch,
+            summary="the runs and how far they are",
             start_to_close_timeout=policies.SHORT,
             schedule_to_close_timeout=policies.A_DAY,
             retry_policy=policies.LOST_WORKER,
@@ -102,10 +103,11 @@ class AutomationBatch:
         """Begin nothing, let activities end and take what they bring, then start anew with what is left."""
         for timer in list(self._timers):
             timer.cancel()
-        self._carry_out(interpreter.commands(), with_timers=False)
-        while self._activities or self._inbox:
-            await self._take()
-            self._carry_out(interpreter.commands(), with_timers=False)
+        for commands in (interpreter.commands, interpreter.close):
+            self._carry_out(commands(), with_timers=False)
+            while self._activities or self._inbox:
+                await self._take()
+                self._carry_out(interpreter.commands(), with_timers=False)
         if progress := interpreter.progress():
             workflow.continue_as_new(self._ids().model_copy(update={"progress": progress}))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from workflows.dataflow import Plan, RowState
+from workflows.dataflow import Plan, Reading, RowState
 from workflows.definition import CallingStep, ConditionStep, IteratingStep, Step
 from workflows.messages import (
     PART_BYTES,
@@ -24,7 +24,8 @@ from workflows.messages import (
 
 T = TypeVar("T")
 MAX_ITEMS_A_PART = 100
-_IN_PARTS = "messages-in-parts"
+# What a message says of a call or an item beside the data: ids, times, the names of the fields.
+_CALL_BYTES, _ITEM_BYTES = 400, 60
 ROW_BYTES = PART_BYTES // 2
 
 
@@ -44,7 +45,7 @@ class Timer(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Let rows wait outside for a long delay."""
+    """Let rows wait outside until then."""
 
     wake_at: datetime
     runs: list[ParkedRun]
@@ -52,7 +53,7 @@ class Leave(NamedTuple):
 
 
 class End(NamedTuple):
-    """Write how runs have ended."""
+    """Store what the workflow did by itself, and how runs have ended."""
 
     endings: RunEndings
 
@@ -70,10 +71,7 @@ class Work(NamedTuple):
 def call_of(plan: Plan, step: Step, work: Work, now: datetime, *, prepares: bool = False) -> StepCall:
     """One row's part of a message; notes that the step is under way. `prepares`: not an attempt yet."""
     row = work.row
-    iteration = row.iterations.get(step.id)
-    evaluates_items = iteration is None or iteration.evaluated_there
-    roots = (*plan.reads[step.id], *plan.iterates[step.id]) if evaluates_items else plan.reads[step.id]
-    reading = row.read(dict.fromkeys(roots), ROW_BYTES)
+    evaluates_items, reading = _reading(plan, step, row)
     row.at_work.add(step.id)
     if not prepares and not work.items:
         row.attempts[step.id] = row.attempts.get(step.id, 0) + 1
@@ -91,11 +89,21 @@ def call_of(plan: Plan, step: Step, work: Work, now: datetime, *, prepares: bool
     )
 
 
+def _reading(plan: Plan, step: Step, row: RowState) -> tuple[bool, Reading]:
+    """Whether the activity is to find the items itself, if there are any; what it gets of the row."""
+    iteration = row.iterations.get(step.id)
+    evaluates_items = iteration is None or iteration.evaluated_there
+    roots = (*plan.reads[step.id], *plan.iterates[step.id]) if evaluates_items else plan.reads[step.id]
+    return evaluates_items, row.read(dict.fromkeys(roots), ROW_BYTES)
+
+
 def weight(plan: Plan, step: Step, work: Work) -> int:
     """About how many bytes a row's part of a message has."""
     iteration = work.row.iterations.get(step.id)
-    items = len(work.items) * iteration.item_bytes if iteration is not None else 0
-    return work.row.read(plan.reads[step.id], ROW_BYTES).size + work.row.record_bytes + items
+    item_bytes = _ITEM_BYTES + (iteration.item_bytes if iteration is not None else 0)
+    _, reading = _reading(plan, step, work.row)
+    records = work.row.weigh_records(reading.stored)
+    return _CALL_BYTES + reading.size + records + len(work.items) * item_bytes
 
 
 def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iterator[list[T]]:
@@ -116,13 +124,10 @@ def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iter
 class Outbox:
     """Collects what the interpreter asks for, in parts that fit into a message each."""
 
-    def __init__(
-        self, batch: Batch, plan: Plan, now: Callable[[], datetime], patched: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, batch: Batch, plan: Plan, now: Callable[[], datetime]) -> None:
         self._batch = batch
         self._plan = plan
         self._now = now
-        self._patched = patched
         self._commands: list[Command] = []
 
     def take(self) -> list[Command]:
@@ -134,14 +139,14 @@ class Outbox:
         """Do that at this moment."""
         self._commands.append(Timer(until, summary, then))
 
-    def call(self, activity: str, position: int, work: list[Work]) -> None:
-        """Ask for an activity over the rows that are ready for a step; for several if there is much data."""
+    def call(self, activity: str, position: int, work: list[Work], room: int) -> None:
+        """Ask for an activity over the rows that are ready for a step; for several if there is much data.
+
+        `room`: how many bytes of outputs the batch can still keep.
+        """
         step, now = self._plan.steps[position], self._now()
         prepares = activity == PREPARE_MANY
-        parts = list(in_parts(work, lambda one: (weight(self._plan, step, one), len(one.items))))
-        if len(parts) > 1 and not self._patched(_IN_PARTS):
-            parts = [work]
-        for part in parts:
+        for part in in_parts(work, lambda one: (weight(self._plan, step, one), len(one.items))):
             calls = [call_of(self._plan, step, one, now, prepares=prepares) for one in part]
             both = zip(part, calls, strict=True)
             message = StepCalls(
@@ -152,6 +157,7 @@ class Outbox:
                 calls=calls,
                 records=[record for one, call in both for record in one.row.send_records(call.stored)],
                 keep_output=prepares or isinstance(step, ConditionStep) or self._plan.keeps(step.id),
+                room=max(0, min(PART_BYTES, room)),
             )
             self._commands.append(Call(activity, message))
 
@@ -177,22 +183,24 @@ class Outbox:
             gathered=step_id in row.iterations,
         )
 
-    def leave(self, rows: list[RowState]) -> None:
-        """Let rows that wait for nothing but long delays leave, those that wake together as one batch."""
-        by_wake: dict[datetime, list[RowState]] = {}
+    def leave(self, wake_at: datetime, rows: list[RowState]) -> None:
+        """Let rows that wake together leave as one batch."""
         for row in rows:
             row.ended = True
-            by_wake.setdefault(min(pause.until for pause in row.pauses.values()), []).append(row)
-        for wake_at, leaving in sorted(by_wake.items(), key=lambda item: item[0]):
-            for part in self._parts(leaving):
-                runs = [ParkedRun(run_id=row.run_id, pauses=row.pauses) for row in part]
-                self._commands.append(Leave(wake_at, runs, _sent_records(part)))
+        for part in _parts(rows):
+            runs = [ParkedRun(run_id=row.run_id, progress=row.progress()) for row in part]
+            self._commands.append(Leave(wake_at, runs, _sent_records(part)))
+
+    def store(self, rows: list[RowState]) -> None:
+        """Have stored what the workflow did by itself."""
+        for part in _parts([row for row in rows if row.record_bytes]):
+            self._end([], part)
 
     def end(self, rows: list[RowState], *, cancelled: bool = False) -> None:
         """Write that runs have ended."""
         for row in rows:
             row.ended = True
-        for part in self._parts(rows):
+        for part in _parts(rows):
             endings = [
                 Ending(
                     run_id=row.run_id,
@@ -201,15 +209,16 @@ class Outbox:
                 )
                 for row in part
             ]
-            batch_id = self._batch.batch_id
-            self._commands.append(
-                End(RunEndings(batch_id=batch_id, endings=endings, records=_sent_records(part)))
-            )
+            self._end(endings, part)
 
-    def _parts(self, rows: list[RowState]) -> list[list[RowState]]:
-        """The rows whose records fit into one message together."""
-        parts = list(in_parts(rows, lambda row: (row.record_bytes, 0)))
-        return parts if len(parts) < 2 or self._patched(_IN_PARTS) else [rows]
+    def _end(self, endings: list[Ending], rows: list[RowState]) -> None:
+        message = RunEndings(batch_id=self._batch.batch_id, endings=endings, records=_sent_records(rows))
+        self._commands.append(End(message))
+
+
+def _parts(rows: list[RowState]) -> Iterator[list[RowState]]:
+    """The rows whose records fit into one message together."""
+    return in_parts(rows, lambda row: (_CALL_BYTES + row.record_bytes, 0))
 
 
 def _sent_records(rows: list[RowState]) -> list[StepRecord]:

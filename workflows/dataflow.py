@@ -18,7 +18,6 @@ from workflows.messages import (
     INLINE_BYTES,
     BatchRow,
     LiveStep,
-    Pause,
     Progress,
     StepError,
     StepRecord,
@@ -26,6 +25,9 @@ from workflows.messages import (
 from workflows.references import WHOLE_SCOPE
 
 JSONObject = dict[str, Any]
+
+# What a message says of a step or a call beside the data: ids, times, the names of the fields.
+_ENVELOPE_BYTES = 400
 
 
 def written(moment: datetime) -> str:
@@ -78,38 +80,47 @@ class Reading(NamedTuple):
     size: int
 
 
+class Wait(NamedTuple):
+    """A step, or an item of it, that goes on by itself at a moment."""
+
+    step_id: str
+    item: int | None
+    until: datetime
+
+
 class RowState:
     """How far one run is: each step's status, and the outputs that later steps read.
 
     Attributes:
         at_work: the steps under way, whether they run or wait.
-        pauses: delays that are long enough to leave the batch for.
-        naps: delays that the batch sits out.
+        pauses: the delays that are under way.
         backoffs: when a step that has failed is tried again.
+        timed: the waits, by step and item, that a timer of the batch will end.
         prepared: what an activity found out that a step needs to begin, since it reads what is stored.
         iterations: how far the steps with `for_each` are.
         record_bytes: how much the workflow did by itself that is to be stored yet.
+        kept_bytes: how much output is kept for later steps.
     """
 
     def __init__(
         self, plan: Plan, row: BatchRow, workflow: JSONObject, progress: Progress | None = None
     ) -> None:
-        progress = progress or Progress()
+        progress = progress or row.progress
         self.run_id: UUID = row.run_id
         self.error: StepError | None = None
         self.ended = False
         self.at_work: set[str] = set()
-        self.pauses = {**row.pauses, **progress.pauses}
-        self.naps: dict[str, Pause] = {}
+        self.pauses = dict(progress.pauses)
         self.attempts = dict(progress.attempts)
         self.taken: dict[str, int] = {}
         self.began: dict[str, datetime] = dict(progress.began)
         self.backoffs: dict[str, datetime] = dict(progress.backoffs)
+        self.timed: set[tuple[str, int | None]] = set()
         self.prepared: JSONObject = {}
         self.iterations: dict[str, Iteration] = {}
         self.items_done = row.items
         self.items_tried = progress.items
-        self.record_bytes = 0
+        self.record_bytes = self.kept_bytes = 0
         self._records: dict[str, tuple[StepRecord, int]] = {}
         self._sent: dict[str, tuple[StepRecord, int]] = {}
         self.scope: JSONObject = {
@@ -153,7 +164,7 @@ class RowState:
         stored: bool = False,
     ) -> None:
         """Note how a step ended. A failed step fails the run, unless its `on_error` says otherwise."""
-        for state in (self.pauses, self.naps, self.backoffs, self.iterations, self.prepared):
+        for state in (self.pauses, self.backoffs, self.iterations, self.prepared):
             state.pop(step_id, None)
         self.at_work.discard(step_id)
         self._settled[step_id] = status
@@ -177,6 +188,7 @@ class RowState:
             self._stored[step_id] = None
         else:
             self.scope[step_id] = output
+            self.kept_bytes += size
         self.scope["steps"][step_id] = {
             "status": status, "output": output,
             "error": error and error.model_dump(include={"code", "message"}),
@@ -206,7 +218,11 @@ class RowState:
         return Reading(scope, stored, size)
 
     def add_record(self, record: StepRecord, size: int = 0) -> None:
-        """Keep what the workflow did by itself until an activity stores it."""
+        """Keep what the workflow did by itself, with so many bytes of output, until an activity stores it."""
+        size += _ENVELOPE_BYTES + (2 * len(record.error.message) if record.error else 0)
+        self._add(record, size)
+
+    def _add(self, record: StepRecord, size: int) -> None:
         self._records[record.step_id] = (record, size)
         self.record_bytes += size
 
@@ -225,10 +241,14 @@ class RowState:
         """Note that the activity has stored it."""
         self._sent.pop(record.step_id, None)
 
+    def weigh_records(self, read: Iterable[str] = ()) -> int:
+        """About how many bytes `send_records` would give."""
+        return self.record_bytes + sum(self._sent[name][1] for name in read if name in self._sent)
+
     def recall_records(self) -> None:
         """Take back what is not known to be stored: twice is as good as once."""
         for record, size in self._sent.values():
-            self.add_record(record, size)
+            self._add(record, size)
 
     def _skipped(self, step_id: str) -> bool:
         """Whether the step is on a branch not taken, or depends on a condition that ended the run."""
@@ -242,7 +262,7 @@ class RowState:
 
     def live(self, step_id: str) -> LiveStep:
         """How a step that is under way looks from outside."""
-        pause = self.pauses.get(step_id) or self.naps.get(step_id)
+        pause = self.pauses.get(step_id)
         until = pause.until if pause else self.backoffs.get(step_id)
         return LiveStep(
             step_id=step_id,
@@ -256,9 +276,9 @@ class RowState:
         """What the database does not know of this row, for the next run of the workflow."""
         return Progress(
             attempts=self.attempts,
-            began={step_id: self.began[step_id] for step_id in sorted(self.at_work)},
+            began={step_id: self.began[step_id] for step_id in self.under_way},
             backoffs=self.backoffs,
-            pauses={**self.pauses, **self.naps},
+            pauses=self.pauses,
             items={step_id: iteration.progress() for step_id, iteration in self.iterations.items()},
         )
 
@@ -267,10 +287,31 @@ class RowState:
         """Whether so much waits to be stored that an activity should do that first."""
         return self.record_bytes > 4 * INLINE_BYTES
 
+    def waits(self) -> Iterator[Wait]:
+        """What goes on by itself, in the order of the steps."""
+        for step_id in self.under_way:
+            if step_id in self.pauses:
+                yield Wait(step_id, None, self.pauses[step_id].until)
+            elif step_id in self.backoffs:
+                yield Wait(step_id, None, self.backoffs[step_id])
+            elif step_id in self.iterations:
+                for item, until in self.iterations[step_id].pausing.items():
+                    yield Wait(step_id, item, until)
+
     @property
-    def only_pauses(self) -> bool:
-        """Whether nothing is under way but delays."""
-        return bool(self.at_work) and all(step_id in self.pauses for step_id in self.at_work)
+    def under_way(self) -> list[str]:
+        """The steps at work, in order."""
+        return sorted(self.at_work, key=self._plan.position.__getitem__)
+
+    @property
+    def rests(self) -> bool:
+        """Whether something is under way, and all of it waits."""
+        return bool(self.at_work) and all(self._rests(step_id) for step_id in self.at_work)
+
+    def _rests(self, step_id: str) -> bool:
+        if step_id in self.iterations:
+            return self.iterations[step_id].rests
+        return step_id in self.pauses or step_id in self.backoffs
 
     @property
     def finished(self) -> bool:

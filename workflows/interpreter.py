@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from workflows import delays, expressions, pure
+from workflows.bounds import Bounds
 from workflows.calls import Call, Command, Outbox, Work
-from workflows.dataflow import Plan, RowState, written
+from workflows.dataflow import Plan, RowState, Wait, written
 from workflows.definition import CallingStep, ConditionStep, Definition, DelayStep, Step, TransformStep
 from workflows.iteration import Iteration
 from workflows.messages import (
@@ -32,61 +33,63 @@ from workflows.messages import (
     StepResult,
 )
 
-T = TypeVar("T")
-
-# A longer delay leaves the batch: a timer of the server's own holds it, for a year if need be.
+# For longer a run leaves the batch: a timer of the server's own holds it, for a year if need be.
 LONGEST_NAP = timedelta(minutes=5)
-# How many expression nodes are visited before the rest is left to the next workflow task: about a quarter of
-# a second, far from the two seconds after which the SDK takes a task for stuck.
-_NODES_PER_TASK = 300_000
 _BREATH = timedelta(milliseconds=1)
-_MUCH_DATA, _BREATHS_BETWEEN_STEPS = "much-data-in-activities", "breaths-between-steps"
 
 
 class Interpreter:
     """The rows of a batch. Tell it what came in, then ask it to advance."""
 
-    def __init__(
-        self, batch: Batch, now: Callable[[], datetime], patched: Callable[[str], bool] = lambda _: True
-    ) -> None:
+    def __init__(self, batch: Batch, now: Callable[[], datetime]) -> None:
         """Prepare.
 
         Args:
             batch: with its definition and rows.
             now: the time, the same for as long as one workflow task lasts.
-            patched: whether a change of behaviour is in force for this history.
         """
         definition = Definition.model_validate(batch.definition)
         described = {"id": str(batch.automation_id), "name": definition.name}
         self._now = now
-        self._patched = patched
         self._plan = plan = Plan(definition)
         self._rows = [RowState(plan, row, described, batch.progress.get(row.run_id)) for row in batch.rows]
         self._row_of = {row.run_id: row for row in self._rows}
-        self._out = Outbox(batch, plan, now, patched)
+        self._out = Outbox(batch, plan, now)
         self._work: dict[tuple[int, str, int], list[Work]] = {}
-        self._naps: dict[tuple[int, datetime], list[RowState]] = {}
-        self._nodes = 0
+        self._bounds = Bounds()
 
     def advance(self) -> list[Command]:
         """Do all that can be done now: pure steps at once, the others as one activity a step."""
-        self._work, self._naps, self._nodes = {}, {}, 0
+        self._work = {}
+        self._bounds.begin_task(self._rows)
+        begun: list[RowState] = []
         for row in self._rows:
-            if self._nodes > _NODES_PER_TASK or not (row.ended or self._begin_steps(row)):
+            if self._bounds.reached or not (row.ended or self._begin_steps(row)):
                 self._out.timer(self._now() + _BREATH, "much to evaluate", lambda: None)
                 break
+            begun.append(row)
         for (position, activity, _), work in sorted(self._work.items(), key=lambda entry: entry[0]):
-            self._out.call(activity, position, work)
-        for (position, end), rows in sorted(self._naps.items(), key=lambda entry: entry[0]):
-            summary = f"{self._plan.steps[position].id}: {len(rows)} rows"
-            self._out.timer(end, summary, self._waking(position, end, rows))
-        self._out.leave([row for row in self._rows if not row.ended and row.only_pauses])
-        self._out.end([row for row in self._rows if not row.ended and row.finished])
-        return self.commands()
+            self._out.call(activity, position, work, self._bounds.room)
+        for row in begun:
+            if row.error is not None and row.rests and not row.ended:
+                self._cancel_steps(row)
+        self._out.end([row for row in begun if not row.ended and row.finished])
+        self._wait([row for row in begun if not row.ended and row.error is None])
+        return self._out.take()
 
     def commands(self) -> list[Command]:
-        """What the results that came in ask for by themselves."""
+        """What the results that came in ask for by themselves, when nothing new is to be begun."""
         return self._out.take()
+
+    def close(self) -> list[Command]:
+        """What is to be stored before a new history begins."""
+        self._out.store([row for row in self._rows if not row.ended])
+        return self._out.take()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no row is left."""
+        return all(row.ended for row in self._rows)
 
     def progress(self) -> dict[UUID, Progress]:
         """What a new history needs to go on with the rows that are left."""
@@ -97,7 +100,7 @@ class Interpreter:
         row = self._row_of.get(run_id)
         if row is None or row.ended:
             return []
-        return [row.live(step.id) for step in self._plan.steps if step.id in row.at_work]
+        return [row.live(step_id) for step_id in row.under_way]
 
     def take_results(self, call: Call, results: list[StepResult]) -> None:
         """Settle each row by its result; a row without one is no longer ours."""
@@ -140,9 +143,14 @@ class Interpreter:
         for row in rows:
             # An activity under way may come too late to store what was sent along.
             row.recall_records()
-            for step_id in sorted(row.at_work):
-                row.add_record(self._out.record(row, step_id, "cancelled"))
+            self._cancel_steps(row)
         self._out.end(rows, cancelled=True)
+
+    def _cancel_steps(self, row: RowState) -> None:
+        """End the steps that are under way."""
+        for step_id in row.under_way:
+            row.add_record(self._out.record(row, step_id, "cancelled"))
+            row.settle(step_id, "cancelled")
 
     def take_back(self, run_ids: list[UUID]) -> None:
         """Rows that could not leave, since somebody cancels them."""
@@ -153,10 +161,10 @@ class Interpreter:
     def _begin_steps(self, row: RowState) -> bool:
         """Begin what is ready. False: there is more, for the next workflow task."""
         for step in row.ready():
-            if self._nodes > _NODES_PER_TASK and self._patched(_BREATHS_BETWEEN_STEPS):
+            if self._bounds.reached:
                 return False
             if step.id in row.backoffs:
-                self._back_off(row, step, row.backoffs[step.id])
+                row.at_work.add(step.id)
             elif isinstance(step, DelayStep):
                 self._pause(row, step)
             elif isinstance(step, ConditionStep | TransformStep):
@@ -168,6 +176,8 @@ class Interpreter:
                 self._begin_iteration(row, step)
         for step_id, iteration in row.iterations.items():
             step, part = self._plan.steps[self._plan.position[step_id]], 0
+            if row.error is not None:
+                iteration.stop()
             # Parts of their own, so that the next can begin when one of them is done.
             while items := iteration.take():
                 self._want(_activity_of(step), row, step, items, part)
@@ -182,62 +192,48 @@ class Interpreter:
 
     def _evaluate(self, row: RowState, step: ConditionStep | TransformStep) -> bool:
         """Do a pure step here. False: an activity must, since its data is stored, or there is much of it."""
-        if row.read((*self._plan.reads[step.id], *self._plan.iterates[step.id])).stored:
-            return False
-        if row.full and self._patched(_MUCH_DATA):
-            return False
-        found = self._evaluated(row, step, lambda budget: pure.evaluate(step, row.scope, budget))
-        if found is None:
-            return True
-        value, size = found
-        if size > INLINE_BYTES and self._patched(_MUCH_DATA):
-            return False
-        self._settle(row, step, value, size)
-        return True
-
-    def _evaluated(
-        self, row: RowState, step: Step, evaluate: Callable[[expressions.Budget], T]
-    ) -> tuple[T, int] | None:
-        """A value and its size in bytes; None if it cannot be had, which fails the step."""
-        # Of its own for each row and step: what a row gets never depends on its batch mates.
-        budget = expressions.Budget()
-        nodes, room = budget.nodes_left, budget.output_left
+        roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
         try:
-            value = evaluate(budget)
+            found = self._bounds.evaluate(row, roots, lambda budget: pure.evaluate(step, row.scope, budget))
         except expressions.ExpressionError as problem:
             self._settle(row, step, error=_error(problem))
-            return None
-        finally:
-            self._nodes += nodes - budget.nodes_left
-        return value, room - budget.output_left
+            return True
+        if found is None or not self._bounds.keep(found.size):
+            return False
+        self._settle(row, step, found.value, found.size)
+        return True
 
     def _begin_iteration(self, row: RowState, step: CallingStep) -> None:
-        """Find out over which items a step goes; an activity must do that if they are stored."""
+        """Find out over which items a step goes."""
         items: list[Any] | int | None = row.prepared.get(step.id)
         item_bytes = 0
         if items is None:
-            if row.read(self._plan.iterates[step.id]).stored:
+            roots = self._plan.iterates[step.id]
+            try:
+                found = self._bounds.evaluate(
+                    row, roots, lambda budget: pure.items_of(step, row.scope, budget)
+                )
+            except expressions.ExpressionError as problem:
+                self._settle(row, step, error=_error(problem))
+                return
+            if found is None:
                 self._want(PREPARE_MANY, row, step)
                 return
-            found = self._evaluated(row, step, lambda budget: pure.items_of(step, row.scope, budget))
-            if found is None:
-                return
-            items, size = found
-            item_bytes = size // max(1, len(items))
-            if size > INLINE_BYTES:
+            items, item_bytes = found.value, found.size // max(1, len(found.value))
+            if found.size > INLINE_BYTES:
                 items = len(items)
         tried = row.items_tried.get(step.id, {})
         done = row.items_done.get(step.id, [])
         row.at_work.add(step.id)
         row.began.setdefault(step.id, self._now())
         row.iterations[step.id] = iteration = Iteration(items, step.max_concurrency, done, tried, item_bytes)
-        for item, until in iteration.pausing.items():
-            self._resume_item(row, step, item, until)
         self._finish_iteration(row, step, iteration)
 
     def _finish_iteration(self, row: RowState, step: Step, iteration: Iteration) -> None:
-        if iteration.finished:
+        if iteration.finished and iteration.error is None:
             self._settle(row, step, iteration.output, iteration.size)
+        elif iteration.finished:
+            self._settle(row, step, error=iteration.error)
 
     def _take_prepared(self, step: Step, calls: StepCalls, results: list[StepResult]) -> None:
         """Note what an activity found out, so that the steps can begin."""
@@ -268,7 +264,7 @@ class Interpreter:
         elif (attempt := result.attempt or called_attempt) > row.taken.get(step.id, 0):
             row.taken[step.id] = attempt
             if result.retry_after is not None:
-                self._back_off(row, step, self._now() + timedelta(seconds=result.retry_after))
+                row.backoffs[step.id] = self._now() + timedelta(seconds=result.retry_after)
             else:
                 row.settle(
                     step.id, result.status, result.output, result.error, result.size, stored=result.stored
@@ -280,73 +276,84 @@ class Interpreter:
         if iteration is None or not iteration.takes(result):
             return
         if result.retry_after is not None:
-            until = self._now() + timedelta(seconds=result.retry_after)
-            iteration.pause(item, until)
-            self._resume_item(row, step, item, until)
+            iteration.pause(item, self._now() + timedelta(seconds=result.retry_after))
         elif result.error is None:
             iteration.settle(item, result.output, result.size, stored=result.stored)
-            self._finish_iteration(row, step, iteration)
         elif step.on_error == "continue":
             error = result.error.model_dump(include={"code", "message"})
             iteration.settle(item, {"error": error}, len(result.error.message) + 100, stored=False)
-            self._finish_iteration(row, step, iteration)
         else:
             message = f"Item {item}: {result.error.message}"
-            self._settle(row, step, error=result.error.model_copy(update={"message": message}))
-
-    def _resume_item(self, row: RowState, step: Step, item: int, until: datetime) -> None:
-        def resume() -> None:
-            if iteration := row.iterations.get(step.id):
-                iteration.resume(item)
-
-        self._out.timer(until, f"{step.id}: item {item} again", resume)
-
-    def _back_off(self, row: RowState, step: Step, until: datetime) -> None:
-        """Let a failed step wait for its next attempt."""
-
-        def resume() -> None:
-            row.backoffs.pop(step.id, None)
-            row.at_work.discard(step.id)
-
-        row.at_work.add(step.id)
-        row.backoffs[step.id] = until
-        summary = f"{step.id}: before attempt {row.attempts[step.id] + 1}"
-        self._out.timer(until, summary, resume)
+            iteration.fail(result.error.model_copy(update={"message": message}))
+        self._finish_iteration(row, step, iteration)
 
     def _pause(self, row: RowState, step: DelayStep) -> None:
         """Begin a delay, or go on with it."""
         now = self._now()
-        begun = row.pauses.pop(step.id, None)
-        since = row.began[step.id] = begun.since if begun else row.began.get(step.id, now)
-        until: Any = row.prepared.get(step.id)
-        try:
-            if begun is None and until is None and step.config.until is not None:
-                if row.read(self._plan.reads[step.id]).stored:
-                    self._want(PREPARE_MANY, row, step)
-                    return
-                until = pure.until_of(step.config, row.scope)
-            end = begun.until if begun else delays.end_of(step.config, until, now)
-        except expressions.ExpressionError as problem:
-            self._settle(row, step, error=_error(problem))
-            return
-        if end <= now:
-            self._settle(row, step, {"until": written(end)})
-            return
-        row.at_work.add(step.id)
-        pause = Pause(since=since, until=end)
-        if end - now <= LONGEST_NAP:
-            row.naps[step.id] = pause
-            self._naps.setdefault((self._plan.position[step.id], end), []).append(row)
+        pause = row.pauses.get(step.id)
+        if pause is None:
+            until: Any = row.prepared.get(step.id)
+            try:
+                if until is None and step.config.until is not None:
+                    roots = self._plan.reads[step.id]
+                    found = self._bounds.evaluate(
+                        row, roots, lambda budget: pure.until_of(step.config, row.scope, budget)
+                    )
+                    if found is None:
+                        self._want(PREPARE_MANY, row, step)
+                        return
+                    until = found.value
+                end = delays.end_of(step.config, until, now)
+            except expressions.ExpressionError as problem:
+                self._settle(row, step, error=_error(problem))
+                return
+            pause = row.pauses[step.id] = Pause(since=row.began.get(step.id, now), until=end)
+        row.began[step.id] = pause.since
+        if pause.until <= now:
+            self._settle(row, step, {"until": written(pause.until)})
         else:
-            row.pauses[step.id] = pause
+            row.at_work.add(step.id)
 
-    def _waking(self, position: int, end: datetime, rows: list[RowState]) -> Callable[[], None]:
-        def wake() -> None:
-            for row in rows:
-                if not row.ended:
-                    self._settle(row, self._plan.steps[position], {"until": written(end)})
+    def _wait(self, rows: list[RowState]) -> None:
+        """Begin the timers of short waits; let rows leave that wait for nothing else than long ones."""
+        now = self._now()
+        leaving: dict[datetime, list[RowState]] = {}
+        ending: dict[tuple[int, datetime], list[tuple[RowState, Wait]]] = {}
+        for row in rows:
+            waits = list(row.waits())
+            if row.rests and (first := min(wait.until for wait in waits)) - now > LONGEST_NAP:
+                leaving.setdefault(first, []).append(row)
+                continue
+            for wait in waits:
+                if wait.until - now <= LONGEST_NAP and wait[:2] not in row.timed:
+                    row.timed.add(wait[:2])
+                    key = (self._plan.position[wait.step_id], wait.until)
+                    ending.setdefault(key, []).append((row, wait))
+        for (position, until), waiting in sorted(ending.items(), key=lambda entry: entry[0]):
+            summary = f"{self._plan.steps[position].id}: {len(waiting)} waiting"
+            self._out.timer(until, summary, self._resuming(position, waiting))
+        for until, some in sorted(leaving.items(), key=lambda entry: entry[0]):
+            self._out.leave(until, some)
 
-        return wake
+    def _resuming(self, position: int, waiting: list[tuple[RowState, Wait]]) -> Callable[[], None]:
+        step = self._plan.steps[position]
+
+        def resume() -> None:
+            for row, wait in waiting:
+                row.timed.discard(wait[:2])
+                if not row.ended and wait in row.waits():
+                    self._resume(row, step, wait)
+
+        return resume
+
+    def _resume(self, row: RowState, step: Step, wait: Wait) -> None:
+        if wait.item is not None:
+            row.iterations[step.id].resume(wait.item)
+        elif step.id in row.pauses:
+            self._settle(row, step, {"until": written(wait.until)})
+        else:
+            del row.backoffs[step.id]
+            row.at_work.discard(step.id)
 
     def _settle(
         self, row: RowState, step: Step, output: Any = None, size: int = 0, error: StepError | None = None

@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from workflows.messages import INLINE_BYTES, ItemCall, ItemProgress, StepResult
+from workflows.messages import INLINE_BYTES, ItemCall, ItemProgress, StepError, StepResult
+
+MAX_OUTPUT_BYTES = 32 * 1024 * 1024
+"""How much the items of a step may give together."""
 
 
 class Iteration:
@@ -19,6 +22,7 @@ class Iteration:
         pausing: the items that have failed and wait for another attempt, with when that is.
         stored: the output is too large to travel, or in the database only.
         size: of the output, in bytes of JSON.
+        error: of the item that has failed the step, if one has; no other is begun then.
     """
 
     def __init__(
@@ -38,27 +42,33 @@ class Iteration:
             tried: the items that wait for another attempt.
             item_bytes: see above.
         """
-        tried = tried or {}
+        tried = {item: one for item, one in sorted((tried or {}).items()) if item not in done}
         self.evaluated_there = isinstance(items, int)
         self.item_bytes = item_bytes
-        self.pausing: dict[int, datetime] = {item: tried[item].resume_at for item in sorted(tried)}
+        self.pausing: dict[int, datetime] = {item: one.resume_at for item, one in tried.items()}
         self.stored = bool(done)
         self.size = 2
+        self.error: StepError | None = None
         self._values = items if isinstance(items, list) else None
         self._total = items if isinstance(items, int) else len(items)
         self._width = width
         self._left = self._total - len(done)
         known = {*done, *tried}
         self._waiting = deque(item for item in range(self._total) if item not in known)
-        self._attempts = {item: tried[item].attempts for item in sorted(tried)}
+        self._attempts = {item: one.attempts for item, one in tried.items()}
         self._at_work: set[int] = set()
         self._resumed: dict[int, datetime] = {}
         self._outputs: dict[int, Any] = {}
 
     @property
     def finished(self) -> bool:
-        """Whether every item is done."""
-        return self._left == 0
+        """Whether every item is done; or one has failed, and no other is under way."""
+        return self._left == 0 or (self.error is not None and not self._at_work)
+
+    @property
+    def rests(self) -> bool:
+        """Whether no item is under way."""
+        return not self._at_work
 
     @property
     def output(self) -> list[Any] | None:
@@ -73,6 +83,16 @@ class Iteration:
         share = self._width if self._total <= self._width else (self._width + 1) // 2
         count = min(share, self._width - busy, len(self._waiting))
         return [self._call(self._waiting.popleft()) for _ in range(count)]
+
+    def fail(self, error: StepError) -> None:
+        """Begin no other item, since one has failed; the first error stands."""
+        self.error = self.error or error
+        self.stop()
+
+    def stop(self) -> None:
+        """Begin no other item."""
+        self.pausing.clear()
+        self._waiting.clear()
 
     def _call(self, item: int) -> ItemCall:
         self._at_work.add(item)
@@ -91,7 +111,8 @@ class Iteration:
 
     def pause(self, item: int, until: datetime) -> None:
         """Let an item that has failed wait for its next attempt."""
-        self.pausing[item] = until
+        if self.error is None:
+            self.pausing[item] = until
 
     def resume(self, item: int) -> None:
         """End the pause of an item: it is next."""
@@ -105,6 +126,9 @@ class Iteration:
         self._left -= 1
         self.size += size + 1
         self.stored = self.stored or stored or self.size > INLINE_BYTES
+        if self.size > MAX_OUTPUT_BYTES:
+            message = f"The outputs of the items have more than {MAX_OUTPUT_BYTES // 1024**2} MiB together."
+            self.fail(StepError(code="output_too_large", message=message))
         if self.stored:
             self._outputs.clear()
         else:

@@ -22,6 +22,14 @@ INLINE_BYTES = 64 * 1024
 """What is larger, as JSON, stays in its row: only a reference to it travels."""
 PART_BYTES = 512 * 1024
 """How much data one message carries; what is more goes in parts."""
+LIVE_BYTES = 1024 * 1024
+"""How much output a batch keeps for later steps; what is more stays in its rows."""
+_SMALL_BYTES = 1000
+
+
+def most_inline(room: int) -> int:
+    """How large an output may be that travels, with so much room left; what is small always does."""
+    return min(INLINE_BYTES, max(room, _SMALL_BYTES))
 
 
 class StepError(BaseModel, frozen=True):
@@ -93,7 +101,7 @@ class ItemProgress(BaseModel, frozen=True):
 
 
 class Progress(BaseModel, frozen=True):
-    """What a run of the workflow hands to the next about a row, beside what is in the database.
+    """How far a row is, beside the steps that are done: for a new history, or for a batch that wakes later.
 
     Attributes:
         attempts: begun, by step.
@@ -118,7 +126,7 @@ class BatchRow(BaseModel, frozen=True):
         stored: trigger and request are in their row only.
         done: the steps that are done.
         items: by iterating step under way, the items that are done.
-        pauses: the delay steps that are under way.
+        progress: what was under way when the run was parked, if it was.
     """
 
     run_id: UUID
@@ -129,7 +137,7 @@ class BatchRow(BaseModel, frozen=True):
     started_at: datetime
     done: list[DoneStep] = Field(default_factory=list[DoneStep])
     items: dict[str, list[int]] = Field(default_factory=dict[str, list[int]])
-    pauses: dict[str, Pause] = Field(default_factory=dict[str, Pause])
+    progress: Progress = Progress()
 
 
 class Batch(BaseModel, frozen=True):
@@ -140,7 +148,7 @@ class Batch(BaseModel, frozen=True):
 
     Attributes:
         trigger: what started its runs: `manual`, `webhook` … or `mixed`.
-        progress: by run, what the former history knew.
+        progress: by run, what the former history knew: more than what was stored when a run was parked.
     """
 
     batch_id: UUID
@@ -188,6 +196,7 @@ class StepCalls(BaseModel, frozen=True):
     Attributes:
         records: steps that the workflow did by itself, to be stored in the same transaction.
         keep_output: whether a later step reads the output; else it stays in its row.
+        room: how many bytes of outputs the results may bring; what is more stays in its row.
     """
 
     batch_id: UUID
@@ -197,6 +206,7 @@ class StepCalls(BaseModel, frozen=True):
     calls: list[StepCall]
     records: list[StepRecord]
     keep_output: bool
+    room: int = PART_BYTES
 
 
 class StepResult(BaseModel, frozen=True):
@@ -244,10 +254,10 @@ class RunEndings(BaseModel, frozen=True):
 
 
 class ParkedRun(BaseModel, frozen=True):
-    """A run that waits for nothing but its delays."""
+    """A run in which nothing is under way but long waits."""
 
     run_id: UUID
-    pauses: dict[str, Pause]
+    progress: Progress
 
 
 class Parking(BaseModel, frozen=True):

@@ -22,8 +22,9 @@ HEARTBEAT = timedelta(seconds=15)
 SHORT = timedelta(seconds=30)
 CHORE = timedelta(minutes=30)
 CHORE_RETRY = RetryPolicy(initial_interval=timedelta(minutes=1), maximum_attempts=5)
-# What a step may take beyond its call: waiting for a place among the outgoing calls, and the database.
-_MARGIN = timedelta(seconds=60)
+# What a step may take beyond its call: waiting for a place among the outgoing calls, and the database. A lost
+# worker is noticed by its silence, long before.
+_MARGIN = timedelta(minutes=10)
 
 
 def start_to_close(calls: StepCalls) -> timedelta:

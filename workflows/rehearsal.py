@@ -13,10 +13,11 @@ from uuid import UUID
 
 from workflows import pure
 from workflows.calls import Call, End, Leave, Timer
-from workflows.definition import ConditionStep, LookupStep, Step, TransformStep, WebhookStep
-from workflows.expressions import JSON, Budget, ExpressionError
+from workflows.definition import ConditionStep, DelayStep, LookupStep, Step, TransformStep, WebhookStep
+from workflows.expressions import JSON, ExpressionError
 from workflows.interpreter import Interpreter
 from workflows.messages import (
+    PREPARE_MANY,
     Batch,
     BatchRow,
     DoneStep,
@@ -120,7 +121,7 @@ class Rehearsal:
             DoneStep(step_id=record.step_id, status=record.status, output=record.output, error=record.error)
             for record in self._records.values()
         ]
-        update: Mapping[str, Any] = {"done": done, "pauses": leave.runs[0].pauses}
+        update: Mapping[str, Any] = {"done": done, "progress": leave.runs[0].progress}
         row = self._batch.rows[0].model_copy(update=update)
         self._timers = []
         self._interpreter = Interpreter(self._batch.model_copy(update={"rows": [row]}), self._clock)
@@ -128,14 +129,27 @@ class Rehearsal:
     def _call(self, call: Call) -> None:
         self._note(call.calls.records)
         step, results = call.calls.step, list[StepResult]()
-        for one in call.calls.calls:
-            if not one.items:
+        for one in [self._with_stored(one) for one in call.calls.calls]:
+            if call.activity == PREPARE_MANY:
+                results.append(_result(one, _prepared(step, one.scope)))
+            elif not one.items:
                 done = self._attempt(step, one.scope, one.attempt)
                 results.append(_result(one, done))
                 self._note([self._record(call, one, done)])
             elif isinstance(step, LookupStep | WebhookStep):
                 results += self._do_items(step, one)
         self._interpreter.take_results(call, results)
+
+    def _with_stored(self, call: StepCall) -> StepCall:
+        """The call with what did not travel with it."""
+        scope = dict(call.scope)
+        for name in call.stored:
+            row = self._batch.rows[0]
+            given = {"trigger": row.trigger, "request": row.request}
+            scope[name] = given[name] if name in given else self._records[name].output
+            if name in scope.get("steps", {}):
+                scope["steps"] = {**scope["steps"], name: {**scope["steps"][name], "output": scope[name]}}
+        return call.model_copy(update={"scope": scope})
 
     def _do_items(self, step: LookupStep | WebhookStep, call: StepCall) -> list[StepResult]:
         values = pure.items_of(step, call.scope) if call.evaluates_items else None
@@ -156,7 +170,7 @@ class Rehearsal:
     def _done(self, step: Step, scope: Mapping[str, JSON]) -> _Done:
         try:
             if isinstance(step, ConditionStep | TransformStep):
-                return _Done(None, pure.evaluate(step, scope, Budget()))
+                return _Done(None, pure.evaluate(step, scope, pure.budget_of(step)))
             if self._calls_left == 0:
                 message = f"A dry run has at most {MAX_CALLS} lookups and requests."
                 return _Done(None, error=StepError(code="too_many_calls", message=message))
@@ -197,6 +211,17 @@ class Rehearsal:
                 if record.status == "completed":
                     update["output"] = [_item_output(done) for done in items]
             self._records[record.step_id] = record.model_copy(update=update)
+
+
+def _prepared(step: Step, scope: Mapping[str, JSON]) -> _Done:
+    """What a step needs to begin: how many items, or until when to wait."""
+    try:
+        if isinstance(step, DelayStep):
+            return _Done(None, pure.until_of(step.config, scope))
+        assert isinstance(step, LookupStep | WebhookStep | TransformStep)
+        return _Done(None, len(pure.items_of(step, scope)))
+    except ExpressionError as problem:
+        return _Done(None, error=StepError(code=problem.code, message=problem.message))
 
 
 def batch_of_one(

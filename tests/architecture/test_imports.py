@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LEAVES = {"answers", "settings", "database", "sealing", "outbound", "guard", "garbage", "logs", "temporal"}
+LEAVES = {
+    "answers", "settings", "database", "sealing", "outbound", "places", "guard", "garbage", "logs",
+    "temporal",
+}  # fmt: skip
 LANGUAGE = {
     "workflows.checks", "workflows.dataflow", "workflows.definition", "workflows.expressions",
     "workflows.findings", "workflows.messages", "workflows.pure", "workflows.templates",

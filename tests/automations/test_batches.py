@@ -193,7 +193,7 @@ async def test_the_output_of_a_run_is_that_of_its_last_completed_step(
         assert await cursor.fetchone() == {"output": {"n": 2}}
 
 
-async def test_a_batch_without_progress_is_probed_by_one_process_at_a_time(
+async def test_a_batch_without_progress_is_probed_once_in_a_while(
     database: Database, new_target: NewTarget, nothing_waits: None
 ) -> None:
     await accept(database, await new_target(), 3)
@@ -202,7 +202,8 @@ async def test_a_batch_without_progress_is_probed_by_one_process_at_a_time(
     async with database.connection() as connection:
         assert await batches.stale(connection) == []
         await connection.execute("update runs set progressed_at = now() - interval '31 seconds'")
-        assert await batches.stale(connection) == [claimed.batch_id]
+        [stale] = await batches.stale(connection)
+        assert stale == claimed.model_copy(update={"definition": None, "rows": []})
         assert await batches.stale(connection) == []
-        again = await batches.held_batch(connection, claimed.batch_id)
+        again = await batches.wake(connection, claimed.batch_id)
     assert again is not None and [r.run_id for r in again.rows] == [r.run_id for r in claimed.rows]

@@ -1,8 +1,8 @@
 """Histories of every shape, committed: code that would decide otherwise fails here, without a server.
 
 A history that is missing from `tests/histories` is recorded by the live tests below. To change one on
-purpose, delete its file; runs that are under way in the field replay like the old one, so that is for a new
-engine version only.
+purpose, delete its file. From the first release on that is for a new engine version only: runs that are under
+way in the field replay like the old one.
 """
 
 import asyncio
@@ -24,14 +24,25 @@ from models.runs import QUEUED_CHANNEL
 from sandbox import workflow_runner
 from sealing import Keyring
 from settings import Settings
-from tests.automations.engine import Endpoint, NewTarget, accept_each, ended, transform, webhook, working
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    accept_each,
+    ended,
+    transform,
+    until,
+    webhook,
+    working,
+)
 from tests.automations.test_dispatcher import batch_of
+from tests.automations.test_engine import wake_now
 from workflows.automations import AutomationBatch
 from workflows.maintenance import Maintenance
 from workflows.messages import INLINE_BYTES
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 RETRIED = "a-retried-run"
+PARKED, WOKEN = "a-batch-that-parks-a-run", "a-batch-that-wakes-one"
 Shape = tuple[Callable[[str], list[dict[str, Any]]], list[Any]]
 LONG = "continue-as-new"
 """Recorded on the server that finds a history long after few events."""
@@ -132,6 +143,24 @@ SHAPES: dict[str, Shape] = {
         ],
         [1],
     ),
+    "much-to-evaluate": (
+        lambda url: [
+            transform(name, f"length(map(&to_string(@), trigger[:{count}]))")
+            for name, count in {"a": 8000, "b": 4000, "c": 4000}.items()
+        ],
+        [list(range(8000))] * 8,
+    ),
+    **dict.fromkeys(
+        (PARKED, WOKEN),
+        (
+            lambda url: [
+                {**BRANCHES, "config": {"expression": "trigger > 2", "then": ["wait"]}},
+                {"id": "wait", "type": "delay", "config": {"seconds": 31 * 86_400}},
+                webhook(url, body="{{ trigger }}"),
+            ],
+            [5, 1],
+        ),
+    ),
     "a-batch-of-64-that-parts": (
         lambda url: [BRANCHES, webhook(f"{url}/503-twice", body="{{ trigger }}"), transform("no", "trigger")],
         [n % 7 for n in range(64)],
@@ -190,6 +219,14 @@ async def unsealed(
         yield running
 
 
+async def waiting(database: Database, run_id: UUID) -> bool:
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select 1 from runs where id = %s and status = 'waiting'", (run_id,)
+        )
+        return await cursor.fetchone() is not None
+
+
 async def cancel(client: Client, database: Database, account_id: UUID, run_id: UUID) -> None:
     async with database.transaction() as connection:
         batch_id = await runs.cancel(connection, account_id, run_id)
@@ -211,7 +248,14 @@ async def test_a_history_made_now_replays(
         await ended(database, notifier, target.account_id, run_ids[1])
         await cancel(client, database, target.account_id, run_ids[0])
         receiver.open.set()
+    if name in (PARKED, WOKEN):
+        await until(lambda: waiting(database, run_ids[0]))
+        wakes_up = run_ids.pop(0)
     await asyncio.gather(*(ended(database, notifier, target.account_id, run_id) for run_id in run_ids))
+    if name == WOKEN:
+        await wake_now(database, client, wakes_up)
+        await ended(database, notifier, target.account_id, wakes_up)
+        run_ids = [wakes_up]
     if name == RETRIED:
         async with database.transaction() as connection:
             accepted = await restarts.restart(connection, target.account_id, run_ids[0])
