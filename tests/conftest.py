@@ -22,6 +22,7 @@ from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report
 from embedded.temporal import Temporal
+from embedded.temporal_binary import obtain
 from migrations.upgrade import upgrade
 from sealing import Keyring, root_keys
 from settings import Settings
@@ -30,6 +31,13 @@ from tests.datasets import write_small_datasets
 from tests.stacks import StackProcess
 
 _TEMPLATE = "template_vedette"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have the Temporal server made before several processes begin, whose output nobody sees."""
+    if getattr(session.config.option, "numprocesses", None):
+        asyncio.run(obtain(Path(tempfile.gettempdir()), Report()))
 
 
 @pytest.fixture(scope="session")

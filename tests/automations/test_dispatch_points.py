@@ -12,7 +12,7 @@
 | 8 signalled, then lost | test_lost_activities: `test_a_row_that_was_signalled_early_…` and the next two |
 | 9 ended, the workflow task lost | test_lost_activities: `test_a_run_that_has_ended_stays_as_it_ended` |
 | 10 the workflow closed, the run not | test_dispatcher: `test_the_runs_of_a_terminated_batch_…` |
-| 11 the store of workflows lost | `test_a_batch_that_the_store_has_lost_goes_on_from_its_finished_steps` |
+| 11 the store of workflows lost | `test_a_batch_that_the_store_has_lost_…` and the next |
 | 12 the database older than the store | `test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it` |
 | 13 the probe races a slow starter | `test_a_batch_that_two_start_at_once_runs_once` |
 | 14 two live batches hold a run | `test_a_batch_that_lost_a_run_can_write_nothing_of_it` |
@@ -39,7 +39,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.starts import workflow_id
 from database import Connection, Database
 from dispatcher import Dispatcher
-from models import batches
+from models import batches, runs
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
 from settings import Settings
@@ -62,6 +62,8 @@ from workflows.messages import (
     Ending,
     ParkedRun,
     Parking,
+    Pause,
+    Progress,
     StepRecord,
 )
 
@@ -157,29 +159,30 @@ async def test_a_batch_that_two_start_at_once_runs_once(
     claim = await claimed(database)
     slow, probing = (Dispatcher(database, client, new_id(), eager=False) for _ in range(2))
     async with at_work() as notifier:
-        await probing.begin(claim)
+        await asyncio.gather(slow.begin(claim), probing.begin(claim))
         await requested(receiver, 1)
         started = await run_id_of(client, claim)
-        await asyncio.gather(slow.begin(claim), probing.begin(claim))
-        assert await run_id_of(client, claim) == started
         receiver.open.set()
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        await client.get_workflow_handle(workflow_id(claim)).result()
         await slow.begin(claim)
+        assert await run_id_of(client, claim) == started
     assert len(receiver.requests) == 1 and await batch_of(database, run_id) == claim.batch_id
 
 
 # Point 11
 
 
-async def lose(client: Client, batch: Batch) -> None:
-    """Let Temporal's store lose a workflow."""
-    execution = WorkflowExecution(workflow_id=workflow_id(batch))
+async def lose(client: Client, batch_id: UUID) -> None:
+    """Let Temporal's store lose the workflow of a batch."""
+    handle = client.get_workflow_handle(f"automation/{batch_id}")
+    execution = WorkflowExecution(workflow_id=handle.id)
     request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
     await client.workflow_service.delete_workflow_execution(request)
 
     async def gone() -> bool:
         try:
-            await client.get_workflow_handle(workflow_id(batch)).describe()
+            await handle.describe()
         except RPCError as error:
             return error.status is RPCStatusCode.NOT_FOUND
         return False
@@ -202,12 +205,54 @@ async def test_a_batch_that_the_store_has_lost_goes_on_from_its_finished_steps(
     claim = await claimed(database)
     await dispatcher.begin(claim)
     await record_first_step(database, claim)
-    await lose(client, claim)
+    await lose(client, claim.batch_id)
     await make_stale(database)
     async with at_work() as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed" and await batch_of(database, run_id) == claim.batch_id
     assert [(request["path"], request["body"]) for request in receiver.requests] == [("/two", "200")]
+
+
+async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_wake_up(
+    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    wait = {"id": "wait", "type": "delay", "config": {"days": 30}}
+    target = await new_target([webhook(f"{receiver.url}/before", "before"), wait, webhook(receiver.url)])
+    [run_id] = await accept(database, target)
+
+    async def waits() -> bool:
+        async with database.connection() as connection:
+            return (await runs.get(connection, target.account_id, run_id)).status == "waiting"
+
+    async with at_work() as notifier:
+        notifier.notify(QUEUED_CHANNEL)
+        await until(waits)
+        parked = await batch_of(database, run_id)
+        await lose(client, parked)
+        await let_pass(database, run_id, timedelta(days=31))
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert view.status == "completed" and {step.status for step in view.steps} == {"completed"}
+    assert receiver.paths == ["/before", "/"] and await batch_of(database, run_id) == parked
+
+
+async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
+    """What a waiting run looks like so much later, all its times being that much longer ago."""
+    async with database.connection() as connection:
+        cursor = await connection.execute("select progress from runs where id = %s", (run_id,))
+        row = await cursor.fetchone()
+        assert row is not None
+        now = Progress.model_validate(row["progress"])
+        began = {step: since - time for step, since in now.began.items()}
+        pauses = {
+            step: Pause(since=pause.since - time, until=pause.until - time)
+            for step, pause in now.pauses.items()
+        }
+        later = now.model_copy(update={"began": began, "pauses": pauses})
+        await connection.execute(
+            "update runs set wake_at = wake_at - %s, progressed_at = progressed_at - %s, progress = %s"
+            " where id = %s",
+            (time, time, later.model_dump_json(), run_id),
+        )
 
 
 # Points 12 and 14
@@ -250,7 +295,7 @@ async def test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it(
 async def park(connection: Connection, batch: Batch, run_id: UUID) -> None:
     parking = Parking(
         batch=batch, next_id=new_id(), wake_at=datetime.now(UTC) + timedelta(days=1),
-        runs=[ParkedRun(run_id=run_id, pauses={})], records=[],
+        runs=[ParkedRun(run_id=run_id, progress=Progress())], records=[],
     )  # fmt: skip
     assert await batches.park(connection, parking) == []
 
@@ -326,7 +371,7 @@ async def test_a_worker_that_is_stopped_loses_and_repeats_nothing(
     async with at_work():
         await requested(receiver, 3)
     at_the_stop = len(receiver.requests)
-    async with asyncio.timeout(15), at_work() as notifier:
+    async with at_work() as notifier:
         views = [await ended(database, notifier, account_id, run_id) for run_id in run_ids]
     assert {view.status for view in views} == {"completed"} and at_the_stop < 24
     calls = Counter(request["headers"]["webhook-id"] for request in receiver.requests)

@@ -10,7 +10,9 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -25,7 +27,9 @@ from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept,
+    batch_workflow,
     ended,
+    events_of,
     transform,
     until,
     webhook,
@@ -33,8 +37,6 @@ from tests.automations.engine import (
 )
 from tests.datasets import write_small_datasets
 from tests.stacks import CLI, StackProcess, environment, eventually
-
-STEPS = 10
 
 
 @contextmanager
@@ -72,9 +74,16 @@ async def test_an_eager_task_dies_with_its_worker(
         await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
         assert dying.returncode == -signal.SIGKILL
     assert receiver.requests == []
-    async with asyncio.timeout(15), working(open_settings, client, database, keyring) as notifier:
+    async with working(open_settings, client, database, keyring) as notifier:
         assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
     assert len(receiver.requests) == 1
+    handle = await batch_workflow(client, database, run_id)
+    [started] = await events_of(handle, "workflow_execution_started")
+    assert started.workflow_execution_started_event_attributes.eager_execution_accepted
+    # Handed out with the answer to the start, and never heard of again.
+    [lost] = await events_of(handle, "workflow_task_timed_out")
+    [first, *_] = await events_of(handle, "workflow_task_started")
+    assert lost.workflow_task_timed_out_event_attributes.started_event_id == first.event_id
 
 
 # Point 6
@@ -105,7 +114,7 @@ async def test_a_killed_activity_leaves_what_it_has_done(
         killed.kill()
     receiver.open.set()
     async with working(open_settings, client, database, keyring) as notifier:
-        view = await ended(database, notifier, target.account_id, run_id)
+        view = await ended(database, notifier, target.account_id, run_id, 60)
     assert (view.status, view.output) == ("completed", 10)
     calls = Counter(request["path"] for request in receiver.requests)
     assert calls.pop("/held") == 2 and set(calls.values()) == {1} and len(calls) == 9
@@ -126,38 +135,86 @@ async def stack(scratch: Path, temporal_server: Temporal) -> AsyncGenerator[Stac
         await running.stop()
 
 
+KINDS = [
+    "call", "lookup", "call", "condition", "items", "call", "delay", "call", "transform", "call",
+]  # fmt: skip
+HELD = {"call", "items"}
+"""What the receiver can hold; the other kinds but a delay are over at once."""
+
+
+def step(url: str, number: int, kind: str) -> dict[str, Any]:
+    """The step of a kind; the receiver sees `/<run>/<step>` or `/<run>/<step>/<item>`."""
+    name, path = f"s{number}", f"{url}/{{{{ trigger.run }}}}/{number}"
+    match kind:
+        case "lookup":
+            return {"id": name, "type": "ip_lookup", "config": {"field": "trigger.ip"}}
+        case "condition":
+            return {"id": name, "type": "condition", "config": {"expression": "trigger.run >= `0`"}}
+        case "items":
+            return {**webhook(f"{path}/{{{{ item }}}}", name, timeout=60), "for_each": "[0, 1, 2]"}
+        case "delay":
+            return {"id": name, "type": "delay", "config": {"until": f"{{{{ s{number - 1}.body.until }}}}"}}
+        case "transform":
+            return transform(name, "trigger.run")
+        case _:
+            return webhook(path, name, timeout=60)
+
+
+def held_paths(run: int) -> set[str]:
+    """What the receiver holds of a run: the step of its number, or the next if that is over at once."""
+    if KINDS[run] == "delay":
+        return set()
+    number = run if KINDS[run] in HELD else run + 1
+    path = f"/{run}/{number}"
+    return {f"{path}/{item}" for item in range(3)} if KINDS[number] == "items" else {path}
+
+
+HELD_PATHS = {path for run in range(len(KINDS)) for path in held_paths(run)}
+PAUSING = KINDS.index("delay")
+
+
+async def all_held(receiver: Endpoint) -> bool:
+    return HELD_PATHS <= set(receiver.paths)
+
+
+async def hold(request: web.Request, receiver: Endpoint) -> web.Response:
+    """Answers with the number of the step, and until when the next one is to wait if it is a delay."""
+    _, run, number, *_ = request.path.split("/")
+    if request.path in HELD_PATHS:
+        await receiver.open.wait()
+    pause = timedelta()
+    if (int(run), int(number) + 1) == (PAUSING, PAUSING):
+        await until(lambda: all_held(receiver), 60)
+        pause = timedelta(seconds=15)
+    return web.json_response({"step": int(number), "until": (datetime.now(UTC) + pause).isoformat()})
+
+
 async def test_a_run_goes_on_at_whichever_step_its_worker_is_killed(
     stack: StackProcess, receiver: Endpoint
 ) -> None:
-    """Ten runs of ten calls: when the worker is killed, the k-th run is within its k-th call."""
+    """Ten runs of ten steps: when the worker is killed, the k-th run is within its k-th step.
 
-    def number(request: web.Request) -> tuple[int, int]:
-        _, run, step = request.path.split("/")
-        return int(run), int(step)
-
-    async def hold(request: web.Request) -> web.Response:
-        run, step = number(request)
-        if run == step:
-            await receiver.open.wait()
-        return web.json_response({"step": step})
-
-    receiver.handler = hold
-    names = [f"s{n}" for n in range(STEPS)]
-    steps = [webhook(f"{receiver.url}/{{{{ trigger.run }}}}/{n}", name) for n, name in enumerate(names)]
-    steps.append(transform("end", f"[{', '.join(f'{name}.body.step' for name in names)}]"))
+    Where that step is over at once, the run is within the next: what was done before it is not stored yet
+    if the workflow did it by itself.
+    """
+    receiver.handler = lambda request: hold(request, receiver)
+    steps = [step(receiver.url, number, kind) for number, kind in enumerate(KINDS)]
+    calls = [f"s{number}.body.step" for number, kind in enumerate(KINDS) if kind == "call"]
+    steps.append(transform("end", f"[{', '.join(calls)}, s1.asn.asn, s3.result, s4[].body.step, s8]"))
     headers = {"X-API-Key": stack.api_key}
     async with httpx.AsyncClient(base_url=stack.url, headers=headers, trust_env=False, timeout=30) as api:
         made = (await api.post("/api/workflows", json={"name": "Ten", "steps": steps})).json()
         run = f"/api/workflows/{made['id']}/run"
+        inputs = [{"run": n, "ip": "8.8.8.8"} for n in range(len(KINDS))]
         # At once, so that some of them share a batch.
-        accepted = await asyncio.gather(*(api.post(run, json={"input": {"run": n}}) for n in range(STEPS)))
+        accepted = await asyncio.gather(*(api.post(run, json={"input": one}) for one in inputs))
         places = [answer.headers["location"] for answer in accepted]
 
-        def all_held() -> bool:
-            held = {request["path"] for request in receiver.requests}
-            return {f"/{n}/{n}" for n in range(STEPS)} <= held
+        async def all_at_their_steps() -> bool:
+            steps = (await api.get(places[PAUSING])).json()["steps"]
+            return steps[PAUSING]["status"] == "waiting" and await all_held(receiver)
 
-        await eventually(all_held, 60, "every run is held at its step")
+        await eventually(all_at_their_steps, 60, "every run is at its step")
         first = stack.child("worker")
         os.kill(first, signal.SIGKILL)
         receiver.open.set()
@@ -168,9 +225,13 @@ async def test_a_run_goes_on_at_whichever_step_its_worker_is_killed(
         await eventually(all_ended, 60, "every run has ended")
         views = [(await api.get(place)).json() for place in places]
     assert stack.child("worker") not in (0, first)
-    assert [(view["status"], view["output"]) for view in views] == [("completed", list(range(STEPS)))] * STEPS
-    calls = Counter((request["path"], request["headers"]["webhook-id"]) for request in receiver.requests)
-    assert len(calls) == len({path for path, _ in calls}) == STEPS * STEPS
-    # All other calls were over, and the next ones begun: what was over was stored before.
-    assert {path for (path, _), times in calls.items() if times == 2} == {f"/{n}/{n}" for n in range(STEPS)}
-    assert set(calls.values()) == {1, 2}
+    numbers = [number for number, kind in enumerate(KINDS) if kind == "call"]
+    outputs = [[*numbers, 15169, True, [4, 4, 4], n] for n in range(len(KINDS))]
+    assert [(view["status"], view["output"]) for view in views] == [("completed", one) for one in outputs]
+    assert {step["status"] for view in views for step in view["steps"]} == {"completed"}
+    ids = {request["headers"]["webhook-id"] for request in receiver.requests}
+    times = Counter(receiver.paths)
+    assert len(ids) == len(times) == len(KINDS) * (len(numbers) + 3)
+    # All other calls were over, and the next steps begun: what was over was stored before.
+    assert {path for path, count in times.items() if count == 2} == HELD_PATHS
+    assert set(times.values()) == {1, 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -24,8 +24,10 @@ from tests.automations.engine import (
     Work,
     accept,
     accept_each,
+    cancel,
     ended,
     requested,
+    statuses,
     transform,
     until,
     webhook,
@@ -198,3 +200,42 @@ async def test_a_run_that_has_ended_stays_as_it_ended(
         async with database.connection() as connection:
             assert await runs.get(connection, target.account_id, run_id) == first
     assert (first.status, first.output) == ("completed", "done")
+
+
+# Leaving for a long delay
+
+
+@pytest.mark.parametrize("when", ["before it", "after it", "after it, its completion lost"])
+async def test_a_run_can_be_cancelled_while_it_leaves_for_a_long_delay(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint, when: str
+) -> None:
+    times = 0
+
+    async def cancel_while_parking(call: ExecuteActivityInput, do: Do) -> Any:
+        nonlocal times
+        if activity.info().activity_type != "park_runs" or times:
+            return await do()
+        times += 1
+        if when == "before it":
+            await cancel(client, database, target.account_id, run_id)
+            return await do()
+        result = await do()
+        await cancel(client, database, target.account_id, run_id)
+        if when != "after it":
+            raise Lost
+        return result
+
+    wait = {"id": "wait", "type": "delay", "config": {"days": 30}}
+    target = await new_target([wait, webhook(receiver.url, "after")])
+    [run_id] = await accept(database, target)
+    async with at_work(cancel_while_parking) as notifier:
+        notifier.notify(QUEUED_CHANNEL)
+        view = await ended(database, notifier, target.account_id, run_id)
+        left = await batch_of(database, run_id)
+        # A wake-up that finds nothing to wake does no harm.
+        handle = client.get_workflow_handle(f"automation/{left}")
+        info = (await handle.describe()).raw_description.workflow_execution_info
+        late = info.execution_time.ToDatetime() - info.start_time.ToDatetime()
+        assert (late > timedelta(days=29)) == (when != "before it")
+    assert times == 1 and view.status == "cancelled"
+    assert statuses(view) == {"wait": "cancelled", "after": "skipped"} and receiver.requests == []

@@ -14,6 +14,7 @@ from models import runs
 from models.runs import QUEUED_CHANNEL
 from models.targets import Target
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, statuses, until, webhook
+from tests.automations.test_dispatch_points import let_pass
 from tests.automations.test_dispatcher import batch_of
 
 
@@ -54,6 +55,10 @@ async def test_a_delay_of_days_is_a_start_of_temporals_own_and_can_be_cancelled(
     receiver: Endpoint,
     days: int,
 ) -> None:
+    """Shown are when Temporal is to start it, that nothing else is kept of it, and its end half-way.
+
+    Half of the time is taken off what the database says of the run; Temporal's own wait goes on.
+    """
     target = await new_target(waiting_steps(receiver.url, days=days))
     run_id, wake_up = await parked(client, database, notifier, target)
     async with database.connection() as connection:
@@ -69,8 +74,27 @@ async def test_a_delay_of_days_is_a_start_of_temporals_own_and_can_be_cancelled(
     info = description.raw_description.workflow_execution_info
     assert description.status is WorkflowExecutionStatus.RUNNING and info.history_length == 1
     assert abs(info.execution_time.ToDatetime() - row["wake_at"].replace(tzinfo=None)).total_seconds() < 5
+    await let_pass(database, run_id, timedelta(days=days / 2))
     await cancel(database, target, run_id)
+    async with database.connection() as connection:
+        [before, wait, _] = (await runs.get(connection, target.account_id, run_id)).steps
+    assert before.completed_at and wait.started_at
+    assert abs(before.completed_at - wait.started_at - timedelta(days=days / 2)) < timedelta(minutes=1)
     assert [request["path"] for request in receiver.requests] == ["/before"]
+
+
+async def test_a_delay_that_was_cancelled_says_how_long_it_went(
+    client: Client, database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """As every other step does that has come to its end."""
+    target = await new_target(waiting_steps(receiver.url, days=30))
+    run_id, _ = await parked(client, database, notifier, target)
+    await let_pass(database, run_id, timedelta(days=10))
+    await cancel(database, target, run_id)
+    async with database.connection() as connection:
+        [_, wait, _] = (await runs.get(connection, target.account_id, run_id)).steps
+    assert wait.completed_at is not None and wait.duration_ms is not None
+    assert abs(timedelta(milliseconds=wait.duration_ms) - timedelta(days=10)) < timedelta(minutes=1)
 
 
 @pytest.fixture

@@ -29,12 +29,14 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.open = threading.Event()
         self.waiting = threading.Event()
+        self.call_ids: list[str] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, Receiver)
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.call_ids.append(self.headers["webhook-id"])
         self.server.waiting.set()
         self.server.open.wait()
         try:
@@ -89,6 +91,7 @@ async def begin(stack: StackProcess, receiver: Receiver) -> list[str]:
     """Start runs, and wait until the receiver holds the first of their steps."""
     receiver.open.clear()
     receiver.waiting.clear()
+    receiver.call_ids.clear()
     url = f"http://127.0.0.1:{receiver.server_address[1]}/"
     step = {"id": "send", "type": "webhook", "config": {"url": url, "body": {"n": "{{ trigger.n }}"}}}
     async with client(stack) as api:
@@ -156,3 +159,4 @@ async def test_runs_finish_after_a_stop_that_was_asked_for(receiver: Receiver, d
         await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")
     finally:
         assert await following.stop() == 0
+    assert len(receiver.call_ids) == len(set(receiver.call_ids)) == RUNS

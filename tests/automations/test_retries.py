@@ -1,0 +1,167 @@
+"""Attempts that fail: which are repeated, after how long, and what a `Retry-After` has to say."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+from aiohttp import web
+from temporalio.client import Client
+
+from activities.outcome import Outcome
+from activities.redaction import Redaction
+from activities.sending import Secrets, send
+from database import Database, Notifier
+from models.identifiers import new_id
+from models.runs import QUEUED_CHANNEL
+from outbound import Outbound
+from settings import Settings
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Run,
+    accept,
+    batch_workflow,
+    cancel,
+    ended,
+    events_of,
+    requested,
+    until,
+    webhook,
+)
+from workflows.definition import Retry, WebhookStep
+from workflows.pure import RequestTemplates
+
+
+@pytest.mark.parametrize(
+    ("retry", "delays"),
+    [
+        ({}, [1, 2, 4, 8, 16, 32, 60, 60, 60]),
+        ({"initial_seconds": 0.5}, [0.5, 1, 2, 4]),
+        ({"initial_seconds": 10, "backoff": 1}, [10, 10, 10]),
+        ({"initial_seconds": 1, "backoff": 10, "max_seconds": 3600}, [1, 10, 100, 1000, 3600, 3600]),
+        ({"initial_seconds": 90}, [60, 60]),
+    ],
+    ids=["by default", "half a second", "always the same", "tenfold", "beyond the cap at once"],
+)
+def test_the_pauses_between_attempts_grow_up_to_their_cap(retry: dict[str, Any], delays: list[float]) -> None:
+    asked = Retry.model_validate(retry)
+    assert [asked.delay(failed) for failed in range(1, len(delays) + 1)] == delays
+
+
+async def sent(settings: Settings, url: str, **config: Any) -> Outcome:
+    """What one attempt comes to."""
+    step = WebhookStep.model_validate(webhook(url, **config))
+    nothing = Secrets({}, Redaction([]))
+    async with Outbound(settings) as outbound:
+        return await send(outbound, step, RequestTemplates(step.config), {}, nothing, "call", new_id())
+
+
+DONE, REPEATED, FINAL = "done", "repeated", "final"
+STATUSES = {
+    **dict.fromkeys([200, 201, 202, 204, 226], DONE),
+    **dict.fromkeys([408, 425, 429, 500, 501, 502, 503, 504, 507, 511, 599], REPEATED),
+    **dict.fromkeys([300, 302, 304, 400, 401, 403, 404, 405, 407, 409, 410, 418, 422, 424, 426, 451], FINAL),
+}
+
+
+@pytest.mark.parametrize("status", STATUSES)
+async def test_a_status_tells_whether_a_call_is_repeated(
+    open_settings: Settings, receiver: Endpoint, status: int
+) -> None:
+    receiver.answer = lambda request: web.Response(status=status)
+    outcome = await sent(open_settings, receiver.url)
+    code = outcome.error.code if outcome.error else None
+    expected = (None, False) if STATUSES[status] == DONE else ("http_status", STATUSES[status] == REPEATED)
+    assert (code, outcome.retryable) == expected and len(receiver.requests) == 1
+
+
+FAULTS: dict[str, tuple[str, dict[str, Any], str, bool]] = {
+    "nobody listens": ("http://127.0.0.1:9999/", {}, "connect_failed", True),
+    "no answer in time": ("{url}/held", {"timeout": 0.05}, "timeout", True),
+    "an address of the network": ("http://169.254.169.254/", {}, "forbidden_address", False),
+    "no URL": ("ftp://example.com/", {}, "invalid_request", False),
+    "too much": ("{url}/much", {}, "too_large", False),
+    "redirects without end": ("{url}/again", {"follow_redirects": True}, "too_many_redirects", False),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_of_the_network_is_repeated_and_one_of_the_call_is_not(
+    open_settings: Settings, receiver: Endpoint, fault: str
+) -> None:
+    def answer(request: dict[str, Any]) -> web.Response:
+        if request["path"] == "/again":
+            return web.Response(status=307, headers={"Location": "/again"})
+        return web.Response(body=b"x" * 2_000_000)
+
+    receiver.answer = answer
+    url, config, code, repeated = FAULTS[fault]
+    outcome = await sent(open_settings, url.format(url=receiver.url), **config)
+    assert outcome.error is not None and (outcome.error.code, outcome.retryable) == (code, repeated)
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        (None, 0, 0),
+        ("0", 0, 0),
+        ("7", 7, 7),
+        (" 7 ", 7, 7),
+        ("99999999999", 3600, 3600),
+        ("-5", 0, 0),
+        ("1.5", 0, 0),
+        ("soon", 0, 0),
+        (formatdate(0, usegmt=True), 0, 0),
+        (formatdate(time.time() + 1800, usegmt=True), 600, 1800),
+        (formatdate(time.time() + 7200, usegmt=True), 3600, 3600),
+    ],
+    ids=[
+        "none", "zero", "seconds", "spaces", "ages", "negative", "a fraction", "words", "a past date",
+        "a date in half an hour", "a date in two hours",
+    ],
+)  # fmt: skip
+async def test_an_answer_may_say_when_to_call_again_up_to_an_hour(
+    open_settings: Settings, receiver: Endpoint, header: str | None, least: float, most: float
+) -> None:
+    headers = {} if header is None else {"Retry-After": header}
+    receiver.answer = lambda request: web.Response(status=429, headers=headers)
+    assert least <= (await sent(open_settings, receiver.url)).retry_after <= most
+
+
+@pytest.mark.parametrize(
+    ("header", "initial_seconds", "pause"),
+    [("30", 0.01, 30), ("2", 40, 40), ("0", 50, 50)],
+    ids=["later than planned", "sooner than planned", "at once"],
+)
+async def test_a_step_pauses_as_long_as_the_answer_asks_and_never_shorter_than_planned(
+    notifier: Notifier,
+    client: Client,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    header: str,
+    initial_seconds: float,
+    pause: float,
+) -> None:
+    receiver.answer = lambda request: web.Response(status=429, headers={"Retry-After": header})
+    target = await new_target([webhook(receiver.url) | {"retry": {"initial_seconds": initial_seconds}}])
+    [run_id] = await accept(database, target)
+    notifier.notify(QUEUED_CHANNEL)
+    await requested(receiver, 1)
+    handle = await batch_workflow(client, database, run_id)
+    [timer] = await until(lambda: events_of(handle, "timer_started"))
+    asked = timer.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta().total_seconds()
+    assert asked == pytest.approx(pause, abs=0.1)
+    await cancel(client, database, target.account_id, run_id)
+    assert (await ended(database, notifier, target.account_id, run_id)).status == "cancelled"
+    assert len(receiver.requests) == 1
+
+
+async def test_a_pause_that_passes_the_steps_timeout_is_not_begun(run: Run, receiver: Endpoint) -> None:
+    receiver.answer = lambda request: web.Response(status=503, headers={"Retry-After": "30"})
+    view = await run([webhook(receiver.url) | {"timeout": 20}])
+    assert view.status == "failed" and view.error is not None
+    assert (view.error["code"], view.error["attempt"], len(receiver.requests)) == ("http_status", 1, 1)

@@ -1,0 +1,155 @@
+"""What an operator sees of a batch in Temporal: summaries, priority, search attributes, but no data."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import SearchAttributeKey
+from temporalio.worker import ExecuteActivityInput
+
+from database import Database, Notifier
+from models.runs import QUEUED_CHANNEL
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Work,
+    accept_each,
+    batch_workflow,
+    ended,
+    events_of,
+    until,
+    webhook,
+)
+from tests.automations.faults import Do, Lost
+
+CANARY = "canary@example.com"
+
+
+async def test_activities_and_timers_say_what_they_are_for(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    wait = {"id": "wait", "type": "delay", "config": {"seconds": 0.1}}
+    each = {**webhook(receiver.url, "each"), "for_each": "[1, 2]"}
+    target = await new_target([webhook(receiver.url), wait, each])
+    ids = await accept_each(database, target, [1, 2, 3])
+    async with at_work() as notifier:
+        for run_id in ids:
+            await ended(database, notifier, target.account_id, run_id)
+    handle = await batch_workflow(client, database, ids[0])
+    said: list[str] = []
+    for kind in ("activity_task_scheduled", "timer_started"):
+        for event in await events_of(handle, kind):
+            said += await client.data_converter.decode([event.user_metadata.summary], [str])
+    expected = ["call: 3 rows", "each: 3 rows, 6 items", "wait: 3 "]
+    assert [text[: len(start)] for text, start in zip(said, expected, strict=True)] == expected
+
+
+async def test_a_batch_has_its_priority_its_fairness_key_and_its_search_attributes(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target()
+    [run_id] = await accept_each(database, target, [None])
+    async with at_work() as notifier:
+        await ended(database, notifier, target.account_id, run_id)
+    description = await (await batch_workflow(client, database, run_id)).describe()
+    priority = description.raw_description.workflow_execution_info.priority
+    assert (priority.priority_key, priority.fairness_key) == (2, str(target.account_id))
+    attributes = {pair.key.name: pair.value for pair in description.typed_search_attributes}
+    assert {name: value for name, value in attributes.items() if name.startswith("Vedette")} == {
+        "VedetteAccount": str(target.account_id),
+        "VedetteKind": "automation",
+        "VedetteDefinition": str(target.automation_id),
+        "VedetteTrigger": "manual",
+    }
+
+
+async def test_a_batch_is_found_by_its_account(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target()
+    [run_id] = await accept_each(database, target, [None])
+    async with at_work() as notifier:
+        await ended(database, notifier, target.account_id, run_id)
+    handle = await batch_workflow(client, database, run_id)
+    account = SearchAttributeKey.for_keyword("VedetteAccount")
+
+    async def found() -> list[str]:
+        query = f"{account.name} = '{target.account_id}'"
+        return [one.id async for one in client.list_workflows(query)]
+
+    assert await until(found) == [handle.id]
+
+
+async def text_of(handle: WorkflowHandle[Any, Any]) -> bytes:
+    """All of a history, as it is stored."""
+    return b"".join(event.SerializeToString() for event in (await handle.fetch_history()).events)
+
+
+async def begun(
+    notifier: Notifier, client: Client, database: Database, run_id: UUID
+) -> WorkflowHandle[Any, Any]:
+    """The workflow of the first batch of a run, which has just been accepted."""
+
+    async def started() -> bool:
+        async with database.connection() as connection:
+            cursor = await connection.execute("select status from runs where id = %s", (run_id,))
+            row = await cursor.fetchone()
+        return row is not None and row["status"] != "queued"
+
+    notifier.notify(QUEUED_CHANNEL)
+    await until(started)
+    return await batch_workflow(client, database, run_id)
+
+
+@pytest.mark.parametrize("name", ["send_many", "park_runs"])
+async def test_what_an_activity_failed_with_is_sealed(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint, name: str
+) -> None:
+    async def fail_once(call: ExecuteActivityInput, do: Do) -> Any:
+        if activity.info().activity_type == name and activity.info().attempt == 1:
+            raise Lost(f"could not reach {CANARY}")
+        return await do()
+
+    wait = {"id": "wait", "type": "delay", "config": {"days": 1}}
+    target = await new_target([webhook(receiver.url), wait])
+    [run_id] = await accept_each(database, target, [None])
+    async with at_work(fail_once) as notifier:
+        handle = await begun(notifier, client, database, run_id)
+        await handle.result()
+    started = [
+        event.activity_task_started_event_attributes
+        for event in await events_of(handle, "activity_task_started")
+    ]
+    failures = [one.last_failure for one in started if one.HasField("last_failure")]
+    # The failure is there, its message is not.
+    assert [failure.message for failure in failures] == ["Encoded failure"]
+    assert b"canary" not in await text_of(handle)
+    decoded = await client.data_converter.decode_failure(failures[0])
+    assert CANARY in str(decoded)
+
+
+async def test_what_a_task_failed_with_is_sealed(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget
+) -> None:
+    """A definition that cannot be read, whose text would be in the message."""
+    target = await new_target()
+    async with database.transaction() as connection:
+        await connection.execute(
+            "update automation_versions set definition = json_build_object('steps', %s::text)"
+            " where automation_id = %s",
+            (CANARY, target.automation_id),
+        )
+    [run_id] = await accept_each(database, target, [None])
+    async with at_work() as notifier:
+        handle = await begun(notifier, client, database, run_id)
+        [failed] = await until(lambda: events_of(handle, "workflow_task_failed"))
+        failure = failed.workflow_task_failed_event_attributes.failure
+        assert failure.message == "Encoded failure" and b"canary" not in await text_of(handle)
+        assert CANARY in str(await client.data_converter.decode_failure(failure))
+        await handle.terminate()
+    async with database.connection() as connection:
+        await connection.execute("delete from runs where id = %s", (run_id,))

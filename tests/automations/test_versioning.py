@@ -1,0 +1,76 @@
+"""Workers with a build id: they do nothing before somebody makes their version the current one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+import temporal
+from database import Database
+from embedded.report import Report
+from embedded.temporal import Temporal
+from models.runs import QUEUED_CHANNEL
+from sealing import Keyring
+from settings import Settings
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    accept,
+    batch_workflow,
+    ended,
+    events_of,
+    transform,
+    until,
+    webhook,
+    working,
+)
+
+BUILD = "build-7"
+
+
+@pytest.fixture
+async def versioned(scratch: Path, open_settings: Settings) -> AsyncGenerator[Settings]:
+    """Settings with a build id, and a server of their own: a current version takes every worker's tasks."""
+    folder = scratch / "versioned"
+    folder.mkdir()
+    server = Temporal(folder, scratch / "logs" / "versioned.log", Report())
+    await server.start()
+    yield open_settings.model_copy(update={"temporal_address": server.address, "build_id": BUILD})
+    await server.stop()
+
+
+async def make_current(client: Client) -> bool:
+    """As `temporal worker deployment set-current-version` does; false while the worker is not known yet."""
+    asked = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace, deployment_name="vedette", build_id=BUILD
+    )
+    try:
+        await client.workflow_service.set_worker_deployment_current_version(asked)
+    except RPCError as error:
+        assert error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION), error
+        return False
+    return True
+
+
+async def test_a_versioned_worker_does_runs_once_its_version_is_current(
+    versioned: Settings, database: Database, keyring: Keyring, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    client = await temporal.connect(versioned, keyring)
+    target = await new_target([webhook(receiver.url), transform("end", "call.status")])
+    [run_id] = await accept(database, target)
+    async with working(versioned, client, database, keyring) as notifier:
+        notifier.notify(QUEUED_CHANNEL)
+        await until(lambda: make_current(client))
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert (view.status, view.output) == ("completed", 200)
+    handle = await batch_workflow(client, database, run_id)
+    [started] = await events_of(handle, "workflow_execution_started")
+    assert not started.workflow_execution_started_event_attributes.eager_execution_accepted
+    for event in await events_of(handle, "workflow_task_completed"):
+        version = event.workflow_task_completed_event_attributes.deployment_version
+        assert (version.deployment_name, version.build_id) == ("vedette", BUILD)
