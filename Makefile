@@ -16,8 +16,9 @@ help: ## Show these targets
 run: $(VENV)/installed ## Set up, then run the whole stack; Ctrl-C stops it
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/vedette up; exit $$?
 
+# All of them in two processes, each with servers of its own: many tests wait more than they work.
 test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running service is needed
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 2 --dist loadfile)
 
 lint: $(VENV)/installed-dev ## Check style and types
 	$(BIN)/ruff check .
@@ -25,6 +26,7 @@ lint: $(VENV)/installed-dev ## Check style and types
 	$(BIN)/pyright
 
 bench: $(VENV)/installed-dev ## Run the benchmarks
+	@$(BIN)/python -m bench.floor
 	@$(BIN)/python -m bench.automations
 	@$(BIN)/python -m bench.automations --variants --rounds 1
 	@$(BIN)/python -m bench.replay

@@ -33,7 +33,9 @@ VARIANTS: dict[str, Changes] = {
     "2 starts in flight": {"starts": 2},
     "4 starts in flight": {"starts": 4},
     "4 workflow pollers": {"pollers": 4},
+    "autoscaling pollers": {"fixed pollers": False},
     "no eager starts": {"eager": False},
+    "local lookups": {"server's activities": False},
     "1 row a batch": {"rows": 1},
 }
 

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
+from inspect import unwrap
 from typing import Any
 
 import jmespath
@@ -80,7 +81,7 @@ def speeds() -> None:
     print(f"{'template of 3 expressions':28}{a_second(lambda: template.render(ROW)):12,.0f}{'–':>12}")
     text = PLAIN["condition"]
     print(f"\n{'compilations a second':28}{'ours':>12}{'jmespath':>12}")
-    cold = a_second(lambda: expressions.compile.__wrapped__(text))
+    cold = a_second(lambda: unwrap(expressions.compile)(text))
     print(f"{'cold':28}{cold:12,.0f}{a_second(lambda: _parsed(text)):12,.0f}")
     known = a_second(lambda: expressions.compile(text))
     print(f"{'from the cache':28}{known:12,.0f}{a_second(lambda: jmespath.compile(text)):12,.0f}")
@@ -146,7 +147,7 @@ def bombs() -> None:
         budget = Budget()
         start = time.process_time()
         try:
-            expressions.compile.__wrapped__(text).evaluate(scope, budget)
+            unwrap(expressions.compile)(text).evaluate(scope, budget)
             outcome = "done"
         except ExpressionError as error:
             outcome = error.code

@@ -14,14 +14,19 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID
 
+from temporalio import workflow
 from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner
+from temporalio.worker import PollerBehaviorAutoscaling, UnsandboxedWorkflowRunner
 
 import cli
 import dispatcher
 import worker
 from database import Database
 from models import batches
+from workflows import policies
+from workflows.automations import AutomationBatch
+from workflows.calls import Call
+from workflows.messages import LOOKUP_MANY, StepResults
 
 
 class NeverEager(dispatcher.Dispatcher):
@@ -36,11 +41,35 @@ CONSTANTS: dict[str, tuple[ModuleType, str]] = {
     "starts": (dispatcher, "_STARTS_IN_FLIGHT"),
     "pollers": (worker, "_WORKFLOW_POLLERS"),
 }
-SWITCHES: dict[str, tuple[str, Any]] = {
-    "sandbox": ("workflow_runner", UnsandboxedWorkflowRunner),
-    "eager": ("Dispatcher", NeverEager),
+_call_by_the_server = AutomationBatch._call  # pyright: ignore[reportPrivateUsage]
+
+
+async def _call_here(self: AutomationBatch, call: Call) -> None:
+    """Do lookups as local activities: in the process that has the workflow, without the server's part."""
+    if call.activity != LOOKUP_MANY:
+        await _call_by_the_server(self, call)
+        return
+    results: StepResults = await workflow.execute_local_activity(
+        call.activity,
+        call.calls,
+        result_type=StepResults,
+        start_to_close_timeout=policies.start_to_close(call.calls),
+        retry_policy=policies.LOST_WORKER,
+    )
+    self._inbox.append(lambda: self._rows.take_results(call, results.results))  # pyright: ignore[reportPrivateUsage]
+
+
+def _autoscaling(_maximum: int) -> PollerBehaviorAutoscaling:
+    return PollerBehaviorAutoscaling()
+
+
+SWITCHES: dict[str, tuple[ModuleType | type, str, Any]] = {
+    "sandbox": (worker, "workflow_runner", UnsandboxedWorkflowRunner),
+    "eager": (worker, "Dispatcher", NeverEager),
+    "fixed pollers": (worker, "PollerBehaviorSimpleMaximum", _autoscaling),
+    "server's activities": (AutomationBatch, "_call", _call_here),
 }
-"""What takes the place of a name in `worker` where the switch is off."""
+"""What takes the place of a name where the switch is off."""
 
 
 def change(changes: dict[str, int | bool]) -> None:
@@ -56,9 +85,9 @@ def change(changes: dict[str, int | bool]) -> None:
             getattr(module, constant)
             setattr(module, constant, value)
         elif not value:
-            constant, replacement = SWITCHES[name]
-            getattr(worker, constant)
-            setattr(worker, constant, replacement)
+            owner, constant, replacement = SWITCHES[name]
+            getattr(owner, constant)
+            setattr(owner, constant, replacement)
 
 
 if __name__ == "__main__":
