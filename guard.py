@@ -223,7 +223,7 @@ class GuardedResolver(AbstractResolver):
         """
         answers = await self._resolver.resolve(host, port, family)
         for answer in answers:
-            _check_address(_address(answer["host"]), self._allowed, host)
+            _check_address(_address(answer["host"]), self._allowed)
         return answers
 
     async def close(self) -> None:
@@ -244,13 +244,13 @@ def guarded_sockets(allowed: Networks) -> Callable[[_Target], socket.socket]:
 
 def _check_port(port: int) -> None:
     if port not in (80, 443) and port < 1024:
-        raise ForbiddenAddress(f"Port {port} is not allowed; 80, 443 and 1024 to 65535 are.")
+        raise ForbiddenAddress("Only the ports 80, 443 and 1024 to 65535 are allowed.")
 
 
-def _check_address(address: Address, allowed: Networks, name: str | None = None) -> None:
+def _check_address(address: Address, allowed: Networks) -> None:
+    # Where a name leads to is not told: anybody could ask for the names of a private network.
     if forbidden_address(address, allowed):
-        target = f"{name} leads to {address}, which" if name else str(address)
-        raise ForbiddenAddress(f"{target} is not a public address; {_SETTING} can open its network.")
+        raise ForbiddenAddress(f"The host is not at a public address; {_SETTING} can open its network.")
 
 
 def _address(host: str) -> Address:

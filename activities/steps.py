@@ -45,7 +45,6 @@ from workflows.messages import (
     EarlyResults,
     StepCall,
     StepCalls,
-    StepError,
     StepRecord,
     StepResult,
     StepResults,
@@ -197,30 +196,11 @@ class StepActivities:
         return [job for job in jobs if job.key not in report.repeated], report
 
     async def _store(self, calls: StepCalls, report: Report) -> None:
-        if not (records := report.take_records()):
-            return
-        async with self._database.connection() as connection:
-            try:
-                whole = await batches.record(connection, calls.batch_id, records)
-            except psycopg.DataError:
-                whole = await self._store_one_by_one(connection, calls, records)
-            if not whole:
-                run_ids = list(dict.fromkeys(record.run_id for record in records))
-                report.correct(await _recorded(connection, calls, run_ids))
-
-    async def _store_one_by_one(
-        self, connection: Connection, calls: StepCalls, records: list[StepRecord]
-    ) -> bool:
-        """One of them holds what Postgres does not take: that one has failed, and the others are stored."""
-        for record in records:
-            try:
-                await batches.record(connection, calls.batch_id, [record])
-            except psycopg.DataError as error:
-                _log.error("record_refused", run_id=str(record.run_id), step=record.step_id, exc_info=error)
-                refused = StepError(code="not_storable", message="The step's data cannot be stored.")
-                update = {"status": "failed", "input": None, "output": None, "error": refused}
-                await batches.record(connection, calls.batch_id, [record.model_copy(update=update)])
-        return False
+        if records := report.take_records():
+            async with self._database.connection() as connection:
+                if not await batches.record(connection, calls.batch_id, records):
+                    run_ids = list(dict.fromkeys(record.run_id for record in records))
+                    report.correct(await _recorded(connection, calls, run_ids))
 
 
 async def _recorded(connection: Connection, calls: StepCalls, run_ids: list[UUID]) -> list[StepRecord]:

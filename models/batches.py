@@ -226,9 +226,6 @@ async def record(connection: Connection, batch_id: UUID, records: Sequence[StepR
 
     Returns:
         Whether all of it was written.
-
-    Raises:
-        psycopg.DataError: a value cannot be stored.
     """
     items = [record for record in records if record.item is not None]
     steps = [record for record in records if record.item is None]

@@ -7,7 +7,7 @@ from uuid import UUID
 from database import Database
 from models import batches
 from models.automations import BULK
-from tests.automations.engine import NewAccount, NewTarget, accept
+from tests.automations.engine import NewAccount, NewTarget, accept, transform
 from workflows.messages import INLINE_BYTES, Batch, Ending, StepError, StepRecord
 
 
@@ -207,3 +207,24 @@ async def test_a_batch_without_progress_is_probed_once_in_a_while(
         assert await batches.stale(connection) == []
         again = await batches.wake(connection, claimed.batch_id)
     assert again is not None and [r.run_id for r in again.rows] == [r.run_id for r in claimed.rows]
+
+
+async def test_runs_that_have_done_much_and_do_not_fit_into_a_start_go_back_to_their_lane(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    """Retried runs bring the steps that they have taken over; the definition goes along with them."""
+    step_ids = [f"a-step-with-a-rather-long-name-{number}" for number in range(99)]
+    target = await new_target([transform(step_id, "trigger") for step_id in step_ids])
+    run_ids = await accept(database, target, 64, payload="x" * 12_000)
+    async with database.connection() as connection:
+        await connection.execute("update runs set attempts = 1")
+        await connection.execute(
+            "insert into run_steps (run_id, step_id, position, status, output, attempts, credits_used,"
+            " started_at, completed_at) select r.id, s.id, 0, 'completed', '1', 1, 0, now(), now()"
+            " from runs r, unnest(%s::text[]) as s (id)",
+            (step_ids,),
+        )
+    claims = [claimed for _ in range(10) if (claimed := await claim(database))]
+    assert [row.run_id for claimed in claims for row in claimed.rows] == run_ids
+    sizes = [len(claimed.model_dump_json(include={"rows"})) for claimed in claims]
+    assert len(sizes) > 1 and max(sizes) <= 1024 * 1024

@@ -111,3 +111,14 @@ async def test_a_batch_that_goes_on_is_left_alone(
     assert await batch_of(database, run_id) == claim.batch_id
     async with working(open_settings, client, database, keyring) as notifier:
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+
+
+async def test_the_runs_of_a_batch_that_temporal_does_not_take_go_each_alone(
+    client: Client, database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    """It would be refused for ever: no probe could start it."""
+    await accept(database, await new_target(), 2)
+    claim = await claimed(database)
+    too_large = claim.model_copy(update={"definition": {"name": "x" * 3_000_000}})
+    await Dispatcher(database, client, new_id()).begin(too_large)
+    assert [len((await claimed(database)).rows) for _ in range(2)] == [1, 1]

@@ -98,10 +98,10 @@ def test_every_spelling_of_a_forbidden_address_is_refused_when_it_is_set(host: s
     assert refusal.code == "forbidden_address"
 
 
-def test_the_refusal_names_the_setting_that_opens_the_address() -> None:
+def test_the_refusal_names_the_setting_that_opens_the_address_and_not_the_address() -> None:
     refusal = check_url("http://10.0.0.1/")
     assert refusal is not None
-    assert NETWORKS_SETTING in refusal.message
+    assert NETWORKS_SETTING in refusal.message and "10.0.0.1" not in refusal.message
 
 
 @pytest.mark.parametrize("port", [1, 22, 25, 43, 53, 79, 81, 110, 143, 442, 444, 993, 1023])
@@ -176,9 +176,10 @@ async def test_a_name_with_any_forbidden_address_is_not_connected_to(
 ) -> None:
     server = await serve(host="0.0.0.0")
     async with Outbound(Settings(), resolver=Names({"inside.example": [answers]})) as outbound:
-        with pytest.raises(ForbiddenAddress):
+        with pytest.raises(ForbiddenAddress) as raised:
             await outbound.send("GET", server.url(host="inside.example"))
     assert server.connections == 0
+    assert not any(address in str(raised.value) for address in answers)
 
 
 @pytest.mark.parametrize("name", ["localhost", "localhost.", "LOCALHOST"])
