@@ -118,7 +118,7 @@ async def working(
             stop.set()
             await task
             await lookups.close()
-    await notifier.stop()
+            await notifier.stop()
 
 
 async def requested(receiver: Endpoint, count: int) -> None:

@@ -119,7 +119,7 @@ async def test_a_secret_that_is_echoed_can_be_read_nowhere(
 
 async def test_a_secret_in_the_name_of_a_host_is_not_in_the_error(person: Person, database: Database) -> None:
     view = await run(person, webhook("http://{{ secrets.HOST }}:8080/"))
-    assert view["error"]["code"] == "forbidden_address" and "10.0.0.1" in view["error"]["message"]
+    assert view["error"]["code"] == "forbidden_address"
     assert "canary" not in json.dumps(view) + await stored(database, view["id"])
 
 

@@ -9,6 +9,7 @@ import pytest
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ExecuteActivityInput
 
 from database import Database, Notifier
@@ -102,7 +103,18 @@ async def begun(
 
     notifier.notify(QUEUED_CHANNEL)
     await until(started)
-    return await batch_workflow(client, database, run_id)
+    handle = await batch_workflow(client, database, run_id)
+
+    async def known() -> bool:
+        # The claim commits before the start.
+        try:
+            await handle.describe()
+        except RPCError as error:
+            return error.status is not RPCStatusCode.NOT_FOUND
+        return True
+
+    await until(known)
+    return handle
 
 
 @pytest.mark.parametrize("name", ["send_many", "park_runs"])
