@@ -2,6 +2,7 @@
 
 import ast
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,12 @@ def test_workflow_code_calls_no_clock_no_chance_and_no_files(path: Path) -> None
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert not [path for package in ALLOWED for path in modules(package) if path.stem in FORBIDDEN_NAMES]
+
+
+def test_all_modules_and_packages_are_installed() -> None:
+    """An installation has what pyproject.toml names, and nothing else of this folder."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert setuptools["py-modules"] == sorted(path.stem for path in ROOT.glob("*.py"))
+    folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("[a-z]*/**/__init__.py")}
+    packages = {".".join(folder.parts) for folder in folders if folder.parts[0] not in ("tests", "bench")}
+    assert set(setuptools["packages"]) == packages
