@@ -252,6 +252,18 @@ async def wake_now(database: Database, client: Client, run_id: UUID) -> None:
     await client.start_workflow("AutomationBatch", batch, id=workflow_id, task_queue=temporal.TASK_QUEUE)
 
 
+async def test_a_header_of_the_users_takes_the_place_of_ours_however_it_is_written(
+    run: Run, receiver: Endpoint
+) -> None:
+    await run([webhook(receiver.url, headers={"idempotency-key": "mine", "WEBHOOK-ID": "also mine"})])
+    [request] = receiver.requests
+    sent = sorted((name.lower(), value) for name, value in request["headers"].items())
+    assert [value for name, value in sent if name in ("idempotency-key", "webhook-id")] == [
+        "mine",
+        "also mine",
+    ]
+
+
 async def test_payloads_are_unreadable_in_the_history(
     run: Run, client: Client, receiver: Endpoint, database: Database
 ) -> None:
