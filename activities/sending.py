@@ -87,9 +87,8 @@ def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str
     headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
     if body is not None:
         headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-    own = {name.lower() for name in rendered}
-    ours = {name: value for name, value in headers.items() if name.lower() not in own}
-    return ours | {name: _text(value) for name, value in rendered.items()}
+    # Of a name that is written in two ways the later one is sent.
+    return headers | {name: _text(value) for name, value in rendered.items()}
 
 
 def _text(value: Any) -> str:

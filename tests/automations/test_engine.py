@@ -255,7 +255,15 @@ async def wake_now(database: Database, client: Client, run_id: UUID) -> None:
 async def test_a_header_of_the_users_takes_the_place_of_ours_however_it_is_written(
     run: Run, receiver: Endpoint
 ) -> None:
-    await run([webhook(receiver.url, headers={"idempotency-key": "mine", "WEBHOOK-ID": "also mine"})])
+    await run(
+        [
+            webhook(
+                receiver.url,
+                body="text",
+                headers={"idempotency-key": "mine", "WEBHOOK-ID": "also mine", "content-TYPE": "text/x"},
+            )
+        ]
+    )
     [request] = receiver.requests
     sent = sorted((name.lower(), value) for name, value in request["headers"].items())
     assert [value for name, value in sent if name in ("idempotency-key", "webhook-id")] == [
