@@ -69,7 +69,9 @@ class Interpreter:
                 break
             begun.append(row)
         for (position, activity, _), work in sorted(self._work.items(), key=lambda entry: entry[0]):
-            self._out.call(activity, position, work, self._bounds.room)
+            # A step further down the list may have failed the run meanwhile.
+            if work := [one for one in work if one.row.error is None]:
+                self._out.call(activity, position, work, self._bounds.room)
         for row in begun:
             if row.error is not None and row.rests and not row.ended:
                 self._cancel_steps(row)

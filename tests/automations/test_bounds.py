@@ -182,6 +182,14 @@ def test_a_run_that_has_failed_does_not_wait_for_its_delays() -> None:
     assert [(record.step_id, record.status) for record in end.endings.records] == [("wait", "cancelled")]
 
 
+def test_a_run_that_fails_begins_nothing_that_was_ready_beside_the_failure() -> None:
+    call = {"id": "call", "type": "webhook", "config": {"url": "http://h/"}, "needs": []}
+    each = {**call, "id": "each", "for_each": "[1, 2]"}
+    fails = {"id": "fails", "type": "transform", "config": {"expression": "sum(trigger)"}, "needs": []}
+    [end] = interpreter_of([call, each, fails], ["no numbers"]).advance()
+    assert isinstance(end, End) and end.endings.endings[0].status == "failed"
+
+
 def test_a_run_that_has_failed_begins_no_other_items() -> None:
     each = {
         "id": "each", "type": "webhook", "config": {"url": "http://h/"}, "needs": [], "for_each": "[1, 2, 3]",
