@@ -76,9 +76,9 @@ class Iteration:
         return None if self.stored else [self._outputs[item] for item in range(self._total)]
 
     def take(self) -> list[ItemCall]:
-        """The items to begin now: none while more than half of the window is at work."""
+        """The items to begin now: none while more than half of the window is busy and others will end."""
         busy = len(self._at_work) + len(self.pausing)
-        if busy > self._width // 2:
+        if self._at_work and busy > self._width // 2:
             return []
         share = self._width if self._total <= self._width else (self._width + 1) // 2
         count = min(share, self._width - busy, len(self._waiting))

@@ -134,7 +134,8 @@ class World:
                     take(interpreter.commands() if renewing else interpreter.advance())
                 interpreter.take_results(call, results)
             else:
-                self.now, _, timer = heapq.heappop(timers)
+                until, _, timer = heapq.heappop(timers)
+                self.now = max(self.now, until)  # a timer may begin after its moment
                 timer.then()
             take(interpreter.commands() if renewing else interpreter.advance())
         self.largest = max(self.largest, *bytes_of_largest)
