@@ -1,4 +1,4 @@
-"""What the API process does beside its requests: writes the keys' counters, removes what has expired."""
+"""What the API process does beside its requests: writes counters, adds them up, removes what has expired."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psycopg_pool
 
 import logs
 from database import Database
-from models import idempotency, keys, limits, sessions
+from models import idempotency, keys, limits, run_counts, sessions
 
 _FLUSH_SECONDS = 1.0
 _CLEAN_SECONDS = 60.0
@@ -78,3 +78,4 @@ class Housekeeping:
             await limits.forget_ended(connection)
             await idempotency.forget_expired(connection)
             await sessions.forget_expired(connection)
+            await run_counts.compact(connection)

@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models import run_counts
 from models.errors import NotFound
 from models.identifiers import new_id
 from models.run_views import RunStatus, RunView, TriggerType, view_of
@@ -296,9 +297,8 @@ async def list_page(
     head, tail = _SELECT
     paged = head + where + " order by id desc limit %(limit)s offset %(offset)s" + tail
     views = await _views(connection, paged, wanted)
-    cursor = await connection.execute("select count(*)::int as total from runs where " + where, wanted)
-    row = await cursor.fetchone()
-    return views, row["total"] if row else 0
+    total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
+    return views, total
 
 
 async def _views(connection: Connection, query: LiteralString, wanted: dict[str, Any]) -> list[RunView]:

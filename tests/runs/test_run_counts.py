@@ -1,0 +1,93 @@
+"""The number of runs, which no list has to count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg.rows import dict_row
+
+from database import Connection, Database
+from models import run_counts
+from tests.api_server import Api
+from tests.runs.workflows import create, start
+
+COUNTED = "select automation_id, status, count(*)::int as runs from runs group by 1, 2 order by 1, 2"
+SUMMED = (
+    "select automation_id, status, sum(runs)::int as runs from run_counts"
+    " group by 1, 2 having sum(runs) <> 0 order by 1, 2"
+)
+CHANGES = {
+    "some begin": "update runs set status = 'running' where automation_id = %(one)s",
+    "each becomes something else": (
+        "update runs set status = case when input::text = '1' then 'failed' else 'completed' end"
+    ),
+    "none changes its status": "update runs set attempts = attempts + 1",
+    "two changes in one statement": (
+        "with ended as (update runs set status = 'cancelled' where automation_id = %(one)s)"
+        " update runs set status = 'waiting' where automation_id = %(other)s"
+    ),
+    "some are deleted": "delete from runs where automation_id = %(other)s",
+    "their workflow is deleted": "delete from automations where id = %(other)s",
+    "their account is deleted": "delete from accounts where id = %(account)s",
+    "nothing is found": "delete from runs where attempts = 99",
+}
+
+
+async def rows(connection: Connection, query: Any) -> list[dict[str, Any]]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query)
+        return await cursor.fetchall()
+
+
+@pytest.fixture
+async def ids(api: Api, database: Database) -> AsyncGenerator[dict[str, UUID]]:
+    """Two workflows of one account with two runs each, which are all there is."""
+    person = await api.person()
+    one, other = await create(person), await create(person)
+    for workflow in (one, other):
+        for n in range(2):
+            await start(person, workflow, n)
+    yield {"one": UUID(one), "other": UUID(other), "account": person.account.id}
+    async with database.connection() as connection:
+        await connection.execute("delete from runs")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_the_sums_are_what_counting_gives(
+    change: str, ids: dict[str, UUID], database: Database
+) -> None:
+    async with database.connection() as connection:
+        assert len(await rows(connection, SUMMED)) == 2
+        await connection.execute(CHANGES[change], ids)  # pyright: ignore[reportArgumentType]
+        assert await rows(connection, SUMMED) == await rows(connection, COUNTED)
+
+
+async def test_a_change_that_is_rolled_back_counts_for_nothing(
+    ids: dict[str, UUID], database: Database
+) -> None:
+    async with database.connection() as connection:
+        before = await rows(connection, SUMMED)
+        async with connection.transaction(force_rollback=True):
+            await connection.execute("delete from runs")
+        assert await rows(connection, SUMMED) == before
+
+
+async def test_added_up_by_many_at_once_the_sums_stay_in_a_row_each(
+    ids: dict[str, UUID], database: Database
+) -> None:
+    async def churn() -> None:
+        async with database.connection() as connection:
+            for status in ("running", "waiting", "queued"):
+                await connection.execute("update runs set status = %s", (status,))
+                await run_counts.compact(connection)
+
+    await asyncio.gather(*(churn() for _ in range(6)))
+    async with database.connection() as connection:
+        await run_counts.compact(connection)
+        counted = await rows(connection, COUNTED)
+        assert await rows(connection, SUMMED) == counted
+        assert len(await rows(connection, "select * from run_counts")) == len(counted) == 2
