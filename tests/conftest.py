@@ -40,6 +40,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         asyncio.run(obtain(Path(tempfile.gettempdir()), Report()))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs servers or whole stacks, so that the rest can be had by itself."""
+    for item in items:
+        if "scratch" in getattr(item, "fixturenames", ()) or "embedded" in item.path.parts:
+            item.add_marker("live")
+
+
 @pytest.fixture(scope="session")
 def scratch() -> Generator[Path]:
     """A folder that the unprivileged user of a Postgres started as root can reach, unlike `tmp_path`."""

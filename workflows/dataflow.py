@@ -184,15 +184,17 @@ class RowState:
         self, step_id: str, status: str, output: Any, error: StepError | None, size: int, *, stored: bool
     ) -> None:
         self._sizes[step_id] = size
+        kept: JSONObject = {
+            "status": status, "output": output,
+            "error": error and error.model_dump(include={"code", "message"}),
+        }  # fmt: skip
+        # Outputs may hold the scope, or `steps`, as it was: adding to these would put an output into itself.
+        self.scope = {**self.scope, "steps": {**self.scope["steps"], step_id: kept}}
         if stored:
             self._stored[step_id] = None
         else:
             self.scope[step_id] = output
             self.kept_bytes += size
-        self.scope["steps"][step_id] = {
-            "status": status, "output": output,
-            "error": error and error.model_dump(include={"code", "message"}),
-        }  # fmt: skip
 
     def read(self, roots: Iterable[str], room: float = inf) -> Reading:
         """What a step that reads these roots of the scope gets; what does not fit into `room` is stored.

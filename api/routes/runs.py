@@ -11,7 +11,7 @@ import psycopg
 import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from temporalio.service import RPCError
 
 import logs
@@ -62,7 +62,7 @@ class RetryBody(Body):
     """Where to retry from, and with which version of the workflow."""
 
     from_step: str | None = None
-    version: int | None = None
+    version: Annotated[int, Field(strict=True)] | None = None
 
 
 class RunRestarted(RunAccepted, frozen=True):

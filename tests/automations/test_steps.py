@@ -87,6 +87,14 @@ async def test_an_item_that_fails_is_an_error_among_the_outputs_or_fails_the_ste
     assert view.error is not None and view.error["message"] == "Item 1: The endpoint answered 404."
 
 
+@pytest.mark.parametrize("expression", ["@", "$", "[@]", "{all: steps}", "merge(@, {x: 'y'})", "values(@)"])
+async def test_the_output_of_a_step_can_hold_all_that_it_reads_as_it_was(run: Run, expression: str) -> None:
+    view = await run([transform("a", "'first'"), transform("b", expression), transform("c", "b")], 1)
+    assert (view.status, statuses(view)) == ("completed", dict.fromkeys("abc", "completed"))
+    written = json.dumps(view.output)
+    assert '"first"' in written and '"b"' not in written
+
+
 async def test_an_item_is_repeated_under_its_own_id_and_the_others_are_not(
     run: Run, receiver: Endpoint
 ) -> None:

@@ -66,6 +66,13 @@ async def test_a_dry_run_does_what_a_real_one_does(person: Person, worker: None)
     assert {**real, "id": "", "test": True} == {**dry, "id": ""}
 
 
+async def test_a_dry_run_can_show_all_that_a_step_reads(person: Person) -> None:
+    workflow = await create(person, [transform("a", "'first'"), transform("b", "@")])
+    run = await rehearse(person, workflow, 4)
+    assert (run["status"], run["output"]["trigger"], run["output"]["a"]) == ("completed", 4, "first")
+    assert list(run["output"]["steps"]) == ["a"]
+
+
 async def test_other_steps_can_be_tried(person: Person) -> None:
     workflow = await create(person, [transform("a", "'stored'")])
     run = await rehearse(person, workflow, steps=[transform("b", "'tried'")])

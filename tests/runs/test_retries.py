@@ -210,6 +210,8 @@ async def test_a_run_that_goes_on_is_not_retried(
         ({"from_step": "nobody"}, ("/from_step", "unknown_step")),
         ({"version": 9}, ("/version", "unknown_version")),
         ({"version": 2**63}, ("/version", "unknown_version")),
+        ({"version": True}, ("/version", "wrong_type")),
+        ({"version": "1"}, ("/version", "wrong_type")),
         ({"step": "a"}, ("/step", "unknown_field")),
     ],
 )
