@@ -380,8 +380,7 @@ def _database_url(settings: Settings) -> str:
 def _keyring(settings: Settings) -> Keyring:
     from sealing import Keyring, root_keys
 
-    secret = settings.secret_key.get_secret_value() if settings.secret_key else None
-    return Keyring(root_keys(secret, settings.data, sealed_data_exists=True))
+    return Keyring(root_keys(settings, sealed_data_exists=True))
 
 
 def _print(data: object, text: str, as_json: bool) -> None:

@@ -319,7 +319,7 @@ class Outbound:
                 ssl=self._certificates or True,
                 resolver=resolver,
                 socket_factory=guarded_sockets(self._allowed) if guarded else None,
-                limit=0,  # the slots are the limit
+                limit=0,  # the places are the limit
                 ttl_dns_cache=_DNS_CACHE_SECONDS,
                 keepalive_timeout=_KEEPALIVE_SECONDS,
             )

@@ -12,7 +12,6 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
-from settings import ExitCode, StartError
+from settings import ExitCode, Settings, StartError
 
 _VERSION = b"\x01"
 _KEY_ID_BYTES, _NONCE_BYTES = 4, 12
@@ -109,20 +108,20 @@ class SealingCodec(PayloadCodec):
         return Payload.FromString(self._keyring.open("temporal", payload.data))
 
 
-def root_keys(secret_key: str | None, data: Path, *, sealed_data_exists: bool) -> list[str]:
+def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:
     """The root keys: `VEDETTE_SECRET_KEY` (comma-separated) if set, else `<data>/secret.key`, made if new.
 
     Args:
-        secret_key: the setting's value.
-        data: the data folder.
+        settings: `secret_key` and `data`.
         sealed_data_exists: whether the database holds sealed values, so that a new key would lose them.
 
     Raises:
         StartError: when there are sealed values and no key, or a key is too short.
     """
-    if secret_key:
-        return _checked([key.strip() for key in secret_key.split(",") if key.strip()], "VEDETTE_SECRET_KEY")
-    path = data / "secret.key"
+    if settings.secret_key:
+        keys = settings.secret_key.get_secret_value().split(",")
+        return _checked([key.strip() for key in keys if key.strip()], "VEDETTE_SECRET_KEY")
+    path = settings.data / "secret.key"
     if path.exists():
         return _checked(path.read_text(encoding="utf-8").split(), str(path))
     if sealed_data_exists:

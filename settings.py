@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "VEDETTE_"
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
-_SHARED_NAMES = ("DATABASE_URL", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
+# Beside the keys of providers, what can be given as a file.
+_SECRETS = ("DATABASE_URL", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
 
 
 class ExitCode(IntEnum):
@@ -74,9 +75,9 @@ def _networks(value: object) -> object:
     return [ip_network(part.strip()) for part in value.split(",") if part.strip()]
 
 
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_networks)]
-Limit = Annotated[Rate | None, NoDecode, BeforeValidator(_rate)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
+Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
@@ -90,9 +91,7 @@ class ProviderSettings(BaseModel, frozen=True):
 class Settings(BaseSettings):
     """All settings, with their defaults. `vedette config` prints them with the secrets masked."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, validate_by_name=True, frozen=True, extra="forbid"
-    )
+    model_config = SettingsConfigDict(validate_by_name=True, frozen=True, extra="forbid")
 
     data: Path = Path("data")
     host: str = "127.0.0.1"
@@ -155,22 +154,18 @@ class Settings(BaseSettings):
         return self.providers.get(name, ProviderSettings())
 
 
-def _fields() -> dict[str, str]:
-    """Environment name → field name."""
-    names = {f"{PREFIX}{field.upper()}": field for field in Settings.model_fields if field != "providers"}
-    for shared in _SHARED_NAMES:
-        del names[f"{PREFIX}{shared}"]
-        names[shared] = shared.lower()
-    return names
+def names() -> dict[str, str]:
+    """Environment name → field, of all settings but those of providers."""
+    fields = {name: field for name, field in Settings.model_fields.items() if name != "providers"}
+    return {str(field.validation_alias or f"{PREFIX}{name.upper()}"): name for name, field in fields.items()}
 
 
 def _secret_files(environ: Mapping[str, str]) -> dict[str, str]:
     """The values of the `…_FILE` names, under the names without `_FILE`."""
-    secrets = ("DATABASE_URL", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
     values: dict[str, str] = {}
     for name, path in environ.items():
         target = name.removesuffix("_FILE")
-        if name.endswith("_FILE") and path and (target in secrets or _PROVIDER.fullmatch(name)):
+        if name.endswith("_FILE") and path and (target in _SECRETS or _PROVIDER.fullmatch(name)):
             try:
                 values[target] = Path(path).read_text(encoding="utf-8").strip()
             except OSError as error:
@@ -196,29 +191,28 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     environ = {**environ, **_secret_files(environ)}
     values: dict[str, Any] = {
-        field: environ[name] for name, field in _fields().items() if environ.get(name, "") != ""
+        field: environ[name] for name, field in names().items() if environ.get(name, "") != ""
     }
     try:
         return Settings(**values, providers=_providers(environ))  # pyright: ignore[reportArgumentType]
     except ValidationError as error:
-        names = {field: name for name, field in _fields().items()}
-        lines = [_complaint(names, item["loc"], item["msg"]) for item in error.errors()]
+        lines = [_complaint(item["loc"], item["msg"]) for item in error.errors()]
         raise StartError("\n".join(lines), ExitCode.SETTING) from None
 
 
-def _complaint(names: Mapping[str, str], location: tuple[int | str, ...], message: str) -> str:
+def _complaint(location: tuple[int | str, ...], message: str) -> str:
     field = str(location[0])
     if field == "providers" and len(location) > 2:
         name = f"{PREFIX}PROVIDER_{str(location[1]).upper()}_{str(location[2]).upper()}"
     else:
-        name = names.get(field, field)
+        name = next((name for name, known in names().items() if known == field), field)
     return f"{name}: {message.removeprefix('Value error, ')}"
 
 
 def unknown_names(environ: Mapping[str, str] | None = None) -> list[str]:
     """The `VEDETTE_…` names in the environment that nothing reads: most likely typing errors."""
     environ = os.environ if environ is None else environ
-    known = set(_fields()) | {f"{name}_FILE" for name in (f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")}
+    known = {*names(), *(f"{name}_FILE" for name in _SECRETS)}
     return sorted(
         name
         for name in environ

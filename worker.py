@@ -51,8 +51,7 @@ async def run(settings: Settings) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     assert settings.database_url is not None
-    secret = settings.secret_key.get_secret_value() if settings.secret_key else None
-    keyring = Keyring(root_keys(secret, settings.data, sealed_data_exists=True))
+    keyring = Keyring(root_keys(settings, sealed_data_exists=True))
     async with AsyncExitStack() as stack:
         database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=16)
         await database.open()

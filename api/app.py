@@ -73,8 +73,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     stack.push_async_callback(database.close)
     async with database.connection() as connection:
         sealed_data_exists = await accounts.any_exists(connection)
-    secret = settings.secret_key.get_secret_value() if settings.secret_key else None
-    keyring = Keyring(root_keys(secret, settings.data, sealed_data_exists=sealed_data_exists))
+    keyring = Keyring(root_keys(settings, sealed_data_exists=sealed_data_exists))
     credentials, waiter = Credentials(database, keyring), RunWaiter(database)
     listener = Listener(database, {sessions.CHANNEL: credentials.forget, FINISHED_CHANNEL: waiter.finished})
     credentials.listen_with(listener)

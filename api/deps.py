@@ -34,11 +34,6 @@ from providers.registry import lookup_fields
 from sealing import Keyring
 from settings import Settings
 
-__all__ = [
-    "AGENT_PREFIX", "Caller", "Id", "Services", "ServicesDep", "actor", "authorised", "caller_of",
-    "needs_engine", "services_of",
-]  # fmt: skip
-
 AGENT_PREFIX = "/api/agent/"
 
 
@@ -106,11 +101,10 @@ async def caller_of(request: Request) -> Caller:
 class Authorisation(SecurityBase):
     """A credential that may use a scope. In OpenAPI, the scope stands in the operation's `security`."""
 
-    def __init__(self, scope: str | None, *, key_only: bool, session_only: bool) -> None:
+    def __init__(self, scope: str | None, *, session_only: bool) -> None:
         self.model = BearerScheme(description="A session token or an API key; a key also as X-API-Key.")
         self.scheme_name = "bearer"
         self._scope = scope
-        self._key_only = key_only
         self._session_only = session_only
 
     async def __call__(self, request: Request) -> Caller:
@@ -121,8 +115,7 @@ class Authorisation(SecurityBase):
             Forbidden: the wrong kind of credential, or one without the scope.
         """
         caller = await caller_of(request)
-        key_only = self._key_only or request.scope["path"].startswith(AGENT_PREFIX)
-        if key_only and caller.kind != "key":
+        if request.scope["path"].startswith(AGENT_PREFIX) and caller.kind != "key":
             raise Forbidden("api_key_required", "This path needs an API key, not a session.")
         if self._session_only and caller.kind != "session":
             raise Forbidden("session_required", "This needs a session: log in with e-mail and password.")
@@ -131,18 +124,17 @@ class Authorisation(SecurityBase):
         return caller
 
 
-def authorised(scope: str | None, *, key_only: bool = False, session_only: bool = False) -> Any:
-    """The dependency that gives a route its caller.
+def authorised(scope: str | None, *, session_only: bool = False) -> Any:
+    """The dependency that gives a route its caller. Every path under /api/agent/ refuses sessions.
 
     Use it as `caller: Annotated[Caller, authorised("workflows")]`.
 
     Args:
         scope: what the caller must be allowed; None for any valid credential.
-        key_only: refuse sessions, as every path under /api/agent/ does anyway.
         session_only: refuse keys.
     """
     scopes = [] if scope is None else [scope]
-    return Security(Authorisation(scope, key_only=key_only, session_only=session_only), scopes=scopes)
+    return Security(Authorisation(scope, session_only=session_only), scopes=scopes)
 
 
 def actor(request: Request, caller: Caller) -> Actor:

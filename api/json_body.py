@@ -21,10 +21,7 @@ from fastapi.routing import APIRoute
 
 from api.errors import Problem
 from api.idempotency import answer_once
-from api.validation import Body
 from models.errors import FieldError
-
-__all__ = ["JSON", "MAX_BODY_BYTES", "MAX_DEPTH", "Body", "StrictRequest", "StrictRoute", "parse_json"]
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from api.deps import AGENT_PREFIX
 from api.errors import MEDIA_TYPE, ProblemDocument
 
 _REFERENCE = "#/components/schemas/"
@@ -68,7 +69,7 @@ def _implied(path: str, operation: Operation) -> set[int]:
         statuses.add(503)
     if security := operation.get("security"):
         statuses.add(401)
-        if any(security[0].values()) or path.startswith("/api/agent/"):
+        if any(security[0].values()) or path.startswith(AGENT_PREFIX):
             statuses.add(403)
     if any(parameter["in"] == "path" for parameter in parameters):
         statuses.add(404)

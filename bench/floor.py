@@ -48,7 +48,7 @@ class Bare:
 async def measure(server: Temporal, data: Path, seconds: float) -> None:
     """Run one after the other, and print how long each took."""
     settings = load({"VEDETTE_DATA": str(data), "TEMPORAL_ADDRESS": server.address})
-    client = await temporal.connect(settings, Keyring(root_keys(None, data, sealed_data_exists=False)))
+    client = await temporal.connect(settings, Keyring(root_keys(settings, sealed_data_exists=False)))
     worker = Worker(
         client,
         task_queue="bare",

@@ -184,7 +184,7 @@ class Bench:
         self.data = data
         self.database = database
         self.stack = stack
-        self.keyring = Keyring(root_keys(None, data, sealed_data_exists=False))
+        self.keyring = Keyring(root_keys(Settings(data=data), sealed_data_exists=False))
 
     async def lookups(self, kind: Kind, **settings: Any) -> Lookups:
         """Lookups with nothing kept and no breaker open."""

@@ -69,7 +69,7 @@ async def recorded(stack: Stack) -> Recorded:
     finally:
         await bench.close()
     settings = stack.settings
-    keyring = Keyring(root_keys(None, settings.data, sealed_data_exists=True))
+    keyring = Keyring(root_keys(settings, sealed_data_exists=True))
     client: Client = await temporal.connect(settings, keyring)
     handle = client.get_workflow_handle(f"automation/{batch_id}")
     await handle.result()

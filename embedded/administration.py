@@ -115,9 +115,7 @@ async def create_key(
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     async with _transaction(database_url) as connection:
         account = await _account(connection, email)
-        key, secret = await keys.create_key(
-            connection, account.id, name, granted, expires_at, actor=_operator(account.id)
-        )
+        key, secret = await keys.create_key(connection, _operator(account.id), name, granted, expires_at)
     return CreatedKey(str(key.id), account.email, key.name, " ".join(key.scopes), secret)
 
 

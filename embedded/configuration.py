@@ -10,9 +10,7 @@ from difflib import get_close_matches
 from pydantic import SecretStr
 
 from embedded.connections import masked
-from settings import PREFIX, Rate, Settings, unknown_names
-
-_SHARED = ("DATABASE_URL", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
+from settings import PREFIX, Rate, Settings, names, unknown_names
 
 
 @dataclass(frozen=True)
@@ -22,10 +20,6 @@ class Row:
     name: str
     value: str | None
     source: str
-
-
-def _name(field: str) -> str:
-    return field.upper() if field.upper() in _SHARED else f"{PREFIX}{field.upper()}"
 
 
 def _text(value: object) -> str | None:
@@ -52,8 +46,7 @@ def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> l
             text = "off"
         return Row(name, text, set_by or "default")
 
-    fields = [field for field in Settings.model_fields if field != "providers"]
-    rows = [row(_name(field), getattr(settings, field)) for field in fields]
+    rows = [row(name, getattr(settings, field)) for name, field in names().items()]
     for provider, values in sorted(settings.providers.items()):
         for field in ("key", "base_url", "enabled"):
             if (value := getattr(values, field)) is not None:
@@ -63,10 +56,9 @@ def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> l
 
 def warnings(environ: Mapping[str, str] | None = None) -> list[str]:
     """A line for each `VEDETTE_…` name that nothing reads, with the one that was probably meant."""
-    known = [_name(field) for field in Settings.model_fields if field != "providers"]
     lines: list[str] = []
     for name in unknown_names(environ):
-        near = get_close_matches(name, known, n=1)
+        near = get_close_matches(name, names(), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         lines.append(f"There is no setting {name}; it is ignored.{hint}")
     return lines

@@ -37,8 +37,7 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
     try:
         async with database.connection() as connection:
             known = await accounts.any_exists(connection)
-        secret = settings.secret_key.get_secret_value() if settings.secret_key else None
-        root_keys(secret, settings.data, sealed_data_exists=known)
+        root_keys(settings, sealed_data_exists=known)
         async with database.transaction() as connection:
             first = await accounts.create_first_account(connection)
             if first is not None:

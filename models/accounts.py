@@ -134,9 +134,7 @@ async def create_first_account(connection: Connection) -> FirstAccount | None:
             return None
         account = await create_account(connection, FIRST_EMAIL, password_hash, "Admin", FIRST_CREDITS)
         actor = Actor(account_id=account.id, kind="system", name="system")
-        _, secret = await keys.create_key(
-            connection, account.id, "First key", keys.ALL_SCOPES, None, actor=actor
-        )
+        _, secret = await keys.create_key(connection, actor, "First key", keys.ALL_SCOPES, None)
     return FirstAccount(email=account.email, password=password, api_key=secret)
 
 

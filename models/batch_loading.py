@@ -26,7 +26,7 @@ async def loaded(
         connection: inside the transaction that has claimed or locked them.
         batch_id: under which they are held.
         lane: account_id, automation_id, version and priority.
-        rows: of the runs, as `models.batches` selects them.
+        rows: of the runs, as `models.batches` selects them; `begun`: there may be records of its steps.
     """
     cursor = await connection.execute(
         "select definition from automation_versions where automation_id = %s and version = %s",
@@ -34,7 +34,7 @@ async def loaded(
     )
     version = await cursor.fetchone()
     assert version is not None
-    begun = [row["id"] for row in rows if row["attempts"] > 1]
+    begun = [row["id"] for row in rows if row["begun"]]
     done = await _done(connection, version["definition"], begun) if begun else {}
     items = await _items_done(connection, begun) if begun else {}
     triggers = {row["trigger"] for row in rows}

@@ -86,7 +86,7 @@ with candidates as (
 update runs r set status = 'running', batch_id = %(batch)s, progressed_at = now(),
   started_at = coalesce(r.started_at, now()), attempts = r.attempts + 1
 from served s where r.id = s.id
-returning {_ROW}, r.attempts
+returning {_ROW}, r.attempts > 1 as begun
 """
 
 
@@ -121,7 +121,7 @@ async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority
 async def _held_batch(connection: Connection, batch_id: UUID) -> Batch | None:
     """A batch as it stands: the runs that it still holds, and how far they are. None when it holds none."""
     cursor = await connection.execute(
-        f"select {_ROW}, 2 as attempts, l.account_id, l.automation_id, l.version, l.priority"
+        f"select {_ROW}, true as begun, l.account_id, l.automation_id, l.version, l.priority"
         " from runs r join lanes l on l.id = r.lane_id"
         " where r.batch_id = %(batch)s and r.status in ('running', 'waiting')",
         {"batch": batch_id, "inline": INLINE_BYTES},

@@ -1,6 +1,6 @@
 """What the rules of a noun can refuse. Each error is a type with a stable code; nothing reads its message.
 
-`api/errors.py` turns them into problem documents, activities into Temporal failures.
+`api/errors.py` turns them into problem documents, activities into errors of steps.
 """
 
 from __future__ import annotations

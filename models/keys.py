@@ -113,23 +113,16 @@ def _hash(secret: str) -> bytes:
 
 
 async def create_key(
-    connection: Connection,
-    account_id: UUID,
-    name: str,
-    scopes: Iterable[Scope],
-    expires_at: datetime | None,
-    *,
-    actor: Actor | None = None,
+    connection: Connection, actor: Actor, name: str, scopes: Iterable[Scope], expires_at: datetime | None
 ) -> tuple[Key, str]:
     """Create a key; call it in a transaction.
 
     Args:
         connection: inside a transaction.
-        account_id: the owner.
+        actor: whose key it is, and who creates it.
         name: for people.
         scopes: what it may do.
         expires_at: when it stops by itself.
-        actor: who creates it, if not the service itself.
 
     Returns:
         The key, and its secret, which is not stored.
@@ -138,7 +131,7 @@ async def create_key(
         Conflict: the account has 1,000 keys.
     """
     count = await connection.execute(
-        "select count(*)::int as n from keys where account_id = %s", (account_id,)
+        "select count(*)::int as n from keys where account_id = %s", (actor.account_id,)
     )
     if cast(dict[str, int], await count.fetchone())["n"] >= MAX_KEYS:
         raise Conflict("too_many_keys", f"An account has at most {MAX_KEYS} keys; delete some for good.")
@@ -147,11 +140,11 @@ async def create_key(
         "insert into keys (id, account_id, name, hash, preview, scopes, created_at, expires_at)"
         " values (%s, %s, %s, %s, %s, %s, now(), %s) returning *",
         (
-            new_id(), account_id, name, _hash(secret), f"{PREFIX}…{secret[-4:]}", sorted(scopes), expires_at,
+            new_id(), actor.account_id, name, _hash(secret), f"{PREFIX}…{secret[-4:]}", sorted(scopes),
+            expires_at,
         ),
     )  # fmt: skip
     key = _key(cast(dict[str, Any], await cursor.fetchone()))
-    actor = actor or Actor(account_id=account_id, kind="system", name="system")
     changes = {"name": name, "scopes": key.scopes, "expires_at": expires_at and expires_at.isoformat()}
     await audit.record(connection, actor, "key.created", Target("key", key.id, name), changes)
     return key, secret

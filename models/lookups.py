@@ -29,9 +29,9 @@ FAILURES: frozenset[Status] = frozenset({"timeout", "rate_limited", "auth_failed
 
 State = Literal["ready", "no_key", "disabled", "cooling_down", "no_data"]
 
-# A breaker opens after so many failures in a row, for so long; each further failure doubles that.
-_FAILURES_TO_OPEN = 5
-_OPEN_SECONDS, _MOST_OPEN_SECONDS = 30.0, 900.0
+FAILURES_TO_OPEN = 5
+OPEN_SECONDS, MOST_OPEN_SECONDS = 30.0, 900.0
+"""A breaker opens after so many failures in a row, for so long; each further failure doubles that."""
 # While one request tries a source whose breaker was open, the others wait this long.
 _PROBE_SECONDS = 10.0
 # How much one request weighs in a source's error rate.
@@ -71,10 +71,14 @@ class ProviderReport(BaseModel):
     detail: str | None = None
 
 
-class LookupAnswer(BaseModel):
-    """What every lookup's answer has after the fields of its kind."""
+class Block(BaseModel):
+    """A part of an answer, with these fields and no others."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class LookupAnswer(Block):
+    """What every lookup's answer has after the fields of its kind."""
 
     credits: int
     cached: bool
@@ -270,7 +274,7 @@ async def admit(connection: Connection, source: str, rate: Rate | None) -> Admis
     burst = float(rate.requests) if rate else _UNLIMITED
     values = {
         "source": source, "burst": burst, "per_second": burst / (rate.seconds if rate else 1),
-        "to_open": _FAILURES_TO_OPEN, "probe": _PROBE_SECONDS,
+        "to_open": FAILURES_TO_OPEN, "probe": _PROBE_SECONDS,
     }  # fmt: skip
     row = await (await connection.execute(_ADMIT, values)).fetchone()
     if row is None:
@@ -318,7 +322,7 @@ async def fail(
     """
     values = {
         "source": source, "counts": 0 if reason == "rate_limited" else 1, "weight": _WEIGHT, "block": block,
-        "reason": reason, "to_open": _FAILURES_TO_OPEN, "open": _OPEN_SECONDS, "most": _MOST_OPEN_SECONDS,
+        "reason": reason, "to_open": FAILURES_TO_OPEN, "open": OPEN_SECONDS, "most": MOST_OPEN_SECONDS,
     }  # fmt: skip
     row = await (await connection.execute(_FAIL, values)).fetchone()
     if row is None or row["reason"] is None:

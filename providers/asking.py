@@ -130,7 +130,7 @@ class Asker:
         )
         spent = time.perf_counter() - started
         await _landed(flights.values(), min(deadline, _PATIENCE_SECONDS) - spent)
-        waited = round((time.perf_counter() - started) * 1000)
+        waited = _ms(started)
         return [
             _outcome(flights.get(name), kept[name], now, max_age, waited)
             for name in (source.spec.name for source in sources)

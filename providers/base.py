@@ -209,6 +209,11 @@ def free(fields: Mapping[str, Any]) -> int:
     return 0
 
 
+def one_credit(fields: Mapping[str, Any]) -> int:
+    """Cost one credit, whatever the answer."""
+    return 1
+
+
 def whole(fields: Fields, offset: int, limit: int | None) -> Fields:
     """Cut nothing."""
     return fields

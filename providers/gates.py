@@ -13,14 +13,11 @@ import psycopg
 import logs
 from database import Database
 from models import lookups
-from models.lookups import Admission, Status
+from models.lookups import FAILURES_TO_OPEN, MOST_OPEN_SECONDS, OPEN_SECONDS, Admission, Status
 from providers.base import RemoteSource, SourceError
 
 _log = logs.get(__name__)
 
-# For a source whose breaker is in the process alone.
-_FAILURES_TO_OPEN = 5
-_OPEN_SECONDS, _MOST_OPEN_SECONDS = 30.0, 900.0
 # After these failures the next requests would fail alike; how long to leave the source alone.
 _RATE_LIMITED_SECONDS, _AUTH_FAILED_SECONDS = 60.0, 300.0
 
@@ -100,11 +97,12 @@ class Gates:
         return self._refused.get(name, (0.0, ""))[0] <= time.monotonic()
 
     def _count(self, name: str) -> Admission:
+        """The breaker of a source that has it in the process alone."""
         self._failures[name] += 1
-        over = self._failures[name] - _FAILURES_TO_OPEN
+        over = self._failures[name] - FAILURES_TO_OPEN
         if over < 0:
             return Admission(admitted=True)
-        seconds = min(_MOST_OPEN_SECONDS, _OPEN_SECONDS * 2 ** min(over, 10))
+        seconds = min(MOST_OPEN_SECONDS, OPEN_SECONDS * 2 ** min(over, 10))
         return Admission(admitted=False, reason="cooling_down", retry_after=seconds)
 
     def _remember(self, name: str, admission: Admission) -> None:

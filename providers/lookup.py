@@ -119,10 +119,7 @@ class Lookups:
         if payer is not None and chosen.price:
             terms = await self._till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
-        if await self._suppressed(parsed):
-            outcomes = [(source, Outcome("empty", detail="suppressed")) for source in chosen.sources]
-        else:
-            outcomes = await self._ask(chosen, parsed, fields, max_age, deadline, kept_only=False)
+        outcomes = await self._ask(chosen, parsed, fields, max_age, deadline, kept_only=False)
         result = _result(chosen, parsed, outcomes, offset, limit)
         _check(result)
         if payer is None or terms is None:
@@ -152,12 +149,9 @@ class Lookups:
         """
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer)
-        if await self._suppressed(parsed):
-            outcomes = [(source, Outcome("empty", detail="suppressed")) for source in chosen.sources]
-        else:
-            # What is kept of a kind that costs credits, somebody has paid for.
-            max_age = 0 if chosen.price else None
-            outcomes = await self._ask(chosen, parsed, fields, max_age, 0, kept_only=True)
+        # What is kept of a kind that costs credits, somebody has paid for.
+        max_age = 0 if chosen.price else None
+        outcomes = await self._ask(chosen, parsed, fields, max_age, 0, kept_only=True)
         return _result(chosen, parsed, [*outcomes, *samples.added(chosen, outcomes)], 0, None)
 
     async def _suppressed(self, query: Query) -> bool:
@@ -178,6 +172,8 @@ class Lookups:
         *,
         kept_only: bool,
     ) -> list[tuple[Source, Outcome]]:
+        if await self._suppressed(query):
+            return [(source, Outcome("empty", detail="suppressed")) for source in kind.sources]
         outcomes: dict[str, Outcome] = {}
         remote: list[RemoteSource] = []
         alone: str | None = None

@@ -19,6 +19,7 @@ from api.deps import Services
 from api.protocol import BoundedHttp
 from models import accounts, keys, passwords, sessions
 from models.accounts import Account
+from models.audit import Actor
 from models.keys import Scope
 from settings import Settings
 
@@ -73,7 +74,8 @@ class Api:
             account = await accounts.create_account(
                 connection, f"{uuid4().hex}@example.com", _password_hash(), "Test", credits
             )
-            _, secret = await keys.create_key(connection, account.id, "test", scopes, None)
+            system = Actor(account.id, "system", name="system")
+            _, secret = await keys.create_key(connection, system, "test", scopes, None)
             token = await sessions.begin(
                 connection, self.services.keyring, account.id, settings.session_hours, None
             )

@@ -130,7 +130,7 @@ def live_settings(settings: Settings, temporal_server: Temporal) -> Settings:
 @pytest.fixture(scope="module")
 def keyring(settings: Settings) -> Keyring:
     """The keyring of the module's data folder."""
-    return Keyring(root_keys(None, settings.data, sealed_data_exists=False))
+    return Keyring(root_keys(settings, sealed_data_exists=False))
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 from workflows import references, syntax
+from workflows.findings import nearest
 from workflows.functions import CHECKED_BY_ELEMENT, CHECKS, FUNCTIONS, Function, Mapper, wrong_type
 from workflows.syntax import Node, Slice
 from workflows.values import (
@@ -288,8 +288,8 @@ def _function(node: Node) -> Compiled:
     name = cast(str, node.value)
     function = FUNCTIONS.get(name)
     if function is None:
-        nearest = get_close_matches(name, FUNCTIONS, n=1)
-        hint = f" Did you mean {nearest[0]}()?" if nearest else ""
+        near = nearest(name, FUNCTIONS)
+        hint = f" Did you mean {near}()?" if near else ""
         raise ExpressionError("unknown_function", f"There is no such function.{hint}", node.position)
     function.check_arity(len(node.children), node.position)
     arguments = [_argument(function, index, child) for index, child in enumerate(node.children)]

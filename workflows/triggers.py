@@ -44,7 +44,7 @@ class Signature(_Trigger):
 
 
 class WebhookTrigger(_Trigger):
-    """Started by a POST to the workflow's ingest URL. `dedupe` is an expression over `trigger`."""
+    """Started by a POST to its ingest URL. `dedupe` is an expression over `trigger` and `request`."""
 
     type: Literal["webhook"]
     dedupe: _Text | None = None

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from api.cursors import cursor_of, number_of
 from api.deps import Caller, ServicesDep, actor, authorised
 from api.json_body import StrictRoute
 from api.validation import Body
 from models import credits, ledger, topups
 from models.credits import AutoTopUp, BalanceView
-from models.errors import FieldError, Invalid
 from models.ledger import EntryView
 
 router = APIRouter(prefix="/api/credits", tags=["credits"], route_class=StrictRoute)
@@ -78,10 +78,10 @@ async def get_ledger(
     cursor: str | None = None,
 ) -> LedgerPage:
     """Every change of the balance; the sum of all amounts is the balance."""
-    before = None if cursor is None else _number(cursor)
+    before = number_of(cursor, 18)
     async with services.database.connection() as connection:
         page, more = await ledger.entries(connection, caller.account_id, before=before, limit=limit)
-    return LedgerPage(entries=page, next_cursor=None if more is None else str(more))
+    return LedgerPage(entries=page, next_cursor=cursor_of(more))
 
 
 @router.put("/auto-topup")
@@ -96,10 +96,3 @@ async def set_auto_topup(
     async with services.database.transaction() as connection:
         await topups.configure(connection, actor(request, caller), wanted)
     return wanted
-
-
-def _number(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        message = "This is not a cursor of an earlier answer."
-        raise Invalid([FieldError("", "invalid_cursor", message, parameter="cursor")])
-    return int(cursor)

@@ -37,7 +37,7 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
     "/{token}",
     status_code=202,
     response_model=RunAccepted,
-    responses={**problems(404, 409, 413, 415, 429), **FINISHED},
+    responses={**problems(409, 413, 415, 429), **FINISHED},
 )
 async def ingest(
     token: str,

@@ -67,7 +67,7 @@ async def create_key(body: NewKey, request: Request, caller: Keeper, services: S
         raise Invalid([FieldError("/expires_at", "not_in_future", "Must be in the future.")])
     async with services.database.transaction() as connection:
         key, secret = await keys.create_key(
-            connection, caller.account_id, body.name, scopes, body.expires_at, actor=actor(request, caller)
+            connection, actor(request, caller), body.name, scopes, body.expires_at
         )
     return KeyCreated(key=secret, **key.model_dump(include=set(KeyCreated.model_fields)))
 

@@ -24,10 +24,10 @@ from providers.company.kind import MOST_PEOPLE, PEOPLE
 from providers.darkweb.answer import DarkwebAnswer
 from providers.domain.answer import DomainAnswer
 from providers.email.answer import EmailAnswer
-from providers.email.kind import chosen_fields
 from providers.ip.answer import IpAnswer
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
+from providers.registry import lookup_fields
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
@@ -45,7 +45,7 @@ async def _payer(request: Request, caller: Reader) -> Payer:
     return Payer(caller.account_id, reference, caller.credential_id if caller.kind == "key" else None)
 
 
-PAID: Any = {"dependencies": [limited("lookups"), Idempotent], "responses": problems(402, 429, 502, 503)}
+PAID: Any = {"dependencies": [limited("lookups"), Idempotent], "responses": problems(402, 429, 502)}
 """What the routes of lookups that cost something share."""
 
 Paying = Annotated[Payer, Depends(_payer)]
@@ -148,13 +148,28 @@ def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
     return query, "/query"
 
 
+def _chosen(fields: str | None) -> set[str] | None:
+    """The fields and blocks that the query parameter `fields` names, parted by commas; None for all.
+
+    Raises:
+        Invalid: if the profile has no field of one of the names.
+    """
+    if fields is None:
+        return None
+    names, known = {name.strip() for name in fields.split(",") if name.strip()}, lookup_fields()["email"]
+    if not names <= known or not names:
+        message = f"There is no such field; fields are: {', '.join(sorted(known))}."
+        raise Invalid([FieldError("", "unknown_field", message, parameter="fields")])
+    return names
+
+
 class Providers(BaseModel):
     """All sources."""
 
     providers: list[ProviderRow]
 
 
-@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(429, 502, 503))
+@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(429, 502))
 async def look_up_ip(body: IpQuery, caller: Reader, services: ServicesDep) -> IpAnswer:
     """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
     result = await services.lookups.lookup("ip", body.ip)
@@ -164,7 +179,7 @@ async def look_up_ip(body: IpQuery, caller: Reader, services: ServicesDep) -> Ip
 @router.post(
     "/agent/breaches",
     dependencies=[limited("breaches")],
-    responses=problems(429, 502, 503),
+    responses=problems(429, 502),
     response_model_exclude_unset=True,
 )
 async def check_breaches(body: EmailQuery, caller: Reader, services: ServicesDep) -> BreachAnswer:
@@ -182,12 +197,12 @@ async def look_up_email(
     nocache: Annotated[bool, Query(description="Ask every source anew.")] = False,
 ) -> EmailAnswer:
     """An e-mail address: the person behind it, and the address itself. 1 credit if the person is known."""
-    wanted, max_age = chosen_fields(fields), 0 if nocache else None
+    wanted, max_age = _chosen(fields), 0 if nocache else None
     result = await services.lookups.lookup("email", body.email, fields=wanted, max_age=max_age, payer=payer)
     return EmailAnswer.model_validate(result.answer())
 
 
-@router.post("/agent/validate", dependencies=[limited("lookups")], responses=problems(429, 502, 503))
+@router.post("/agent/validate", dependencies=[limited("lookups")], responses=problems(429, 502))
 async def validate_email(body: EmailQuery, caller: Reader, services: ServicesDep) -> ValidateAnswer:
     """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
     result = await services.lookups.lookup("validate", body.email, pointer="/email")
@@ -232,11 +247,7 @@ async def search_company(body: CompanyQuery, payer: Paying, services: ServicesDe
     return CompanyAnswer.model_validate(result.answer())
 
 
-@router.post(
-    "/agent/darkweb",
-    **PAID,
-    response_model_exclude_unset=True,
-)
+@router.post("/agent/darkweb", **PAID, response_model_exclude_unset=True)
 async def search_darkweb(body: DarkwebQuery, payer: Paying, services: ServicesDep) -> DarkwebAnswer:
     """An e-mail address, a domain, an IP address or words: where the dark web has it. 1 credit a block."""
     result = await services.lookups.lookup(

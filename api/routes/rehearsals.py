@@ -9,7 +9,6 @@ from pydantic import PlainValidator
 
 from api.deps import Caller, Id, ServicesDep, authorised, rules_for
 from api.json_body import StrictRoute
-from api.openapi import problems
 from api.rehearsing import definition_of, rehearse
 from api.validation import Body
 from models import automations, secrets
@@ -30,7 +29,7 @@ class RehearsalBody(Body):
     steps: Annotated[Any, PlainValidator(_unread, json_schema_input_type=list[Step])] = None
 
 
-@router.post("/{workflow_id}/test", responses=problems(404))
+@router.post("/{workflow_id}/test")
 async def test_workflow(
     workflow_id: Id,
     body: RehearsalBody,

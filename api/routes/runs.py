@@ -89,17 +89,13 @@ async def list_runs(
     return RunPage(runs=views, total=total, page=page)
 
 
-@router.get("/{run_id}", responses=problems(404))
+@router.get("/{run_id}")
 async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """The run: live while it goes on, then as it ended."""
     return await current(services, caller.account_id, run_id)
 
 
-@router.get(
-    "/{run_id}/events",
-    response_class=StreamingResponse,
-    responses={**problems(404), **_STREAM},
-)
+@router.get("/{run_id}/events", response_class=StreamingResponse, responses=_STREAM)
 async def get_run_events(
     run_id: Id,
     request: Request,
@@ -122,7 +118,7 @@ async def get_run_events(
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-@router.post("/{run_id}/cancel", responses=problems(404))
+@router.post("/{run_id}/cancel")
 async def cancel_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """End a run now. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
@@ -164,7 +160,7 @@ async def cancel_all(services: Services, account_id: UUID, workflow_id: UUID) ->
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunRestarted,
-    responses=problems(404, 409),
+    responses=problems(409),
 )
 async def retry_run(
     run_id: Id, request: Request, caller: Author, services: ServicesDep, body: RetryBody | None = None

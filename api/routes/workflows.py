@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from api import saving
 from api.conditions import IfMatch, expected_version
+from api.cursors import cursor_of, number_of
 from api.deps import Caller, Id, ServicesDep, actor, authorised, rules_for
 from api.idempotency import Idempotent
 from api.json_body import StrictRoute
@@ -19,7 +20,6 @@ from api.routes.runs import FINISHED, answer, cancel_all, claimed_key
 from api.validation import Body
 from models import automations, definitions, targets, versions
 from models.automations import WorkflowView
-from models.errors import FieldError, Invalid
 from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
 from workflows.definition import MAX_STEPS, Name, Status, Step
@@ -144,7 +144,7 @@ async def list_workflows(
     return WorkflowPage(workflows=views, total=total, page=page)
 
 
-@router.get("/{workflow_id}", responses=problems(404))
+@router.get("/{workflow_id}")
 async def get_workflow(
     workflow_id: Id, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
@@ -156,8 +156,8 @@ async def get_workflow(
     return _tagged(view, response)
 
 
-@router.put("/{workflow_id}", responses=problems(404, 412))
-@router.patch("/{workflow_id}", responses=problems(404, 412))
+@router.put("/{workflow_id}", responses=problems(412))
+@router.patch("/{workflow_id}", responses=problems(412))
 async def change_workflow(
     workflow_id: Id,
     body: GivenChanges,
@@ -175,7 +175,7 @@ async def change_workflow(
     return _tagged(view, response)
 
 
-@router.get("/{workflow_id}/versions", responses=problems(404))
+@router.get("/{workflow_id}/versions")
 async def list_workflow_versions(
     workflow_id: Id,
     caller: Author,
@@ -184,25 +184,18 @@ async def list_workflow_versions(
     cursor: str | None = None,
 ) -> VersionPage:
     """The versions of the workflow, newest first, and which fields each changed."""
-    before = None if cursor is None else _number(cursor)
+    before = number_of(cursor, 9)
     async with services.database.connection() as connection:
         page, more = await versions.list_page(
             connection, caller.account_id, workflow_id, before=before, limit=limit
         )
-    return VersionPage(versions=page, next_cursor=None if more is None else str(more))
-
-
-def _number(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 9):
-        message = "This is not a cursor of an earlier answer."
-        raise Invalid([FieldError("", "invalid_cursor", message, parameter="cursor")])
-    return int(cursor)
+    return VersionPage(versions=page, next_cursor=cursor_of(more))
 
 
 Version = Annotated[int, fastapi.Path(ge=1, le=2**31 - 1)]
 
 
-@router.get("/{workflow_id}/versions/{version}", responses=problems(404))
+@router.get("/{workflow_id}/versions/{version}")
 async def get_workflow_version(
     workflow_id: Id, version: Version, caller: Author, services: ServicesDep
 ) -> VersionDefinition:
@@ -211,7 +204,7 @@ async def get_workflow_version(
         return await versions.get(connection, caller.account_id, workflow_id, version)
 
 
-@router.post("/{workflow_id}/versions/{version}/restore", responses=problems(404, 412))
+@router.post("/{workflow_id}/versions/{version}/restore", responses=problems(412))
 async def restore_workflow_version(
     workflow_id: Id,
     version: Version,
@@ -229,7 +222,7 @@ async def restore_workflow_version(
     return _tagged(view, response)
 
 
-@router.delete("/{workflow_id}", responses=problems(404, 412))
+@router.delete("/{workflow_id}", responses=problems(412))
 async def delete_workflow(
     workflow_id: Id,
     request: Request,
@@ -262,7 +255,7 @@ def _tagged(view: WorkflowView, response: Response) -> WorkflowView:
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunAccepted,
-    responses={**problems(404, 409), **FINISHED},
+    responses={**problems(409), **FINISHED},
 )
 async def run_workflow(
     workflow_id: Id,

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Person(_Part):
+class Person(Block):
     """Someone at the company; `linkedin` is a URL."""
 
     email: str | None
@@ -20,7 +14,7 @@ class Person(_Part):
     linkedin: str | None
 
 
-class Officer(_Part):
+class Officer(Block):
     """Someone who runs the company, as a register says; `appointed_on` is a date or a year."""
 
     name: str
@@ -29,7 +23,7 @@ class Officer(_Part):
     nationality: str | None
 
 
-class Shareholder(_Part):
+class Shareholder(Block):
     """Who owns or controls the company; in the UK a person with significant control."""
 
     name: str
@@ -38,7 +32,7 @@ class Shareholder(_Part):
     notified_on: str | None
 
 
-class Profile(_Part):
+class Profile(Block):
     """One company. Amounts are text with their currency; `founding_date` is a date, a month or a year."""
 
     name: str | None
@@ -66,7 +60,7 @@ class Profile(_Part):
     shareholders: list[Shareholder]
 
 
-class Candidate(_Part):
+class Candidate(Block):
     """A company that the query may mean, with its ids; `score` is from 0 to 1."""
 
     name: str

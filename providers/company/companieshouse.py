@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
-from providers.company.identity import Company, Wanted, candidate
+from providers.company.identity import Company, Wanted, candidate, candidates
 from settings import Rate
 
 _HITS = 20
@@ -76,9 +76,7 @@ async def _get(context: Context, path: str, **parameters: str) -> Any:
 def parse(raw: Found | Read) -> Fields:
     """Read what was found, or what the register says."""
     if isinstance(raw, Found):
-        found = [_candidate(raw.wanted, item) for item in raw.items]
-        candidates = [one for one in found if one is not None]
-        return {"candidates": candidates} if candidates else {}
+        return candidates(_candidate(raw.wanted, item) for item in raw.items)
     if raw.company is None:
         return {}
     company = raw.company

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
-from providers.company.identity import Company, Wanted, candidate
+from providers.company.identity import Company, Wanted, candidate, candidates
 from providers.ip.countries import COUNTRIES
 from settings import Rate
 
@@ -51,9 +51,7 @@ def parse(raw: Any) -> Fields:
     if raw is None:
         return {}
     if isinstance(raw, Found):
-        found = [_candidate(raw.wanted, record["attributes"]) for record in raw.records]
-        candidates = [one for one in found if one is not None]
-        return {"candidates": candidates} if candidates else {}
+        return candidates(_candidate(raw.wanted, record["attributes"]) for record in raw.records)
     entity = raw["data"]["attributes"]["entity"]
     address = entity.get("headquartersAddress") or entity["legalAddress"]
     profile = {

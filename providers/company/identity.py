@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -132,6 +132,12 @@ def candidate(
         return None
     told = {"name": name, "country": country, "description": description, "score": points / 100}
     return told | asdict(ids)
+
+
+def candidates(found: Iterable[dict[str, Any] | None]) -> Fields:
+    """Those of a source's candidates that are wanted, as its fields."""
+    wanted = [one for one in found if one is not None]
+    return {"candidates": wanted} if wanted else {}
 
 
 def resolve(query: Query, answers: Mapping[str, Fields]) -> Resolution:

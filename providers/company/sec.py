@@ -18,7 +18,7 @@ import httpx
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, bare, candidate, registered
+from providers.company.identity import Company, Wanted, bare, candidate, candidates, registered
 from settings import Rate
 
 _DATA, _FILES = "https://data.sec.gov", "https://www.sec.gov"
@@ -85,12 +85,10 @@ def parse(raw: Any) -> Fields:
     if raw is None:
         return {}
     if isinstance(raw, Found):
-        found = [
+        return candidates(
             candidate(raw.wanted, name, Company(cik=cik), country="United States")
             for cik, name in raw.companies
-        ]
-        candidates = [one for one in found if one is not None]
-        return {"candidates": candidates} if candidates else {}
+        )
     website = raw["website"] or None
     profile: dict[str, Any] = {
         "name": raw["name"],

@@ -12,7 +12,7 @@ from typing import Any, cast
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.company import claims
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, candidate, likeness, registered
+from providers.company.identity import Company, Wanted, candidate, candidates, likeness, registered
 from settings import Rate
 
 _HITS, _READ = 10, 5
@@ -115,9 +115,7 @@ def parse(raw: Found | Read) -> Fields:
     """Read what the search found, or what the item says."""
     if isinstance(raw, Read):
         return _profile(raw.entity, raw.labels) if raw.entity else {}
-    found = [_candidate(raw.wanted, entity) for entity in raw.entities.values()]
-    candidates = [one for one in found if one is not None]
-    return {"candidates": candidates} if candidates else {}
+    return candidates(_candidate(raw.wanted, entity) for entity in raw.entities.values())
 
 
 def _candidate(wanted: Wanted, entity: dict[str, Any]) -> dict[str, Any] | None:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Leak(_Part):
+class Leak(Block):
     """Where the mention is part of a leak: which, where it is, by whom, and how many records it has."""
 
     name: str | None
@@ -22,14 +16,14 @@ class Leak(_Part):
     affected_records: int | None
 
 
-class Named(_Part):
+class Named(Block):
     """A channel or a user."""
 
     name: str | None
     id: str | None
 
 
-class Chat(_Part):
+class Chat(Block):
     """Where the mention is a chat message."""
 
     channel: Named
@@ -37,7 +31,7 @@ class Chat(_Part):
     server: str | None
 
 
-class Mention(_Part):
+class Mention(Block):
     """One document. `body` comes without passwords, card numbers and keys; `hackishness` is from 0 to 1.
 
     From `leak` on, fields are there only where the source has them.

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Whois(_Block):
+class Whois(Block):
     """The registration, of the domain that is registered: for `www.example.com` that is `example.com`.
 
     `created` and `expires` are dates, `YYYY-MM-DD`.
@@ -23,7 +17,7 @@ class Whois(_Block):
     name_servers: list[str]
 
 
-class Dns(_Block):
+class Dns(Block):
     """The records of the name itself, in the form that zone files have, and its DMARC policy."""
 
     a: list[str]
@@ -36,7 +30,7 @@ class Dns(_Block):
     dmarc: str | None
 
 
-class Ssl(_Block):
+class Ssl(Block):
     """The certificate that the name's web server shows, valid or not; dates are `YYYY-MM-DD`."""
 
     issuer: str | None
@@ -45,14 +39,14 @@ class Ssl(_Block):
     subject_alt_names: list[str]
 
 
-class Threat(_Block):
+class Threat(Block):
     """Whether someone holds the domain to be malicious; null is unknown, which is not the same as false."""
 
     malicious: bool | None
     categories: list[str]
 
 
-class Hosting(_Block):
+class Hosting(Block):
     """Where the name leads: its first IPv4 address, and the network and country of that."""
 
     ip: str | None

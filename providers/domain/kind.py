@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from models import domains
-from providers.base import Kind, Query, Rule
+from providers.base import Kind, Query, Rule, one_credit
 from providers.domain import (
     cloudflare,
     dns,
@@ -33,11 +30,6 @@ def normalise(text: str, pointer: str) -> Query:
     return Query("domain", domain.name, domain)
 
 
-def cost(fields: Mapping[str, Any]) -> int:
-    """One credit for an answer."""
-    return 1
-
-
 KIND = Kind(
     name="domain",
     sources=(
@@ -57,5 +49,5 @@ KIND = Kind(
     normalise=normalise,
     echo="domain",
     price=1,
-    cost=cost,
+    cost=one_credit,
 )

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 Validity = Literal["valid", "invalid", "risky", "unknown"]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Socials(_Block):
+class Socials(Block):
     """The person's pages, as URLs."""
 
     linkedin: str | None
@@ -25,7 +19,7 @@ class Socials(_Block):
     github: str | None
 
 
-class Breach(_Block):
+class Breach(Block):
     """The known breaches that the address is in."""
 
     count: int | None
@@ -33,14 +27,14 @@ class Breach(_Block):
     exposed_data: list[str]
 
 
-class RegisteredServices(_Block):
+class RegisteredServices(Block):
     """The services that are known to have an account for the address."""
 
     count: int | None
     services: list[str]
 
 
-class NewsItem(_Block):
+class NewsItem(Block):
     """A page in the news that names the person."""
 
     title: str
@@ -49,7 +43,7 @@ class NewsItem(_Block):
     source: str | None
 
 
-class Publication(_Block):
+class Publication(Block):
     """A work of the person's."""
 
     title: str

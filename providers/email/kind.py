@@ -5,14 +5,12 @@ What people say of themselves comes first. The sources of the kind `breach` stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from models.errors import FieldError, Invalid
-from providers.aggregate import paths
 from providers.base import Kind
 from providers.breach.kind import KIND as BREACH
 from providers.email import (
@@ -70,28 +68,6 @@ def cost(fields: Mapping[str, Any]) -> int:
     """One credit if anything is known of the person."""
     return int(not fields.keys() <= _OF_THE_ADDRESS)
 
-
-def chosen_fields(text: str | None) -> frozenset[str] | None:
-    """The fields and blocks that the query parameter `fields` names, parted by commas; None for all.
-
-    Raises:
-        Invalid: if the profile has no field of one of the names.
-    """
-    if text is None:
-        return None
-    names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    if not names <= FIELDS or not names:
-        message = f"There is no such field; fields are: {', '.join(sorted(FIELDS))}."
-        raise Invalid([FieldError("", "unknown_field", message, parameter="fields")])
-    return names
-
-
-def _with_blocks(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(part for name in names for part in (name, name.partition(".")[0]))
-
-
-FIELDS = _with_blocks(paths(EmailAnswer)) - {"email"}
-"""All fields and blocks of the profile."""
 
 KIND = Kind(
     name="email",

@@ -11,8 +11,7 @@ from email.utils import parseaddr
 from typing import NamedTuple
 from urllib.parse import quote
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.base import json_answer as checked
+from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from settings import Rate
 
 _BEGIN, _END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
@@ -32,7 +31,7 @@ async def fetch(query: Query, context: Context) -> Published | None:
         f"{context.base_url}/vks/v1/by-email/{quote(query.text, safe='')}", timeout=context.timeout
     )
     if response.status_code != 200:
-        return checked(response, empty=frozenset({404}))
+        return json_answer(response, empty=frozenset({404}))
     return Published(query.text, response.text)
 
 

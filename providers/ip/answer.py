@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Security(_Block):
+class Security(Block):
     """What the address is known to be used for. Null is unknown, which is not the same as false."""
 
     is_vpn: bool | None
@@ -23,7 +17,7 @@ class Security(_Block):
     is_abuse: bool | None
 
 
-class AutonomousSystem(_Block):
+class AutonomousSystem(Block):
     """The network that announces the address."""
 
     asn: int | None
@@ -32,7 +26,7 @@ class AutonomousSystem(_Block):
     type: str | None
 
 
-class Company(_Block):
+class Company(Block):
     """Who uses the address."""
 
     name: str | None
@@ -40,7 +34,7 @@ class Company(_Block):
     type: str | None
 
 
-class Location(_Block):
+class Location(Block):
     """Where the address is used, as far as databases know."""
 
     city: str | None
@@ -53,7 +47,7 @@ class Location(_Block):
     latitude: float | None
 
 
-class Timezone(_Block):
+class Timezone(Block):
     """The zone's IANA name, and what its clocks show now; `utc_offset` in hours."""
 
     name: str | None
@@ -61,7 +55,7 @@ class Timezone(_Block):
     utc_offset: float | None
 
 
-class Threat(_Block):
+class Threat(Block):
     """What abuse databases and scanner observers report."""
 
     abuse_score: float | None
@@ -78,7 +72,7 @@ class Threat(_Block):
     last_seen: str | None
 
 
-class Malware(_Block):
+class Malware(Block):
     """How many engines call the address what; `network` is the CIDR range that it is in."""
 
     malicious_count: int | None

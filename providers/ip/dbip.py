@@ -7,12 +7,12 @@ one file per version with flat records. Both are read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
 import maxminddb
 
+from guard import Address
 from providers.base import Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 from providers.ip.countries import COUNTRIES
@@ -45,7 +45,7 @@ class Cities:
         self._v4 = readers.get("both") or readers["ipv4"]
         self._v6 = readers.get("both") or readers["ipv6"]
 
-    def get(self, address: IPv4Address | IPv6Address) -> Mapping[str, Any] | None:
+    def get(self, address: Address) -> Mapping[str, Any] | None:
         """The record of `address`, or None."""
         return (self._v4 if address.version == 4 else self._v6).get(address)
 

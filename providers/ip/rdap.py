@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import httpx
 
+from guard import Address
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from settings import Rate
 
@@ -21,7 +22,6 @@ _BOOTSTRAP_SECONDS = 86400.0
 _MAX_REDIRECTS = 2  # a registry sends on to the one that a network was transferred to
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPT = {"accept": "application/rdap+json, application/json"}
-Address = IPv4Address | IPv6Address
 
 
 class Service(NamedTuple):

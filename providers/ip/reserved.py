@@ -6,9 +6,7 @@ never leaves the machine is also a guard: it would tell a third party about the 
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
-
-from guard import forbidden_address
+from guard import Address, forbidden_address
 from providers.base import Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 
@@ -19,7 +17,7 @@ def find(query: Query, datasets: Datasets) -> Fields:
     Raises:
         SourceError: `skipped`, for a public address.
     """
-    address: IPv4Address | IPv6Address = query.value
+    address: Address = query.value
     if not forbidden_address(address):
         raise SourceError("skipped", "public_address")
     return {"threat.usage_type": "Reserved"}

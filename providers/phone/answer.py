@@ -1,17 +1,11 @@
-"""The answer of a phone lookup: CONTRACT's blocks, always objects, null where nobody knows."""
+"""The answer of a phone lookup: blocks that are always objects, null where nobody knows."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Format(_Block):
+class Format(Block):
     """The number as it is written."""
 
     international: str | None
@@ -19,7 +13,7 @@ class Format(_Block):
     e164: str | None
 
 
-class Country(_Block):
+class Country(Block):
     """Where the number is from; `prefix` is the calling code with its plus."""
 
     code: str | None
@@ -30,21 +24,21 @@ class Country(_Block):
     timezone: str | None
 
 
-class Carrier(_Block):
+class Carrier(Block):
     """Who serves the number. Without a source that looks it up, that is whom the range was given to first."""
 
     name: str | None
     line_type: str | None
 
 
-class Messaging(_Block):
+class Messaging(Block):
     """Where mail becomes a text message to the number."""
 
     sms_domain: str | None
     sms_email: str | None
 
 
-class Validation(_Block):
+class Validation(Block):
     """Whether the number works; `minimum_age` in days."""
 
     is_valid: bool | None
@@ -53,14 +47,14 @@ class Validation(_Block):
     minimum_age: int | None
 
 
-class Registration(_Block):
+class Registration(Block):
     """Whose number it is: a person's or a company's."""
 
     name: str | None
     type: str | None
 
 
-class Risk(_Block):
+class Risk(Block):
     """What is known against the number."""
 
     risk_level: str | None
@@ -68,7 +62,7 @@ class Risk(_Block):
     is_abuse_detected: bool | None
 
 
-class Breaches(_Block):
+class Breaches(Block):
     """The known breaches that the number is in."""
 
     total_breaches: int | None

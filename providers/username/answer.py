@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class Account(BaseModel):
+class Account(Block):
     """An account of that name; nothing says that two accounts are the same person's."""
-
-    model_config = ConfigDict(extra="forbid")
 
     site: str
     url: str

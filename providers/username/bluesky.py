@@ -50,11 +50,6 @@ def parse(raw: Any) -> Fields:
     return account("Bluesky", url, "social", name=raw["handle"], created=raw.get("createdAt"))
 
 
-def possible(query: Query) -> bool:
-    """Whether the site allows such a name."""
-    return len(_handle(query.text)) <= _LONGEST and _HANDLE.fullmatch(query.text) is not None
-
-
 SOURCE = RemoteSource(
     RemoteSpec(
         name="bluesky",
@@ -71,5 +66,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=possible,
+    takes=lambda query: len(_handle(query.text)) <= _LONGEST and _HANDLE.fullmatch(query.text) is not None,
 )

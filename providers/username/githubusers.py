@@ -52,11 +52,6 @@ def parse(raw: Any) -> Fields:
     return account("GitHub", raw["html_url"], "coding", name=raw["login"], created=raw["created_at"])
 
 
-def possible(query: Query) -> bool:
-    """Whether the site allows such a name."""
-    return len(query.text) <= _LONGEST and _NAME.fullmatch(query.text) is not None
-
-
 SOURCE = RemoteSource(
     RemoteSpec(
         name="githubusers",
@@ -74,5 +69,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=possible,
+    takes=lambda query: len(query.text) <= _LONGEST and _NAME.fullmatch(query.text) is not None,
 )

@@ -28,11 +28,6 @@ def parse(raw: Any) -> Fields:
     return account("GitLab", users[0]["web_url"], "coding", name=users[0]["username"]) if users else {}
 
 
-def possible(query: Query) -> bool:
-    """Whether the site allows such a name."""
-    return _NAME.fullmatch(query.text) is not None
-
-
 SOURCE = RemoteSource(
     RemoteSpec(
         name="gitlab",
@@ -49,5 +44,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=possible,
+    takes=lambda query: _NAME.fullmatch(query.text) is not None,
 )

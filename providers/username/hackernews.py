@@ -30,11 +30,6 @@ def parse(raw: Any) -> Fields:
     return account("Hacker News", _PROFILE + raw["id"], "news", name=raw["id"], created=created)
 
 
-def possible(query: Query) -> bool:
-    """Whether the site allows such a name."""
-    return _NAME.fullmatch(query.text) is not None
-
-
 SOURCE = RemoteSource(
     RemoteSpec(
         name="hackernews",
@@ -51,5 +46,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=possible,
+    takes=lambda query: _NAME.fullmatch(query.text) is not None,
 )

@@ -39,11 +39,6 @@ def parse(raw: Any) -> Fields:
     return account("Keybase", f"https://keybase.io/{name}", "tech", name=name, created=created)
 
 
-def possible(query: Query) -> bool:
-    """Whether the site allows such a name."""
-    return _NAME.fullmatch(query.text) is not None
-
-
 SOURCE = RemoteSource(
     RemoteSpec(
         name="keybase",
@@ -60,5 +55,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=possible,
+    takes=lambda query: _NAME.fullmatch(query.text) is not None,
 )

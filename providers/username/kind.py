@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.base import Kind, Query
+from providers.base import Kind, Query, one_credit
 from providers.username import bluesky, githubusers, gitlab, hackernews, keybase, mastodon, whatsmyname
 from providers.username.answer import UsernameAnswer
 
@@ -42,11 +42,6 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, 
     return {"total": (len(fields["found"]), "found")} if "found" in fields else {}
 
 
-def cost(fields: Mapping[str, Any]) -> int:
-    """One credit for an answer, also when nobody has that name."""
-    return 1
-
-
 KIND = Kind(
     name="username",
     sources=(
@@ -68,5 +63,5 @@ KIND = Kind(
     origins={"total": ("found",)},
     none={"total": (0, "found")},
     price=1,
-    cost=cost,
+    cost=one_credit,  # also when nobody has that name
 )

@@ -27,11 +27,6 @@ def parse(raw: Any) -> Fields:
     return account("Mastodon", raw["url"], "social", name=raw["acct"], created=raw["created_at"])
 
 
-def possible(query: Query) -> bool:
-    """Whether the site allows such a name."""
-    return _NAME.fullmatch(query.text) is not None
-
-
 SOURCE = RemoteSource(
     RemoteSpec(
         name="mastodon",
@@ -48,5 +43,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=possible,
+    takes=lambda query: _NAME.fullmatch(query.text) is not None,
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 from providers.email.answer import Validity
 
 
-class Checks(BaseModel):
+class Checks(Block):
     """What was looked at. Null is not known, or not looked at since the syntax is wrong already."""
-
-    model_config = ConfigDict(extra="forbid")
 
     syntax: bool | None
     mx: bool | None

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-from models.lookups import LookupAnswer
+from models.lookups import Block, LookupAnswer
 
 
-class WebResult(BaseModel):
+class WebResult(Block):
     """A page; `published` is a date, `YYYY-MM-DD`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str
     url: str
@@ -18,10 +14,8 @@ class WebResult(BaseModel):
     published: str | None
 
 
-class Enrichment(BaseModel):
+class Enrichment(Block):
     """The encyclopedia's article about exactly what was searched for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str | None
     summary: str | None

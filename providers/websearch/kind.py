@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.base import Kind, Query
+from providers.base import Kind, Query, one_credit
 from providers.websearch import brave, marginalia, searxng, wikipedia
 from providers.websearch.answer import WebSearchAnswer
 
@@ -38,11 +38,6 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, 
     return {"total": (len(fields["results"]), "results")} if "results" in fields else {}
 
 
-def cost(fields: Mapping[str, Any]) -> int:
-    """One credit for an answer."""
-    return 1
-
-
 def cut(answer: dict[str, Any], limit: int) -> dict[str, Any]:
     """The answer with its first `limit` results; what the engines know of stays its `total`."""
     return answer | {"results": answer["results"][:limit]}
@@ -60,5 +55,5 @@ KIND = Kind(
     origins={"total": ("results",)},
     none={"total": (0, "results")},
     price=1,
-    cost=cost,
+    cost=one_credit,
 )

@@ -56,7 +56,7 @@ async def test_a_change_that_fails_leaves_no_entry(api: Api, database: Database)
     await person.session.delete(f"/api/keys/{uuid4()}")
     with pytest.raises(RuntimeError):
         async with database.transaction() as connection:
-            await keys.create_key(connection, person.account.id, "never", ["lookups"], None)
+            await keys.create_key(connection, Actor(person.account.id, "system"), "never", ["lookups"], None)
             raise RuntimeError
     assert await latest(database, person) == before
 
