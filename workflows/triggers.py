@@ -140,7 +140,7 @@ def readable_request(headers: Iterable[tuple[str, str]], query: Mapping[str, str
 
 
 def dedupe_value(trigger: Trigger, payload: Any, request: Mapping[str, Any]) -> str | None:
-    """The value of the trigger's `dedupe` for this event as text; None when it has none or gives null.
+    """The value of the trigger's `dedupe` for this event as JSON; None when it has none or gives null.
 
     Raises:
         ExpressionError: if it cannot be evaluated on this event.
@@ -148,6 +148,4 @@ def dedupe_value(trigger: Trigger, payload: Any, request: Mapping[str, Any]) -> 
     if not isinstance(trigger, WebhookTrigger) or trigger.dedupe is None:
         return None
     value = expressions.compile(trigger.dedupe).evaluate({"trigger": payload, "request": dict(request)})
-    if value is None:
-        return None
-    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return None if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

@@ -144,12 +144,15 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 async def _dedupe_key(
     request: StrictRequest, target: Target, payload: Any, context: dict[str, Any]
 ) -> str | None:
-    for header in ("idempotency-key", "webhook-id"):
-        if key := request.headers.get(header):
-            if len(key) > MAX_DEDUPE_LENGTH:
-                message = f"The header {header} may have {MAX_DEDUPE_LENGTH} characters."
-                raise Invalid([FieldError("", "header_too_long", message)])
-            return key
+    """What makes an event one run however often it comes: what its workflow says, else what its sender does.
+
+    Each kind of key is for itself, so that no value is taken for another that happens to be alike.
+    """
+    keys = {name: request.headers.get(name) for name in ("idempotency-key", "webhook-id")}
+    for name, key in keys.items():
+        if key and len(key) > MAX_DEDUPE_LENGTH:
+            message = f"The header {name} may have {MAX_DEDUPE_LENGTH} characters."
+            raise Invalid([FieldError("", "header_too_long", message)])
     try:
         if len(await request.raw()) > LARGE_INPUT_BYTES:
             value = await asyncio.to_thread(triggers.dedupe_value, target.trigger, payload, context)
@@ -157,7 +160,7 @@ async def _dedupe_key(
             value = triggers.dedupe_value(target.trigger, payload, context)
     except ExpressionError as error:
         raise Invalid([FieldError("", error.code, f"dedupe: {error.message}")]) from None
-    # A text column takes no NUL, which the query of the URL may hold.
-    if value is not None and (len(value) > MAX_DEDUPE_LENGTH or "\x00" in value):
-        return hashlib.sha256(value.encode()).hexdigest()
-    return value
+    if value is not None:
+        long = len(value) > MAX_DEDUPE_LENGTH
+        return f"dedupe/{hashlib.sha256(value.encode()).hexdigest() if long else value}"
+    return next((f"{name}/{key}" for name, key in keys.items() if key), None)

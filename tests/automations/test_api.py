@@ -241,6 +241,33 @@ async def test_a_dedupe_expression_finds_repeats_and_null_is_never_one(api: Api,
     assert runs[0] == runs[1] and len(set(runs)) == 4
 
 
+async def test_what_the_workflow_says_goes_before_what_the_sender_says(api: Api, person: Person) -> None:
+    made = await create(person, trigger={"type": "webhook", "dedupe": "trigger.order"})
+    events = [({"order": 7}, "m1"), ({"order": 7}, "m2"), ({"order": 8}, "m1"), ({}, "m3"), ({"a": 1}, "m3")]
+    for header in ("Idempotency-Key", "webhook-id"):
+        runs = [
+            (await post(api, made["webhook_url"], json=body, headers={header: header + key})).json()["run_id"]
+            for body, key in events
+        ]
+        assert runs[0] == runs[1] != runs[2] != runs[3] == runs[4]
+
+
+async def test_keys_of_different_kinds_are_never_the_same(api: Api, person: Person) -> None:
+    made = await create(person, trigger={"type": "webhook", "dedupe": "trigger.id"})
+    bodies: list[Any] = [
+        {"id": 1},
+        {"id": "1"},
+        {"id": True},
+        {"id": "true"},
+        {"id": {"a": 1}},
+        {"id": '{"a":1}'},
+    ]
+    headers = [{}] * len(bodies) + [{"Idempotency-Key": "1"}, {"webhook-id": "1"}]
+    sent = zip([*bodies, {}, {}], headers, strict=True)
+    runs = [(await post(api, made["webhook_url"], json=b, headers=h)).json()["run_id"] for b, h in sent]
+    assert len(set(runs)) == len(runs)
+
+
 async def test_expressions_read_the_request_but_never_its_credentials(
     api: Api, person: Person, worker: None
 ) -> None:

@@ -250,6 +250,19 @@ async def test_a_version_whose_secret_is_gone_cannot_be_restored(person: Person)
     assert wrong(response) == {("/steps/0/config/body", "unknown_secret")}
 
 
+@pytest.mark.parametrize("status", ["paused", "draft"])
+async def test_a_workflow_whose_secret_is_gone_can_still_be_stopped(person: Person, status: str) -> None:
+    await person.key.post("/api/workflows/secrets", json={"name": "GONE", "value": "canary-value"})
+    made = await create(person, steps=[webhook("https://example.com", body="{{ secrets.GONE }}")])
+    path = f"/api/workflows/{made['id']}"
+    await person.key.delete("/api/workflows/secrets/GONE?force=true")
+    stopped = await person.key.patch(path, json={"status": status})
+    assert (stopped.status_code, stopped.json()["status"], stopped.json()["version"]) == (200, status, 2)
+    assert stopped.json()["steps"] == made["steps"]
+    again = await person.key.patch(path, json={"status": "active"})
+    assert wrong(again) == {("/steps/0/config/body", "unknown_secret")}
+
+
 async def test_branches_are_stored_and_shown_by_the_names_of_the_language(person: Person) -> None:
     steps = [
         {
