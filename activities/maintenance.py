@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import lookups
+from models import lookups, paid_blocks
 from providers import datasets
 from settings import Settings
 
@@ -52,9 +52,12 @@ class MaintenanceActivities:
 
     @activity.defn
     async def purge_lookups(self) -> int:
-        """Delete the kept answers that are too old even to stand in; returns how many there were."""
+        """Delete what lookups have left that serves nobody any more; returns how many rows there were.
+
+        Kept answers that are too old even to stand in, and paid blocks whose pages are free no longer.
+        """
         async with self._database.connection() as connection:
-            return await lookups.purge(connection)
+            return await lookups.purge(connection) + await paid_blocks.purge(connection)
 
 
 def _report(line: str) -> None:

@@ -39,6 +39,7 @@ class CreditSettings(Body):
     """What an account may choose about its credits, beside auto top-up."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"low_balance_threshold": 100}]})
+    read_only = frozenset(BalanceView.model_fields) - {"low_balance_threshold"}
 
     low_balance_threshold: Amount
 

@@ -25,7 +25,7 @@ ALLOWED = {
     "providers": {"providers", "models"} | LEAVES,
     "models": {"models"} | LANGUAGE | LEAVES,
 }
-OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher", "sandbox"}
+OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher", "sandbox", "schedules"}
 # Pure and fixed for good: the same on every replay.
 WORKFLOW_LIBRARIES = {"temporalio", "pydantic", "orjson"}
 WORKFLOW_STANDARD = sys.stdlib_module_names - {

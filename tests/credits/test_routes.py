@@ -91,6 +91,11 @@ async def test_the_low_balance_threshold_can_be_chosen(api: Api) -> None:
     response = await person.key.patch("/api/credits", json={"low_balance_threshold": 7})
     assert (response.status_code, response.json()["low_balance_threshold"]) == (200, 7)
     assert (await person.key.get("/api/credits")).json()["low_balance_threshold"] == 7
+    shown = response.json()
+    edited = await person.key.patch(
+        "/api/credits", json={**shown, "low_balance_threshold": 8, "balance": 10**6}
+    )
+    assert {**edited.json(), "updated_at": ""} == {**shown, "low_balance_threshold": 8, "updated_at": ""}
     response = await person.key.patch("/api/credits", json={"low_balance_threshold": -1})
     assert response.json()["errors"][0]["pointer"] == "/low_balance_threshold"
 

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.maintenance import MaintenanceActivities
 from database import Database
-from models import lookups
+from models import accounts, lookups, paid_blocks
 from models.lookups import Key
 from providers import datasets
 from providers.ip.data import CITIES, NETWORKS
@@ -47,3 +47,19 @@ async def test_kept_answers_are_purged_when_they_can_serve_nobody(database: Data
     activities = MaintenanceActivities(Settings(data=tmp_path), database)
     assert await ActivityEnvironment().run(activities.purge_lookups) == 1
     assert await ActivityEnvironment().run(activities.purge_lookups) == 0
+
+
+async def test_paid_blocks_are_purged_when_their_pages_are_free_no_longer(
+    database: Database, tmp_path: Path
+) -> None:
+    async with database.connection() as connection:
+        account = await accounts.create_account(connection, "ada@example.com", "no hash", "Ada", 0)
+        for block in range(2):
+            assert await paid_blocks.claim(connection, account.id, "darkweb", b"query", block)
+        await connection.execute(
+            "update paid_blocks set paid_at = now() - interval '25 hours' where block = 0"
+        )
+        activities = MaintenanceActivities(Settings(data=tmp_path), database)
+        assert await ActivityEnvironment().run(activities.purge_lookups) == 1
+        paid = [await paid_blocks.is_paid(connection, account.id, "darkweb", b"query", n) for n in range(2)]
+    assert paid == [False, True]
