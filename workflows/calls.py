@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +28,11 @@ MAX_ITEMS_A_PART = 100
 # What a message says of a call or an item beside the data: ids, times, the names of the fields.
 _CALL_BYTES, _ITEM_BYTES = 400, 60
 ROW_BYTES = PART_BYTES // 2
+# The server ends a workflow that asks for more than 4 MiB in one task, and none may have more than 2,000
+# activities under way.
+TASK_BYTES = 1024 * 1024
+MOST_CALLS = 1000
+BREATH = timedelta(milliseconds=1)
 
 
 class Call(NamedTuple):
@@ -106,38 +112,64 @@ def weight(plan: Plan, step: Step, work: Work) -> int:
     return _CALL_BYTES + reading.size + records + len(work.items) * item_bytes
 
 
-def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iterator[list[T]]:
-    """Split into lists that fit into a message each; `weigh` gives the bytes and the items of a thing."""
+def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iterator[tuple[list[T], int]]:
+    """Split into lists that fit into a message each, and their bytes.
+
+    `weigh` gives the bytes and the items of a thing.
+    """
     part: list[T] = []
     size = items = 0
     for thing in things:
         its_size, its_items = weigh(thing)
         if part and (size + its_size > PART_BYTES or items + its_items > MAX_ITEMS_A_PART):
-            yield part
+            yield part, size
             part, size, items = [], 0, 0
         part.append(thing)
         size, items = size + its_size, items + its_items
     if part:
-        yield part
+        yield part, size
 
 
 class Outbox:
-    """Collects what the interpreter asks for, in parts that fit into a message each."""
+    """Collects what the interpreter asks for, in parts that fit into a message; lets it out by and by."""
 
     def __init__(self, batch: Batch, plan: Plan, now: Callable[[], datetime]) -> None:
         self._batch = batch
         self._plan = plan
         self._now = now
-        self._commands: list[Command] = []
+        self._commands: deque[tuple[Command, int]] = deque()
+        self._calls = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether all has been let out."""
+        return not self._commands
 
     def take(self) -> list[Command]:
-        """What is to be carried out, in this order."""
-        commands, self._commands = self._commands, []
-        return commands
+        """What is to be carried out now, in this order; the rest is for the next task, or when calls end."""
+        taken: list[Command] = []
+        left = TASK_BYTES
+        while self._commands and self._calls < MOST_CALLS:
+            command, size = self._commands[0]
+            if size > left and taken:
+                taken.append(Timer(self._now() + BREATH, "much to send", lambda: None))
+                break
+            self._commands.popleft()
+            taken.append(command)
+            left -= size
+            self._calls += isinstance(command, Call)
+        return taken
+
+    def ended(self) -> None:
+        """Note that a call has ended."""
+        self._calls -= 1
+
+    def _put(self, command: Command, size: int = 0) -> None:
+        self._commands.append((command, size))
 
     def timer(self, until: datetime, summary: str, then: Callable[[], None]) -> None:
         """Do that at this moment."""
-        self._commands.append(Timer(until, summary, then))
+        self._put(Timer(until, summary, then))
 
     def call(self, activity: str, position: int, work: list[Work], room: int) -> None:
         """Ask for an activity over the rows that are ready for a step; for several if there is much data.
@@ -146,7 +178,7 @@ class Outbox:
         """
         step, now = self._plan.steps[position], self._now()
         prepares = activity == PREPARE_MANY
-        for part in in_parts(work, lambda one: (weight(self._plan, step, one), len(one.items))):
+        for part, size in in_parts(work, lambda one: (weight(self._plan, step, one), len(one.items))):
             calls = [call_of(self._plan, step, one, now, prepares=prepares) for one in part]
             both = zip(part, calls, strict=True)
             message = StepCalls(
@@ -159,7 +191,7 @@ class Outbox:
                 keep_output=prepares or isinstance(step, ConditionStep) or self._plan.keeps(step.id),
                 room=max(0, min(PART_BYTES, room)),
             )
-            self._commands.append(Call(activity, message))
+            self._put(Call(activity, message), size)
 
     def record(
         self,
@@ -187,20 +219,20 @@ class Outbox:
         """Let rows that wake together leave as one batch."""
         for row in rows:
             row.ended = True
-        for part in _parts(rows):
+        for part, size in _parts(rows):
             runs = [ParkedRun(run_id=row.run_id, progress=row.progress()) for row in part]
-            self._commands.append(Leave(wake_at, runs, _sent_records(part)))
+            self._put(Leave(wake_at, runs, _sent_records(part)), size)
 
     def store(self, rows: list[RowState]) -> None:
         """Have stored what the workflow did by itself."""
-        for part in _parts([row for row in rows if row.record_bytes]):
-            self._end([], part)
+        for part, size in _parts([row for row in rows if row.record_bytes]):
+            self._end([], part, size)
 
     def end(self, rows: list[RowState], *, cancelled: bool = False) -> None:
         """Write that runs have ended."""
         for row in rows:
             row.ended = True
-        for part in _parts(rows):
+        for part, size in _parts(rows):
             endings = [
                 Ending(
                     run_id=row.run_id,
@@ -209,16 +241,16 @@ class Outbox:
                 )
                 for row in part
             ]
-            self._end(endings, part)
+            self._end(endings, part, size)
 
-    def _end(self, endings: list[Ending], rows: list[RowState]) -> None:
+    def _end(self, endings: list[Ending], rows: list[RowState], size: int) -> None:
         message = RunEndings(batch_id=self._batch.batch_id, endings=endings, records=_sent_records(rows))
-        self._commands.append(End(message))
+        self._put(End(message), size)
 
 
-def _parts(rows: list[RowState]) -> Iterator[list[RowState]]:
-    """The rows whose records fit into one message together."""
-    return in_parts(rows, lambda row: (_CALL_BYTES + row.record_bytes, 0))
+def _parts(rows: list[RowState]) -> Iterator[tuple[list[RowState], int]]:
+    """The rows whose records and progress fit into one message together, and their bytes."""
+    return in_parts(rows, lambda row: (_CALL_BYTES + row.record_bytes + row.progress_bytes, 0))
 
 
 def _sent_records(rows: list[RowState]) -> list[StepRecord]:

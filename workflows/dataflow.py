@@ -28,6 +28,8 @@ JSONObject = dict[str, Any]
 
 # What a message says of a step or a call beside the data: ids, times, the names of the fields.
 _ENVELOPE_BYTES = 400
+# What it says of a step or an item that waits: its name, attempts and times.
+_WAIT_BYTES = 250
 
 
 def written(moment: datetime) -> str:
@@ -283,6 +285,12 @@ class RowState:
             pauses=self.pauses,
             items={step_id: iteration.progress() for step_id, iteration in self.iterations.items()},
         )
+
+    @property
+    def progress_bytes(self) -> int:
+        """About how many bytes `progress` has."""
+        waits = len(self.at_work) + sum(len(one.pausing) for one in self.iterations.values())
+        return _WAIT_BYTES * waits
 
     @property
     def full(self) -> bool:

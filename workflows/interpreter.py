@@ -12,7 +12,7 @@ from uuid import UUID
 
 from workflows import delays, expressions, pure
 from workflows.bounds import Bounds
-from workflows.calls import Call, Command, Outbox, Work
+from workflows.calls import BREATH, Call, Command, Outbox, Work
 from workflows.dataflow import Plan, RowState, Wait, written
 from workflows.definition import CallingStep, ConditionStep, Definition, DelayStep, Step, TransformStep
 from workflows.iteration import Iteration
@@ -35,7 +35,6 @@ from workflows.messages import (
 
 # For longer a run leaves the batch: a timer of the server's own holds it, for a year if need be.
 LONGEST_NAP = timedelta(minutes=5)
-_BREATH = timedelta(milliseconds=1)
 
 
 class Interpreter:
@@ -65,7 +64,7 @@ class Interpreter:
         begun: list[RowState] = []
         for row in self._rows:
             if self._bounds.reached or not (row.ended or self._begin_steps(row)):
-                self._out.timer(self._now() + _BREATH, "much to evaluate", lambda: None)
+                self._out.timer(self._now() + BREATH, "much to evaluate", lambda: None)
                 break
             begun.append(row)
         for (position, activity, _), work in sorted(self._work.items(), key=lambda entry: entry[0]):
@@ -90,8 +89,8 @@ class Interpreter:
 
     @property
     def ended(self) -> bool:
-        """Whether no row is left."""
-        return all(row.ended for row in self._rows)
+        """Whether no row is left, nor anything to be carried out."""
+        return self._out.empty and all(row.ended for row in self._rows)
 
     def progress(self) -> dict[UUID, Progress]:
         """What a new history needs to go on with the rows that are left."""
@@ -106,6 +105,7 @@ class Interpreter:
 
     def take_results(self, call: Call, results: list[StepResult]) -> None:
         """Settle each row by its result; a row without one is no longer ours."""
+        self._out.ended()
         step = call.calls.step
         for record in call.calls.records:
             self._row_of[record.run_id].note_stored(record)
@@ -130,6 +130,7 @@ class Interpreter:
     def give_up(self, call: Call) -> None:
         """Fail a step that no worker could do or store, in every row; its records go with the ending."""
         error = StepError(code="engine_error", message="The step could not be done or stored for a day.")
+        self._out.ended()
         step = call.calls.step
         for record in call.calls.records:
             self._row_of[record.run_id].add_record(record)

@@ -22,7 +22,7 @@ HEAVY = "length(map(&to_string(@), trigger.items))"
 
 def interpreter_of(steps: list[JSONObject], triggers: list[Any], **more: Any) -> Interpreter:
     rows = [
-        BatchRow(run_id=run_id({"n": n}), trigger=trigger, started_at=START, size=1000)
+        BatchRow(run_id=run_id({"n": n}), trigger=trigger, started_at=START, size=more.get("size", 1000))
         for n, trigger in enumerate(triggers)
     ]
     batch = Batch(
@@ -137,6 +137,40 @@ def test_no_message_is_larger_than_a_mebibyte(case: str) -> None:
     world.run([{"n": n, **trigger} for n, trigger in enumerate(triggers)])
     assert 100_000 < world.largest <= MEBIBYTE
     assert len(world.endings) == len(triggers)
+
+
+BESIDE: JSONObject = {"type": "webhook", "needs": [], "config": {"url": "http://h/", "body": "{{ trigger }}"}}
+TOGETHER = {
+    "one row, many steps": (1, 60_000, 80),
+    "some rows, some steps": (12, 60_000, 8),
+    "many rows, some steps": (30, 20_000, 12),
+}
+
+
+@pytest.mark.parametrize("case", TOGETHER)
+def test_one_task_asks_for_a_mebibyte_at_most_and_the_rest_follows(case: str) -> None:
+    """The server ends a workflow that asks for more than four in one task."""
+    rows, size, steps = TOGETHER[case]
+    beside = [{"id": f"s{n}", **BESIDE} for n in range(steps)]
+    batch = interpreter_of(beside, [{"text": "x" * size} for _ in range(rows)], size=size)
+    tasks: list[list[Command]] = []
+    while not tasks or isinstance(tasks[-1][-1], Timer):
+        tasks.append(batch.advance())
+        assert sum(size_of(command) for command in tasks[-1]) <= 1.1 * MEBIBYTE
+    calls = [call for task in tasks for one in task if isinstance(one, Call) for call in one.calls.calls]
+    assert len(tasks) > 4 and len(calls) == rows * steps
+
+
+def test_as_many_calls_are_under_way_as_the_server_allows() -> None:
+    """Each part of an iterating step is a call of its own."""
+    beside = [{"id": f"s{n}", **BESIDE, "for_each": "trigger"} for n in range(80)]
+    batch = interpreter_of(beside, [[1] * 50] * 30)
+    calls: list[Call] = []
+    while commands := batch.advance():
+        calls += [command for command in commands if isinstance(command, Call)]
+    assert len(calls) == 1000
+    batch.take_results(calls[0], [])
+    assert sum(isinstance(command, Call) for command in batch.advance()) == 1
 
 
 def test_what_a_batch_keeps_for_later_steps_is_bounded() -> None:
