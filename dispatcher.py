@@ -35,6 +35,15 @@ _ROWS_PER_WORKER = 1024
 _SWEEP_SECONDS = 1.0
 # The server sets it on a workflow whose tasks have failed five times in a row.
 _PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
+# The other category is tasks that took too long: so they do where many are replayed at once after a restart.
+_TASK_FAILED = "category=WorkflowTaskFailed"
+# How a workflow ends that the server, a fault or an operator has ended: it may well end so again.
+_BROKEN = (
+    WorkflowExecutionStatus.FAILED,
+    WorkflowExecutionStatus.TERMINATED,
+    WorkflowExecutionStatus.CANCELED,
+    WorkflowExecutionStatus.TIMED_OUT,
+)
 
 
 class Dispatcher:
@@ -158,7 +167,8 @@ class Dispatcher:
         """Sign in, start what is due, and probe batches without progress by starting them once more.
 
         Accepted: the batch had never started, or the store had lost it. Already there and running: leave it.
-        Already there and closed: its runs go back to their lane, for a new batch.
+        Already there and closed: its runs go back to their lane, for a new batch; each for its own, and not
+        for ever, if the workflow was broken off.
         """
         async with self._database.transaction() as connection:
             await workers.sign_in(connection, self._worker_id)
@@ -181,11 +191,15 @@ class Dispatcher:
         handle = self._client.get_workflow_handle(starts.workflow_id(batch))
         try:
             description = await handle.describe()
-            if description.status is not WorkflowExecutionStatus.RUNNING:
+            if description.status in _BROKEN:
+                _log.error("batch_broken", batch_id=str(batch.batch_id), status=str(description.status))
+                async with self._database.connection() as connection:
+                    await self._take_apart(connection, batch)
+            elif description.status is not WorkflowExecutionStatus.RUNNING:
                 async with self._database.connection() as connection:
                     runs = await batches.requeue(connection, batch.batch_id)
                 _log.warning("batch_requeued", batch_id=str(batch.batch_id), runs=runs)
-            elif problems := description.typed_search_attributes.get(_PROBLEMS):
+            elif _TASK_FAILED in (problems := description.typed_search_attributes.get(_PROBLEMS) or ()):
                 await handle.terminate("its workflow tasks keep failing")
                 _log.error("batch_stuck", batch_id=str(batch.batch_id), problems=problems)
                 async with self._database.connection() as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 from temporalio.client import (
@@ -31,8 +32,10 @@ async def ensure(client: Client) -> None:
     for task, every in _EVERY.items():
         schedule = _schedule(task, every)
 
-        def replaced(_current: ScheduleUpdateInput, schedule: Schedule = schedule) -> ScheduleUpdate:
-            return ScheduleUpdate(schedule)
+        def replaced(current: ScheduleUpdateInput, schedule: Schedule = schedule) -> ScheduleUpdate:
+            # Who has paused it has done so on purpose.
+            state = current.description.schedule.state
+            return ScheduleUpdate(dataclasses.replace(schedule, state=state))
 
         try:
             await client.create_schedule(f"maintenance/{task}", schedule)

@@ -41,6 +41,8 @@ _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
 # They mostly wait: as many as there can be rows at work, so that a hundred hanging endpoints of one account
 # keep nobody else waiting. What is heavy in them has bounds of its own.
 _ACTIVITY_SLOTS = 1024
+# The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
+_HEARTBEATS_HELD_BACK = timedelta(seconds=4)
 CACHED_WORKFLOWS = 1000
 
 
@@ -110,6 +112,7 @@ async def work(
         max_concurrent_workflow_tasks=_WORKFLOW_SLOTS,
         workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(_WORKFLOW_POLLERS),
         max_concurrent_activities=_ACTIVITY_SLOTS,
+        max_heartbeat_throttle_interval=_HEARTBEATS_HELD_BACK,
         graceful_shutdown_timeout=_GRACE,
         sticky_queue_schedule_to_start_timeout=_STICKY,
         deployment_config=_deployment(settings),

@@ -54,10 +54,15 @@ class MaintenanceActivities:
     async def purge_lookups(self) -> int:
         """Delete what lookups have left that serves nobody any more; returns how many rows there were.
 
-        Kept answers that are too old even to stand in, and paid blocks whose pages are free no longer.
+        Kept answers that are too old even to stand in, and paid blocks whose pages are free no longer. Some
+        at a time: however many there are, no statement reaches its timeout, and what is done stays done.
         """
-        async with self._database.connection() as connection:
-            return await lookups.purge(connection) + await paid_blocks.purge(connection)
+        purged = 0
+        async with heartbeats(), self._database.connection() as connection:
+            for purge in (lookups.purge, paid_blocks.purge):
+                while some := await purge(connection):
+                    purged += some
+        return purged
 
 
 def _report(line: str) -> None:

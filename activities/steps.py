@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -53,6 +54,8 @@ from workflows.messages import (
 _log = logs.get(__name__)
 # How long to wait for all calls before those that are done are reported: after 1, 2, 4, 8, 12, … seconds.
 _PATIENCE = (1, 1, 2, 4)
+# How long an activity tries to store what it has done, and how often.
+_STORING_SECONDS, _STORE_AGAIN_SECONDS = 60.0, 0.5
 
 
 class Job(NamedTuple):
@@ -153,11 +156,13 @@ class StepActivities:
 
     async def _run(self, calls: StepCalls, do: Do, *, final: bool = True) -> StepResults:
         """Do the rows that the batch still holds and that no earlier attempt has done; store; report."""
+        # It beats from beginning to end: who waits for the database is not lost, and another attempt that
+        # begins meanwhile calls again.
         with _logged(calls):
-            jobs, report = await self._prepared(calls, final=final)
-            pending = {asyncio.create_task(_attempt(do, job)): job for job in jobs}
-            try:
-                async with heartbeats():
+            async with heartbeats():
+                jobs, report = await self._prepared(calls, final=final)
+                pending = {asyncio.create_task(_attempt(do, job)): job for job in jobs}
+                try:
                     patience = iter(_PATIENCE)
                     while pending:
                         await asyncio.wait(pending, timeout=next(patience, _PATIENCE[-1]))
@@ -166,11 +171,11 @@ class StepActivities:
                         if final and pending and fresh:
                             await self._store(calls, report)
                             await _signal(calls, report.results_of(fresh))
-            finally:
-                for task in pending:
-                    task.cancel()
-            await self._store(calls, report)
-            return StepResults(results=report.results)
+                finally:
+                    for task in pending:
+                        task.cancel()
+                await self._store(calls, report)
+                return StepResults(results=report.results)
 
     async def _prepared(self, calls: StepCalls, *, final: bool) -> tuple[list[Job], Report]:
         """What is to be done, and the beginning of the report: what is done already, or cancelled."""
@@ -196,11 +201,21 @@ class StepActivities:
         return [job for job in jobs if job.key not in report.repeated], report
 
     async def _store(self, calls: StepCalls, report: Report) -> None:
-        if records := report.take_records():
-            async with self._database.connection() as connection:
-                if not await batches.record(connection, calls.batch_id, records):
-                    run_ids = list(dict.fromkeys(record.run_id for record in records))
-                    report.correct(await _recorded(connection, calls, run_ids))
+        """Store what is done. While the database is away it waits a minute: another attempt calls again."""
+        records = report.take_records()
+        gives_up = time.monotonic() + _STORING_SECONDS
+        while records:
+            try:
+                async with self._database.connection() as connection:
+                    if not await batches.record(connection, calls.batch_id, records):
+                        run_ids = list(dict.fromkeys(record.run_id for record in records))
+                        report.correct(await _recorded(connection, calls, run_ids))
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > gives_up:
+                    raise
+                _log.warning("storing_waits", batch_id=str(calls.batch_id), error=str(error))
+                await asyncio.sleep(_STORE_AGAIN_SECONDS)
 
 
 async def _recorded(connection: Connection, calls: StepCalls, run_ids: list[UUID]) -> list[StepRecord]:

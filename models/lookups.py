@@ -339,7 +339,12 @@ async def states(connection: Connection) -> dict[str, dict[str, Any]]:
     return {row.pop("source"): row for row in await cursor.fetchall()}
 
 
-async def purge(connection: Connection) -> int:
-    """Delete the kept answers that can serve nobody any more; returns how many there were."""
-    cursor = await connection.execute("delete from lookup_answers where stale_until <= now()")
+async def purge(connection: Connection, limit: int = 5000) -> int:
+    """Delete kept answers that can serve nobody any more, up to `limit`; returns how many there were."""
+    cursor = await connection.execute(
+        "delete from lookup_answers where ctid = any(array("
+        "select ctid from lookup_answers where stale_until <= now() order by stale_until limit %s"
+        " for update skip locked))",
+        (limit,),
+    )
     return cursor.rowcount

@@ -53,9 +53,12 @@ async def claim(connection: Connection, account_id: UUID, kind: str, query_hash:
     return cursor.rowcount == 1
 
 
-async def purge(connection: Connection) -> int:
-    """Forget the blocks whose pages are free no longer; returns how many."""
+async def purge(connection: Connection, limit: int = 5000) -> int:
+    """Forget blocks whose pages are free no longer, up to `limit`; returns how many there were."""
     cursor = await connection.execute(
-        "delete from paid_blocks where paid_at < now() - %s::interval", (_FREE,)
+        "delete from paid_blocks where ctid = any(array("
+        "select ctid from paid_blocks where paid_at < now() - %s::interval order by paid_at limit %s"
+        " for update skip locked))",
+        (_FREE, limit),
     )
     return cursor.rowcount

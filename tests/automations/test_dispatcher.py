@@ -2,16 +2,22 @@
 
 from uuid import UUID
 
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey
 
+import temporal
 from database import Database
 from dispatcher import Dispatcher
 from models import batches
 from models.identifiers import new_id
 from sealing import Keyring
 from settings import Settings
-from tests.automations.engine import Endpoint, NewTarget, accept, ended, webhook, working
+from tests.automations.engine import Endpoint, NewTarget, accept, ended, until, webhook, working
 from workflows.messages import Batch, StepRecord
+
+PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
 
 
 async def claimed(database: Database) -> Batch:
@@ -122,3 +128,30 @@ async def test_the_runs_of_a_batch_that_temporal_does_not_take_go_each_alone(
     too_large = claim.model_copy(update={"definition": {"name": "x" * 3_000_000}})
     await Dispatcher(database, client, new_id()).begin(too_large)
     assert [len((await claimed(database)).rows) for _ in range(2)] == [1, 1]
+
+
+async def test_a_batch_whose_tasks_take_too_long_is_left_alone(
+    impatient: Settings, database: Database, keyring: Keyring, new_target: NewTarget
+) -> None:
+    """As after a restart, when all is replayed at once: nothing is wrong with the batch."""
+    client = await temporal.connect(impatient, keyring)
+    target = await new_target()
+    [run_id] = await accept(database, target)
+    claim = await claimed(database)
+    dispatcher = Dispatcher(database, client, new_id(), eager=False)
+    await dispatcher.begin(claim)
+    handle = client.get_workflow_handle(f"automation/{claim.batch_id}")
+    asked = PollWorkflowTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=temporal.TASK_QUEUE), identity="too slow"
+    )
+
+    async def reported() -> bool:
+        await client.workflow_service.poll_workflow_task_queue(asked)
+        return bool((await handle.describe()).typed_search_attributes.get(PROBLEMS))
+
+    await until(reported, 60)
+    await dispatcher.begin(claim)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+    assert await batch_of(database, run_id) == claim.batch_id
+    async with working(impatient, client, database, keyring) as notifier:
+        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 import temporal
 from database import Database, Notifier
@@ -126,3 +128,40 @@ async def test_a_batch_whose_tasks_keep_failing_is_taken_apart_and_ends(
         )
         found = [(row["code"], row["failures"]) for row in await cursor.fetchall()]
     assert found == [("engine_error", batches.MAX_ENGINE_FAILURES)] * 2
+
+
+async def test_a_run_that_asks_for_more_at_once_than_a_task_holds_completes(
+    database: Database, impatient_worker: Notifier, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """The server would terminate a workflow that sent 80 bodies of 60 KB in one task."""
+    calls = [webhook(receiver.url, f"s{n}", body="{{ trigger }}") | {"needs": []} for n in range(80)]
+    target = await new_target(calls)
+    [run_id] = await accept(database, target, 1, "x" * 60_000)
+    assert (await ended(database, impatient_worker, target.account_id, run_id)).status == "completed"
+    assert len(receiver.requests) == 80
+
+
+async def test_a_batch_that_is_ended_from_outside_again_and_again_ends(
+    impatient_client: Client, impatient_worker: Notifier, database: Database, new_target: NewTarget
+) -> None:
+    """By the server, where something grew too large, or by somebody on Temporal's pages."""
+    target = await new_target([{"id": "wait", "type": "delay", "config": {"seconds": 200}}])
+    [run_id] = await accept(database, target)
+    impatient_worker.notify(runs.QUEUED_CHANNEL)
+    terminated: set[Any] = set()
+    async with asyncio.timeout(60):
+        while True:
+            async with database.connection() as connection:
+                if await runs.has_ended(connection, run_id):
+                    break
+            batch_id = await batch_of(database, run_id)
+            if batch_id is not None and batch_id not in terminated:
+                with contextlib.suppress(RPCError):  # claimed, and about to start
+                    await impatient_client.get_workflow_handle(f"automation/{batch_id}").terminate()
+                    terminated.add(batch_id)
+            await make_stale(database)
+            await asyncio.sleep(0.2)
+    assert len(terminated) == batches.MAX_ENGINE_FAILURES
+    async with database.connection() as connection:
+        view = await runs.get(connection, target.account_id, run_id)
+    assert view.error is not None and view.error["code"] == "engine_error"

@@ -8,16 +8,21 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from aiohttp import web
+from psycopg.sql import SQL, Identifier
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
+from activities import heartbeat
 from database import Database
 from models import runs
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
+from sealing import Keyring
+from settings import Settings
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -31,9 +36,11 @@ from tests.automations.engine import (
     transform,
     until,
     webhook,
+    working,
 )
 from tests.automations.faults import Around, Do, Lost
 from tests.automations.test_dispatcher import batch_of
+from workflows import policies
 from workflows.automations import AutomationBatch
 from workflows.calls import Call, Timer
 from workflows.definition import Definition
@@ -47,6 +54,69 @@ from workflows.messages import (
 )
 
 # Point 7
+
+
+@pytest.mark.parametrize("table", ["runs", "run_steps"], ids=["before the call", "after it"])
+async def test_who_waits_for_the_database_is_not_lost(
+    at_work: Work,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+) -> None:
+    """A disk that is slow for half a minute, say: no other attempt begins, which would call again."""
+    monkeypatch.setattr(policies, "HEARTBEAT", timedelta(seconds=2))
+    monkeypatch.setattr(heartbeat, "_SECONDS", 0.2)
+    attempts: list[int] = []
+
+    async def lock_meanwhile(call: ExecuteActivityInput, do: Do) -> Any:
+        if activity.info().activity_type != "send_many":
+            return await do()
+        attempts.append(activity.info().attempt)
+        if activity.info().attempt > 1:
+            return await do()
+        async with database.transaction() as connection:
+            await connection.execute(SQL("lock table {} in exclusive mode").format(Identifier(table)))
+            doing = asyncio.ensure_future(do())
+            await asyncio.sleep(5)
+        return await doing
+
+    target = await new_target([webhook(receiver.url)])
+    [run_id] = await accept(database, target)
+    async with at_work(lock_meanwhile) as notifier:
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert (view.status, len(receiver.requests), attempts) == ("completed", 1, [1])
+
+
+async def test_an_answer_that_cannot_be_stored_at_once_is_stored_later_and_not_asked_for_again(
+    open_settings: Settings,
+    client: Client,
+    database: Database,
+    keyring: Keyring,
+    new_target: NewTarget,
+    receiver: Endpoint,
+) -> None:
+    """As when Postgres restarts in that moment: all the connections of the worker are gone."""
+
+    def answer(_: dict[str, Any]) -> web.Response:
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'doomed'"
+            )
+        return web.json_response("answered")
+
+    receiver.answer = answer
+    target = await new_target([webhook(receiver.url), transform("end", "call.body")])
+    [run_id] = await accept(database, target)
+    doomed = Database(database.url, name="doomed")
+    await doomed.open()
+    try:
+        async with working(open_settings, client, doomed, keyring) as notifier:
+            view = await ended(database, notifier, target.account_id, run_id)
+    finally:
+        await doomed.close()
+    assert (view.status, view.output, len(receiver.requests)) == ("completed", "answered", 1)
 
 
 @pytest.mark.parametrize("items", [False, True], ids=["a step", "items"])

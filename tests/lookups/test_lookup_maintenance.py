@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+import schedules
+from activities import heartbeat
 from activities.maintenance import MaintenanceActivities
 from database import Database
+from embedded.temporal import Temporal
 from models import accounts, lookups, paid_blocks
 from models.lookups import Key
 from providers import datasets
@@ -63,3 +68,37 @@ async def test_paid_blocks_are_purged_when_their_pages_are_free_no_longer(
         assert await ActivityEnvironment().run(activities.purge_lookups) == 1
         paid = [await paid_blocks.is_paid(connection, account.id, "darkweb", b"query", n) for n in range(2)]
     assert paid == [False, True]
+
+
+async def test_a_purge_goes_on_in_small_parts_and_shows_that_it_is_alive(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single statement over all would end at its timeout, and so again whenever it is repeated."""
+    async with database.connection() as connection:
+        await connection.execute("truncate lookup_answers")
+        for number in range(3):
+            await lookups.keep(connection, Key("a", 1, bytes([number])), b"sealed", ttl=-2, stale=-1.0)
+        assert await lookups.purge(connection, limit=1) == 1
+    monkeypatch.setattr(lookups, "purge", partial(lookups.purge, limit=1))
+    monkeypatch.setattr(heartbeat, "_SECONDS", 0)
+    beats: list[Any] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details)
+    activities = MaintenanceActivities(Settings(data=tmp_path), database)
+    assert await environment.run(activities.purge_lookups) == 2
+    assert beats
+
+
+async def test_a_schedule_that_somebody_has_paused_stays_so_when_a_worker_starts(
+    temporal_server: Temporal,
+) -> None:
+    client = await Client.connect(temporal_server.address)
+    await schedules.ensure(client)
+    handle = client.get_schedule_handle("maintenance/refresh_datasets")
+    await handle.pause(note="while the publisher moves")
+    try:
+        await schedules.ensure(client)
+        state = (await handle.describe()).schedule.state
+        assert state.paused and state.note == "while the publisher moves"
+    finally:
+        await handle.delete()
