@@ -153,3 +153,9 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
     """The API over the module's database, behind a real server; its limits are those of the settings."""
     async with running(settings) as api:
         yield api
+
+
+@pytest.fixture
+def long_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials are remembered for longer than a test takes: what ends it is what the test does."""
+    monkeypatch.setattr("api.credentials._REMEMBERED_SECONDS", 600)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from embedded import folder
 from embedded.folder import RunningStack
-from embedded.process import command_line
+from embedded.process import bound_to_parent, command_line
 from providers.downloads import Publisher
 from providers.registry import DATASETS
 
@@ -66,7 +66,7 @@ def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedPr
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 
@@ -85,6 +85,7 @@ class StackProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=bound_to_parent(signal.SIGKILL),  # its own children end with it
             )
 
     @property
@@ -113,8 +114,8 @@ class StackProcess:
         pid, line = self.record.children[name]
         return pid if command_line(pid) == line else 0
 
-    async def ready(self, seconds: float = 60) -> StackProcess:
-        """Wait until it says that it is ready."""
+    async def ready(self, seconds: float = 120) -> StackProcess:
+        """Wait until it says that it is ready; one that does not is killed."""
 
         def announced() -> bool:
             assert self.process.poll() is None, self.said
@@ -124,6 +125,7 @@ class StackProcess:
             await eventually(announced, seconds, "the stack is ready")
         except AssertionError:
             print(self.said, *(self.tail(name) for name in ("api", "worker", "postgres")), sep="\n")
+            self.kill()
             raise
         return self
 
@@ -132,10 +134,18 @@ class StackProcess:
         log = self.data / "logs" / f"{name}.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""
 
-    async def ended(self, seconds: float = 35) -> int:
-        """Wait for its end; its exit code."""
-        await eventually(lambda: self.process.poll() is not None, seconds, "the supervisor has ended")
+    async def ended(self, seconds: float = 60) -> int:
+        """Wait for its end; its exit code. One that does not end is killed."""
+        try:
+            await eventually(lambda: self.process.poll() is not None, seconds, "the supervisor has ended")
+        finally:
+            self.kill()
         return self.process.returncode
+
+    def kill(self) -> None:
+        """End it, if it still runs, as `kill -9` does."""
+        self.process.kill()
+        self.process.wait(10)
 
     async def stop(self) -> int:
         """Stop it as Ctrl-C does; its exit code."""

@@ -215,9 +215,9 @@ async def test_a_steps_own_timeout_ends_it_in_the_middle_of_an_answer(
     run_of: RunOf, serve: raw.Serve
 ) -> None:
     server = await serve(SLOWLY)
-    view = await run_of([webhook(server.url()) | {"timeout": 1}])
+    view = await run_of([webhook(server.url()) | {"timeout": 3}])
     assert (view["error"]["code"], len(server.requests)) == ("timeout", 1)
-    assert view["steps"][0]["duration_ms"] >= 900
+    assert view["steps"][0]["duration_ms"] >= 2900
 
 
 async def test_a_row_whose_data_is_bad_does_no_harm_to_its_mates(
@@ -262,7 +262,7 @@ async def test_one_tenants_slow_runs_do_not_hold_up_anothers_event(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     """A hundred batches of one run each, as events that come one after the other make them."""
-    slow = await new_target([webhook(f"{receiver.url}/held", timeout=60)])
+    slow = await new_target([webhook(f"{receiver.url}/held", timeout=120)])
     run_ids: list[UUID] = []
     try:
         for number in range(100):

@@ -62,7 +62,7 @@ async def test_it_goes_on_with_the_next_attempt(
     for_each: dict[str, Any],
 ) -> None:
     monkeypatch.setattr("workflows.interpreter.LONGEST_NAP", timedelta(seconds=1))
-    receiver.answer = busy_at_first(2)
+    receiver.answer = busy_at_first(6)
     target = await new_target([{**webhook(receiver.url), **for_each}, transform("end", "'end'")])
     view = await parked(database, notifier, target)
     view = await ended(database, notifier, target.account_id, view.id)

@@ -111,12 +111,12 @@ async def test_a_parked_run_goes_on_when_its_time_has_come(
     new_target: NewTarget,
     receiver: Endpoint,
 ) -> None:
-    target = await new_target(waiting_steps(receiver.url, seconds=3))
+    target = await new_target(waiting_steps(receiver.url, seconds=8))
     run_id, wake_up = await parked(client, database, notifier, target)
     view = await ended(database, notifier, target.account_id, run_id)
     await wake_up.result()
     assert view.status == "completed" and set(statuses(view).values()) == {"completed"}
-    assert (view.steps[1].duration_ms or 0) >= 3000
+    assert (view.steps[1].duration_ms or 0) >= 8000
     assert [request["path"] for request in receiver.requests] == ["/before", "/after"]
 
 
@@ -128,7 +128,7 @@ async def test_the_wake_up_of_a_cancelled_run_does_nothing(
     new_target: NewTarget,
     receiver: Endpoint,
 ) -> None:
-    target = await new_target(waiting_steps(receiver.url, seconds=2))
+    target = await new_target(waiting_steps(receiver.url, seconds=8))
     run_id, wake_up = await parked(client, database, notifier, target)
     await cancel(database, target, run_id)
     await wake_up.result()

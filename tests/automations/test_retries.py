@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from email.utils import formatdate
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, formatdate
 from typing import Any
 
 import pytest
@@ -115,8 +115,8 @@ async def test_a_fault_of_the_network_is_repeated_and_one_of_the_call_is_not(
         ("1.5", 0, 0),
         ("soon", 0, 0),
         (formatdate(0, usegmt=True), 0, 0),
-        (formatdate(time.time() + 1800, usegmt=True), 600, 1800),
-        (formatdate(time.time() + 7200, usegmt=True), 3600, 3600),
+        (timedelta(minutes=30), 600, 1800),
+        (timedelta(hours=2), 3600, 3600),
     ],
     ids=[
         "none", "zero", "seconds", "spaces", "ages", "negative", "a fraction", "words", "a past date",
@@ -124,8 +124,10 @@ async def test_a_fault_of_the_network_is_repeated_and_one_of_the_call_is_not(
     ],
 )  # fmt: skip
 async def test_an_answer_may_say_when_to_call_again_up_to_an_hour(
-    open_settings: Settings, receiver: Endpoint, header: str | None, least: float, most: float
+    open_settings: Settings, receiver: Endpoint, header: str | timedelta | None, least: float, most: float
 ) -> None:
+    if isinstance(header, timedelta):
+        header = format_datetime(datetime.now(UTC) + header, usegmt=True)
     headers = {} if header is None else {"Retry-After": header}
     receiver.answer = lambda request: web.Response(status=429, headers=headers)
     assert least <= (await sent(open_settings, receiver.url)).retry_after <= most

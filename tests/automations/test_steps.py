@@ -55,6 +55,9 @@ async def test_no_more_items_are_at_work_than_max_concurrency_allows(run: Run, r
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
+        if most >= 4:
+            receiver.open.set()
+        await receiver.open.wait()
         await asyncio.sleep(0.02)
         at_work -= 1
         return web.json_response({})
@@ -163,12 +166,12 @@ async def test_a_step_may_read_more_than_a_message_holds(run: Run, receiver: End
 
 
 async def test_a_steps_timeout_bounds_all_its_attempts(run: Run, receiver: Endpoint) -> None:
-    view = await run([webhook(f"{receiver.url}/held") | {"timeout": 0.3}])
+    view = await run([webhook(f"{receiver.url}/held") | {"timeout": 2}])
     assert view.error is not None and view.error["code"] == "timeout"
     assert len(receiver.requests) == 1
     receiver.answer = lambda request: web.json_response({}, status=503)
-    retry = {"max_attempts": 10, "initial_seconds": 5}
-    view = await run([webhook(receiver.url) | {"timeout": 3, "retry": retry}])
+    retry = {"max_attempts": 10, "initial_seconds": 50}
+    view = await run([webhook(receiver.url) | {"timeout": 20, "retry": retry}])
     assert view.error is not None and view.error["code"] == "http_status"
     assert view.steps[0].attempts == 1
 

@@ -18,7 +18,12 @@ def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
     heavy = ("temporalio", "fastapi", "psycopg", "pydantic")
     program = f"import sys, cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=CLI.parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=CLI.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=180,
     )
     assert done.stdout.strip() == "[]"
 
@@ -202,6 +207,7 @@ class TestWorkflows:
         done = subprocess.run(
             [sys.executable, str(CLI), "workflows", "validate", "-"],
             input=self.GOOD, env=environment(tmp_path), capture_output=True, text=True, check=False,
+            timeout=180,
         )  # fmt: skip
         assert done.returncode == 0
 

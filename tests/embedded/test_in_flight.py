@@ -93,7 +93,11 @@ async def begin(stack: StackProcess, receiver: Receiver) -> list[str]:
     receiver.waiting.clear()
     receiver.call_ids.clear()
     url = f"http://127.0.0.1:{receiver.server_address[1]}/"
-    step = {"id": "send", "type": "webhook", "config": {"url": url, "body": {"n": "{{ trigger.n }}"}}}
+    step = {
+        "id": "send",
+        "type": "webhook",
+        "config": {"url": url, "timeout": 60, "body": {"n": "{{ trigger.n }}"}},
+    }
     async with client(stack) as api:
         answer = await api.post("/api/workflows", json={"name": "In flight", "steps": [step]})
         assert answer.status_code == 201, answer.text
@@ -153,7 +157,7 @@ async def test_runs_finish_after_a_stop_that_was_asked_for(receiver: Receiver, d
     ids = await begin(first, receiver)
     first.process.send_signal(signal.SIGTERM)
     receiver.open.set()
-    assert await first.ended(30) == 0
+    assert await first.ended() == 0
     following = await started(data).ready()
     try:
         await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")

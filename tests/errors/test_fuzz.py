@@ -55,4 +55,5 @@ async def test_nothing_that_a_fuzzer_sends_breaks_the_api(
         finally:
             if process.returncode is None:
                 process.kill()
+                await process.wait()
     assert process.returncode == 0, output.decode()

@@ -50,19 +50,23 @@ async def logged(
         process = await asyncio.create_subprocess_exec(
             sys.executable, str(HERE / "logged_api.py"), str(port), env=environment, stderr=file
         )
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as http:
+    try:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30
+        ) as http:
 
-        async def answers() -> bool:
-            assert process.returncode is None, path.read_text()
-            try:
-                return (await http.get("/healthz")).status_code == 200
-            except httpx.ConnectError:
-                return False
+            async def answers() -> bool:
+                assert process.returncode is None, path.read_text()
+                try:
+                    return (await http.get("/healthz")).status_code == 200
+                except httpx.ConnectError:
+                    return False
 
-        await eventually(answers, 20)
-        yield LoggedApi(http, path)
-    process.terminate()
-    await process.wait()
+            await eventually(answers, 60)
+            yield LoggedApi(http, path)
+    finally:
+        process.kill()
+        await process.wait()
 
 
 async def test_a_bug_tells_the_log_everything_and_the_client_nothing(logged: LoggedApi) -> None:

@@ -7,6 +7,7 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.together import MOST_BYTES, Together
+from tests.stacks import eventually
 
 
 async def test_those_who_wait_while_one_is_on_its_way_go_together() -> None:
@@ -21,8 +22,7 @@ async def test_those_who_wait_while_one_is_on_its_way_go_together() -> None:
 
     together = Together(ask)
     alone = together.one(1)
-    while not groups:
-        await asyncio.sleep(0)
+    await eventually(lambda: bool(groups), what="the first is on its way")
     others = [together.one(n) for n in (2, 3, 4)]
     first.set()
     assert await asyncio.gather(alone, *others) == [10, 20, 30, 40]
@@ -68,8 +68,7 @@ async def test_what_is_nobodys_fault_is_raised_for_all_at_once(failure: Exceptio
 
     together = Together(ask)
     futures = [together.one(0)]
-    while not asked:
-        await asyncio.sleep(0)
+    await eventually(lambda: bool(asked), what="the first is on its way")
     futures += [together.one(n) for n in range(100)]
     found = await asyncio.gather(*futures, return_exceptions=True)
     assert found == [failure] * 101

@@ -65,16 +65,16 @@ async def test_it_counts_accounts_not_credentials(settings: Settings) -> None:
 
 
 async def test_after_its_end_the_next_request_opens_a_new_window(settings: Settings) -> None:
-    async with limited_to(settings, Rate(1, 1)) as api:
+    async with limited_to(settings, Rate(1, 4)) as api:
         person = await api.person()
         assert (await ask(api, person)).status_code == 200
         refusal = await ask(api, person)
-        assert (refusal.status_code, refusal.headers["retry-after"]) == (429, "1")
+        assert refusal.status_code == 429 and 1 <= int(refusal.headers["retry-after"]) <= 4
 
         async def passes() -> bool:
             return (await ask(api, person)).status_code == 200
 
-        await eventually(passes, 3)
+        await eventually(passes, 30)
 
 
 async def test_off_is_off(settings: Settings) -> None:
@@ -100,7 +100,7 @@ async def test_it_is_exact_over_processes_whatever_comes_at_once(settings: Setti
 async def test_whoever_is_over_the_limit_costs_no_statement(settings: Settings, database: Database) -> None:
     async with limited_to(settings, Rate(1, 60)) as api:
         person = await api.person()
-        await asyncio.wait_for(api.services.listener.connected.wait(), 5)
+        await asyncio.wait_for(api.services.listener.connected.wait(), 30)
         assert [(await ask(api, person)).status_code for _ in range(2)] == [200, 429]
         async with database.connection() as connection:
             await connection.execute("alter table rate_windows rename to away")

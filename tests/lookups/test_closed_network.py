@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from providers.lookup import LookupResult
 from tests.lookups.conftest import World, spec
+from tests.stacks import eventually
 
 
 def report(result: LookupResult, name: str) -> dict[str, Any]:
@@ -18,12 +18,12 @@ async def test_a_source_whose_last_request_failed_is_not_waited_for_long(world: 
     await world.provider("a", a__value=1)
     await world.provider("b", b__value=1)
     world.providers["a"].hangs()
-    lookups = await world.process(spec("a", timeout=1.5), spec("b"))
+    lookups = await world.process(spec("a", timeout=3), spec("b"))
     first = await lookups.lookup("word", "one")
     second = await lookups.lookup("word", "two")
-    assert report(first, "a")["ms"] >= 1400
+    assert report(first, "a")["ms"] >= 2900
     assert (report(second, "a")["status"], report(second, "a")["detail"]) == ("timeout", "deadline")
-    assert report(second, "a")["ms"] < 1400
+    assert report(second, "a")["ms"] < 2900
     assert second.data["b"]["value"] == 1
 
 
@@ -31,14 +31,13 @@ async def test_a_source_that_answers_again_is_waited_for_again(world: World) -> 
     await world.provider("a", a__value=1)
     await world.provider("b", b__value=1)
     world.providers["a"].says(500)
-    lookups = await world.process()
+    lookups = await world.process(spec("a", timeout=30), spec("b"))
     await lookups.lookup("word", "one")
     world.providers["a"].respond = None
     assert not (await lookups.lookup("word", "two")).partial
     release = world.providers["a"].hangs()
     waiting = asyncio.create_task(lookups.lookup("word", "three"))
-    while len(world.providers["a"].requests) < 3:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: len(world.providers["a"].requests) == 3, what="a is asked")
     done, _ = await asyncio.wait([waiting], timeout=0.8)
     assert not done
     release.set()
@@ -51,9 +50,9 @@ async def test_once_they_are_left_alone_sources_cost_nothing(world: World) -> No
     lookups = await world.process(spec("a"), spec("b"), providers=unreachable)
     for number in range(5):
         await lookups.lookup("word", "w" * (number + 1))
-    started = time.perf_counter()
     for number in range(20):
         result = await lookups.lookup("word", "x" * (number + 1))
-        assert (report(result, "a")["detail"], report(result, "a")["ms"]) == ("cooling_down", 0)
+        assert report(result, "a")["detail"] == "cooling_down"
+        # A source that fails, and is not left alone yet, is waited for for half a second.
+        assert report(result, "a")["ms"] < 400
         assert result.partial
-    assert time.perf_counter() - started < 4

@@ -287,7 +287,7 @@ async def test_a_slow_name_server_does_not_hold_up_other_calls(serve: Serve) -> 
     settings = Settings(allow_private_networks=(ip_network("127.0.0.1/32"),))
     async with Outbound(settings, resolver=names) as outbound, asyncio.TaskGroup() as tasks:
         slow = tasks.create_task(outbound.send("GET", server.url(host="slow.example")))
-        await asked.wait()
+        await asyncio.wait_for(asked.wait(), 30)
         assert (await outbound.send("GET", server.url(host="fast.example"))).status == 200
         assert not slow.done()
         release.set()

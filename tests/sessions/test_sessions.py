@@ -93,26 +93,28 @@ async def test_a_wrong_email_takes_as_long_as_a_wrong_password(api: Api) -> None
     assert 0.5 < statistics.median(known) / statistics.median(unknown) < 2
 
 
-async def test_logout_ends_the_token_at_once_and_everywhere(api: Api, settings: Settings) -> None:
+async def test_logout_ends_the_token_at_once_and_everywhere(
+    api: Api, settings: Settings, long_memory: None
+) -> None:
     async with running(settings) as other:
         person = await api.person()
-        await asyncio.wait_for(other.services.listener.connected.wait(), 5)
+        await asyncio.wait_for(other.services.listener.connected.wait(), 30)
         assert await works(other, person.token)
         assert (await person.session.post("/api/auth/logout")).status_code == 204
         assert not await works(api, person.token)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(30):
             while await works(other, person.token):
                 await asyncio.sleep(0)
 
 
-async def test_a_new_password_ends_all_other_sessions(api: Api) -> None:
+async def test_a_new_password_ends_all_other_sessions(api: Api, long_memory: None) -> None:
     person = await api.person()
     other = await log_in(api, person.account.email)
     assert await works(api, other)
     body = {"current_password": PASSWORD, "new_password": "another long password"}
     assert (await person.session.post("/api/auth/password", json=body)).status_code == 204
     assert await works(api, person.token)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         while await works(api, other):
             await asyncio.sleep(0)
     await log_in(api, person.account.email, "another long password")

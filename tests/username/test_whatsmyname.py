@@ -292,11 +292,10 @@ async def test_a_site_that_says_neither_is_not_counted(path: str, sites: Sites) 
 
 async def test_sites_that_hang_do_not_keep_the_others_answers_back(sites: Sites) -> None:
     sites.install(**sites.paths("hangs", "has", "lacks"))
-    started = asyncio.get_running_loop().time()
-    result = await sites.look_up(timeout=1)
+    async with asyncio.timeout(7):
+        result = await sites.look_up(timeout=2)
     assert (result.data["total"], result.data["checked"]) == (1, 2)
     assert result.providers[0]["status"] == "ok"
-    assert asyncio.get_running_loop().time() - started < 3
 
 
 async def test_where_no_site_answers_nothing_is_known(sites: Sites) -> None:
