@@ -65,6 +65,7 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._stopping = False
         self._starts: set[asyncio.Task[None]] = set()
+        self._probes: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         # Whether something waits that there is no room for.
         self._held_back = False
@@ -83,7 +84,7 @@ class Dispatcher:
         if self._task is not None:
             await self._task
         await self._listener.stop()
-        await asyncio.gather(*self._starts, return_exceptions=True)
+        await asyncio.gather(*self._starts, *self._probes, return_exceptions=True)
         async with self._database.connection() as connection:
             await workers.sign_out(connection, self._worker_id)
 
@@ -121,7 +122,7 @@ class Dispatcher:
             batch = await self._claim()
             if batch is None:
                 return
-            self._spawn(batch)
+            self._spawn(batch, self._starts)
 
     async def _claim(self) -> Batch | None:
         async with self._database.connection() as connection:
@@ -135,19 +136,23 @@ class Dispatcher:
             # The last tenth is kept for those who wait for an answer.
             lowest = INTERACTIVE if room < window // 10 else 5
             async with connection.transaction():
+                # Nobody has more at work than is free: however many wait for long, there is room for others.
                 return await batches.claim(
-                    connection, rows=min(room, batches.MAX_ROWS), lowest_priority=lowest
+                    connection,
+                    rows=min(room, batches.MAX_ROWS),
+                    account_window=min(room, batches.ACCOUNT_WINDOW),
+                    lowest_priority=lowest,
                 )
 
-    def _spawn(self, batch: Batch) -> None:
+    def _spawn(self, batch: Batch, among: set[asyncio.Task[None]]) -> None:
         def done(task: asyncio.Task[None]) -> None:
-            self._starts.discard(task)
+            among.discard(task)
             self._wake.set()
             if not task.cancelled() and (error := task.exception()):
                 _log.error("start_failed", batch_id=str(batch.batch_id), exc_info=error)
 
         task = asyncio.create_task(self.begin(batch), name=f"start {batch.batch_id}")
-        self._starts.add(task)
+        among.add(task)
         task.add_done_callback(done)
 
     async def begin(self, batch: Batch) -> None:
@@ -176,7 +181,7 @@ class Dispatcher:
             cancelled = await batches.to_cancel(connection)
         for batch in silent:
             _log.info("batch_probed", batch_id=str(batch.batch_id))
-            self._spawn(batch)
+            self._spawn(batch, self._probes)
         for batch_id, run_ids in cancelled.items():
             handle = self._client.get_workflow_handle_for(AutomationBatch.run, f"automation/{batch_id}")
             try:

@@ -90,17 +90,23 @@ returning {_ROW}, r.attempts > 1 as begun
 """
 
 
-async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority: int = 5) -> Batch | None:
+async def claim(
+    connection: Connection,
+    *,
+    rows: int = MAX_ROWS,
+    account_window: int = ACCOUNT_WINDOW,
+    lowest_priority: int = 5,
+) -> Batch | None:
     """Claim all that waits in the lane whose turn it is, up to `rows` runs and `MAX_BYTES` of input.
 
     Run it inside a transaction. Lanes go by priority, then by account and by lane served longest ago.
-    An account has at most `ACCOUNT_WINDOW` runs at work, exactly: its row is locked before they are counted.
+    An account has at most `account_window` runs at work, exactly: its row is locked before they are counted.
 
     Returns:
         The batch to start, or None when nothing waits that may be served.
     """
     cursor = await connection.execute(
-        _CHOOSE_LANE, {"account_window": ACCOUNT_WINDOW, "lowest_priority": lowest_priority}
+        _CHOOSE_LANE, {"account_window": account_window, "lowest_priority": lowest_priority}
     )
     lane = await cursor.fetchone()
     if lane is None:
@@ -111,7 +117,7 @@ async def claim(connection: Connection, *, rows: int = MAX_ROWS, lowest_priority
         _CLAIM,
         {
             "lane": lane["id"], "account": lane["account_id"], "batch": batch_id, "rows": rows,
-            "bytes": MAX_BYTES, "account_window": ACCOUNT_WINDOW, "inline": INLINE_BYTES,
+            "bytes": MAX_BYTES, "account_window": account_window, "inline": INLINE_BYTES,
         },
     )  # fmt: skip
     claimed = await cursor.fetchall()

@@ -18,8 +18,9 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client
 
+import dispatcher
 from database import Database, Notifier
-from models import runs
+from models import batches, runs
 from models.identifiers import new_id
 from outbound import Outbound
 from providers.registry import KINDS
@@ -31,9 +32,11 @@ from tests.automations.engine import (
     NewTarget,
     accept,
     accept_each,
+    cancel,
     ended,
     requested,
     transform,
+    until,
     webhook,
     working,
 )
@@ -279,6 +282,35 @@ async def test_one_tenants_slow_runs_do_not_hold_up_anothers_event(
         receiver.open.set()
     for run_id in run_ids:
         assert (await ended(database, notifier, slow.account_id, run_id)).status == "completed"
+
+
+async def test_tenants_whose_runs_all_wait_leave_room_for_anothers_event(
+    database: Database,
+    client: Client,
+    notifier: Notifier,
+    new_target: NewTarget,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a short delay a run stays at work: two tenants with many could fill the installation."""
+    async with database.connection() as connection:
+        _, before = await batches.load(connection)
+    monkeypatch.setattr(dispatcher, "_ROWS_PER_WORKER", before + 8)
+    waiting: list[tuple[UUID, UUID]] = []
+    for most in (4, 6):
+        target = await new_target([{"id": "nap", "type": "delay", "config": {"seconds": 200}}])
+        waiting += [(target.account_id, run_id) for run_id in await accept(database, target, 10)]
+        notifier.notify(runs.QUEUED_CHANNEL)
+
+        async def filled(most: int = most) -> bool:
+            async with database.connection() as connection:
+                return await batches.load(connection) == (True, before + most)
+
+        await until(filled)
+    third = await new_target([transform("end", "'done'")])
+    [run_id] = await accept(database, third)
+    assert (await ended(database, notifier, third.account_id, run_id)).output == "done"
+    for account_id, waits in waiting:
+        await cancel(client, database, account_id, waits)
 
 
 async def test_sources_that_are_all_down_are_asked_again_and_then_the_error_is_handled(
