@@ -139,7 +139,7 @@ class Dispatcher:
                 # Nobody has more at work than is free: however many wait for long, there is room for others.
                 return await batches.claim(
                     connection,
-                    rows=min(room, batches.MAX_ROWS),
+                    rows=min(max(1, room // 2), batches.MAX_ROWS),
                     account_window=min(room, batches.ACCOUNT_WINDOW),
                     lowest_priority=lowest,
                 )

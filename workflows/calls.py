@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from workflows.dataflow import Plan, Reading, RowState
 from workflows.definition import CallingStep, ConditionStep, IteratingStep, Step
+from workflows.expressions import Budget
 from workflows.messages import (
     PART_BYTES,
     PREPARE_MANY,
@@ -105,11 +106,10 @@ def _reading(plan: Plan, step: Step, row: RowState) -> tuple[bool, Reading]:
 
 def weight(plan: Plan, step: Step, work: Work) -> int:
     """About how many bytes a row's part of a message has."""
-    iteration = work.row.iterations.get(step.id)
-    item_bytes = _ITEM_BYTES + (iteration.item_bytes if iteration is not None else 0)
+    items = sum(_ITEM_BYTES + Budget().measure(one.value) for one in work.items)
     _, reading = _reading(plan, step, work.row)
     records = work.row.weigh_records(reading.stored)
-    return _CALL_BYTES + reading.size + records + len(work.items) * item_bytes
+    return _CALL_BYTES + reading.size + records + items
 
 
 def in_parts(things: Iterable[T], weigh: Callable[[T], tuple[int, int]]) -> Iterator[tuple[list[T], int]]:

@@ -17,6 +17,7 @@ from workflows.iteration import Iteration
 from workflows.messages import (
     INLINE_BYTES,
     BatchRow,
+    ItemProgress,
     LiveStep,
     Progress,
     StepError,
@@ -114,7 +115,8 @@ class RowState:
         self.at_work: set[str] = set()
         self.pauses = dict(progress.pauses)
         self.attempts = dict(progress.attempts)
-        self.taken: dict[str, int] = {}
+        # What was begun before has ended, also if a lost activity tells of it later.
+        self.taken: dict[str, int] = dict(progress.attempts)
         self.began: dict[str, datetime] = dict(progress.began)
         self.backoffs: dict[str, datetime] = dict(progress.backoffs)
         self.timed: set[tuple[str, int | None]] = set()
@@ -175,7 +177,7 @@ class RowState:
         step = self._plan.steps[self._plan.position[step_id]]
         if status == "failed":
             self._outcomes[step_id] = "on_error"
-            if step.on_error == "fail" and error is not None:
+            if step.on_error == "fail" and error is not None and self.error is None:
                 self.error = error.model_copy(update={"step": step_id})
         elif isinstance(step, ConditionStep) and status == "completed":
             self._outcomes[step_id] = "then" if output["result"] else "else"
@@ -251,8 +253,13 @@ class RowState:
 
     def recall_records(self) -> None:
         """Take back what is not known to be stored: twice is as good as once."""
-        for record, size in self._sent.values():
-            self._add(record, size)
+        for step_id in self._sent:
+            self.recall_record(step_id)
+
+    def recall_record(self, step_id: str) -> None:
+        """Take back what is not known to be stored of one step."""
+        if step_id in self._sent and step_id not in self._records:
+            self._add(*self._sent[step_id])
 
     def _skipped(self, step_id: str) -> bool:
         """Whether the step is on a branch not taken, or depends on a condition that ended the run."""
@@ -283,8 +290,12 @@ class RowState:
             began={step_id: self.began[step_id] for step_id in self.under_way},
             backoffs=self.backoffs,
             pauses=self.pauses,
-            items={step_id: iteration.progress() for step_id, iteration in self.iterations.items()},
+            items={step_id: tried for step_id in self.under_way if (tried := self._items_tried(step_id))},
         )
+
+    def _items_tried(self, step_id: str) -> dict[int, ItemProgress]:
+        iteration = self.iterations.get(step_id)
+        return iteration.progress() if iteration is not None else self.items_tried.get(step_id, {})
 
     @property
     def progress_bytes(self) -> int:
@@ -310,13 +321,13 @@ class RowState:
 
     @property
     def under_way(self) -> list[str]:
-        """The steps at work, in order."""
-        return sorted(self.at_work, key=self._plan.position.__getitem__)
+        """The steps that have begun and are not done, whether at work or yet to go on; in order."""
+        return sorted(self.began.keys() - self._settled.keys(), key=self._plan.position.__getitem__)
 
     @property
     def rests(self) -> bool:
-        """Whether something is under way, and all of it waits."""
-        return bool(self.at_work) and all(self._rests(step_id) for step_id in self.at_work)
+        """Whether all that is at work waits."""
+        return all(self._rests(step_id) for step_id in self.at_work)
 
     def _rests(self, step_id: str) -> bool:
         if step_id in self.iterations:

@@ -133,10 +133,11 @@ class Interpreter:
         self._out.ended()
         step = call.calls.step
         for record in call.calls.records:
-            self._row_of[record.run_id].add_record(record)
+            self._row_of[record.run_id].recall_record(record.step_id)
         for one in call.calls.calls:
             row = self._row_of[one.run_id]
             if not row.ended and step.id in row.at_work and one.attempt > row.taken.get(step.id, 0):
+                row.taken[step.id] = one.attempt
                 self._settle(row, step, error=error)
 
     def cancel(self, run_ids: Iterable[UUID]) -> None:
@@ -209,7 +210,6 @@ class Interpreter:
     def _begin_iteration(self, row: RowState, step: CallingStep) -> None:
         """Find out over which items a step goes."""
         items: list[Any] | int | None = row.prepared.get(step.id)
-        item_bytes = 0
         if items is None:
             roots = self._plan.iterates[step.id]
             try:
@@ -222,14 +222,12 @@ class Interpreter:
             if found is None:
                 self._want(PREPARE_MANY, row, step)
                 return
-            items, item_bytes = found.value, found.size // max(1, len(found.value))
-            if found.size > INLINE_BYTES:
-                items = len(items)
+            items = found.value if found.size <= INLINE_BYTES else len(found.value)
         tried = row.items_tried.get(step.id, {})
         done = row.items_done.get(step.id, [])
         row.at_work.add(step.id)
         row.began.setdefault(step.id, self._now())
-        row.iterations[step.id] = iteration = Iteration(items, step.max_concurrency, done, tried, item_bytes)
+        row.iterations[step.id] = iteration = Iteration(items, step.max_concurrency, done, tried)
         self._finish_iteration(row, step, iteration)
 
     def _finish_iteration(self, row: RowState, step: Step, iteration: Iteration) -> None:
@@ -297,7 +295,7 @@ class Interpreter:
         if pause is None:
             until: Any = row.prepared.get(step.id)
             try:
-                if until is None and step.config.until is not None:
+                if step.id not in row.prepared and step.config.until is not None:
                     roots = self._plan.reads[step.id]
                     found = self._bounds.evaluate(
                         row, roots, lambda budget: pure.until_of(step.config, row.scope, budget)
@@ -344,7 +342,7 @@ class Interpreter:
         def resume() -> None:
             for row, wait in waiting:
                 row.timed.discard(wait[:2])
-                if not row.ended and wait in row.waits():
+                if not row.ended and row.error is None and wait in row.waits():
                     self._resume(row, step, wait)
 
         return resume

@@ -18,7 +18,6 @@ class Iteration:
 
     Attributes:
         evaluated_there: the array does not travel: the activity evaluates `for_each` itself.
-        item_bytes: of an item that travels, on average.
         pausing: the items that have failed and wait for another attempt, with when that is.
         stored: the output is too large to travel, or in the database only.
         size: of the output, in bytes of JSON.
@@ -31,7 +30,6 @@ class Iteration:
         width: int,
         done: Collection[int] = (),
         tried: Mapping[int, ItemProgress] | None = None,
-        item_bytes: int = 0,
     ) -> None:
         """Begin, or go on.
 
@@ -40,17 +38,21 @@ class Iteration:
             width: how many items may be at work at a time.
             done: the items that are done; their outputs are in the database.
             tried: the items that wait for another attempt.
-            item_bytes: see above.
         """
-        tried = {item: one for item, one in sorted((tried or {}).items()) if item not in done}
+        self._total = items if isinstance(items, int) else len(items)
+        # An earlier history may have seen a longer array, where a step reads what it does not wait for.
+        done = {item for item in done if item < self._total}
+        tried = {
+            item: one
+            for item, one in sorted((tried or {}).items())
+            if item not in done and item < self._total
+        }
         self.evaluated_there = isinstance(items, int)
-        self.item_bytes = item_bytes
         self.pausing: dict[int, datetime] = {item: one.resume_at for item, one in tried.items()}
         self.stored = bool(done)
         self.size = 2
         self.error: StepError | None = None
         self._values = items if isinstance(items, list) else None
-        self._total = items if isinstance(items, int) else len(items)
         self._width = width
         self._left = self._total - len(done)
         known = {*done, *tried}

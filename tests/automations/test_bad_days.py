@@ -7,6 +7,7 @@ later steps make of them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import ssl
@@ -17,6 +18,7 @@ from uuid import UUID
 
 import pytest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 import dispatcher
 from database import Database, Notifier
@@ -310,7 +312,8 @@ async def test_tenants_whose_runs_all_wait_leave_room_for_anothers_event(
     [run_id] = await accept(database, third)
     assert (await ended(database, notifier, third.account_id, run_id)).output == "done"
     for account_id, waits in waiting:
-        await cancel(client, database, account_id, waits)
+        with contextlib.suppress(RPCError):  # claimed, and about to start: the dispatcher tells it later
+            await cancel(client, database, account_id, waits)
 
 
 async def test_sources_that_are_all_down_are_asked_again_and_then_the_error_is_handled(

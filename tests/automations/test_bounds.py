@@ -127,6 +127,13 @@ STEPS_WITH_MUCH_DATA: dict[str, tuple[list[JSONObject], list[Any]]] = {
         ],
         [{"text": "x" * 8000} for _ in range(64)],
     ),
+    "a large item before many small ones": (
+        [
+            {"id": "each", "type": "webhook", "config": {"url": "http://h/"}, "max_concurrency": 1,
+             "for_each": f"[join('', [{', '.join(['trigger.text'] * 20)}]), {', '.join(['`1`'] * 50)}]"},
+        ],
+        [{"text": "x" * 3000} for _ in range(64)],
+    ),
 }  # fmt: skip
 
 
@@ -195,6 +202,21 @@ def test_what_a_batch_keeps_for_later_steps_is_bounded() -> None:
         batch.take_results(call, results)
         calls += batch.advance()
     assert rooms[0] == 512 * 1024 and rooms[-1] == 0
+
+
+def test_what_was_sent_along_with_calls_that_are_given_up_ends_in_parts() -> None:
+    steps = [*transforms(3, "trigger.text"), {"id": "end", "type": "webhook", "config": {"url": "http://h/"}}]
+    batch = interpreter_of(steps, [{"text": "x" * 9000} for _ in range(64)])
+    calls: list[Command] = []
+    while commands := batch.advance():
+        calls += commands
+    for command in calls:
+        if isinstance(command, Call):
+            batch.give_up(command)
+    sizes: list[int] = []
+    while commands := batch.advance():
+        sizes += map(size_of, commands)
+    assert batch.ended and 0 < max(sizes) <= MEBIBYTE
 
 
 def failing(call: Call) -> list[StepResult]:

@@ -14,10 +14,11 @@ from workflows.definition import Definition
 
 
 @st.composite
-def definitions(draw: st.DrawFn) -> JSONObject:
+def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
     """Workflows of every step type, with branches, needs, retries, items and errors.
 
     Where steps run side by side none may fail the run: what the others have done by then is a matter of time.
+    Unless all may.
     """
     steps: list[JSONObject] = []
     side_by_side = draw(st.booleans())
@@ -47,7 +48,7 @@ def definitions(draw: st.DrawFn) -> JSONObject:
             array = draw(st.sampled_from(["trigger.items", "[1, 2]", f"{earlier}.filler", f"[{earlier}]"]))
             step |= {"type": "webhook", "config": {"url": "http://h/{{ item }}"}, "for_each": array}
             step |= {"max_concurrency": draw(st.sampled_from([1, 3, 50]))}
-        if side_by_side or kind == "each" or draw(st.booleans()):
+        if (not all_may_fail and (side_by_side or kind == "each")) or draw(st.booleans()):
             step["on_error"] = "continue"
         steps.append(step)
     free: list[str] = [step["id"] for step in steps]
@@ -106,3 +107,15 @@ def test_a_run_comes_to_the_same_with_a_new_history_half_way(
 ) -> None:
     rows = payloads(7)
     same(definition, outcomes(definition, rows, 7, seed, renew_after), outcomes(definition, rows, 1, seed))
+
+
+@settings(max_examples=200, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(definitions(all_may_fail=True), st.integers(0, 2**32), st.integers(0, 40))
+def test_every_run_ends_once_and_with_all_that_was_under_way(
+    definition: JSONObject, seed: int, renew_after: int
+) -> None:
+    """Whatever is cancelled, lost or fails: the world looks at each moment."""
+    world = World(definition, random.Random(seed), renew_after, trouble=0.05)
+    rows = payloads(7)
+    world.run(rows)
+    assert len(world.endings) == len(rows)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from workflows.iteration import Iteration
-from workflows.messages import StepResult
+from workflows.messages import ItemProgress, StepResult
 
 LATER = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -43,3 +43,8 @@ def test_items_that_wait_for_another_attempt_leave_the_rest_of_the_window_to_oth
     paused(iteration, 2)
     assert taken(iteration) == []
     assert iteration.rests
+
+
+def test_an_array_that_has_become_shorter_is_done_with_what_is_left_of_it() -> None:
+    tried = {4: ItemProgress(attempts=1, resume_at=LATER)}
+    assert Iteration([1], width=4, done=[0, 1, 2], tried=tried).finished

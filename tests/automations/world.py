@@ -60,11 +60,13 @@ class World:
     """Answers the same for the same row, step, item and attempt, in whatever batch and order.
 
     `renew_after`: so many commands, and the batch goes on with a new history.
+    `trouble`: how likely a run is cancelled, or an activity lost when it is done, at any moment.
     """
 
     definition: JSONObject
     chance: random.Random
     renew_after: int = 0
+    trouble: float = 0.0
     now: datetime = START
     payloads: dict[UUID, JSONObject] = field(default_factory=dict[UUID, JSONObject])
     records: dict[tuple[UUID, str], StepRecord] = field(default_factory=dict[tuple[UUID, str], StepRecord])
@@ -75,6 +77,7 @@ class World:
     calls: dict[tuple[UUID, str, int | None], int] = field(
         default_factory=dict[tuple[UUID, str, int | None], int]
     )
+    begun: dict[UUID, set[str]] = field(default_factory=dict[UUID, set[str]])
     largest: int = 0
 
     def run(self, payloads: list[JSONObject]) -> None:
@@ -109,6 +112,7 @@ class World:
                     case Timer():
                         heapq.heappush(timers, (command.until, next(order), command))
                     case Call():
+                        assert not any(call.run_id in self.endings for call in command.calls.calls)
                         calls.append(command)
                     case Leave():
                         self._store(command.records)
@@ -119,14 +123,25 @@ class World:
                     case End():
                         self._store(command.endings.records)
                         for ending in command.endings.endings:
+                            assert ending.run_id not in self.endings
+                            recorded = {step for run, step in self.records if run == ending.run_id}
+                            assert self.begun.get(ending.run_id, set()) <= recorded
                             self.endings[ending.run_id] = (ending.status, ending.error)
+
+            for row in rows if self.trouble else ():
+                live = {one.step_id for one in interpreter.live_steps(row)}
+                self.begun.setdefault(row, set()).update(live)
 
         take(interpreter.advance())
         while calls or (timers and not renewing):
             carried_out += 1
             renewing = renewing or 0 < self.renew_after <= carried_out
+            if self.trouble and self.chance.random() < self.trouble:
+                interpreter.cancel([self.chance.choice(list(rows))])
             if calls and (renewing or not timers or self.chance.random() < 0.7):
                 call = calls.pop(self.chance.randrange(len(calls)))
+                if self.trouble and self.chance.random() < self.trouble:
+                    self._answer(call.calls, call.activity)
                 results = self._answer(call.calls, call.activity)
                 if call.activity != PREPARE_MANY and self.chance.random() < 0.3:
                     early = [result for result in results if self.chance.random() < 0.5]
@@ -172,8 +187,11 @@ class World:
         self._store(report.take_records())
         for call in calls.calls:
             values = {(call.run_id, name): self._stored(call.run_id, name) for name in call.stored}
+            if call.run_id in self.endings:
+                continue
             stored_items = self.items.get((call.run_id, calls.step.id), {})
-            report.repeat(stored_items.values())
+            recorded = self.records.get((call.run_id, calls.step.id))
+            report.repeat([*stored_items.values(), *([recorded] if recorded else [])])
             for job in jobs_of(calls, call, values):
                 if job.key not in report.repeated:
                     outcome = self._outcome(calls, activity, job)
@@ -208,7 +226,8 @@ class World:
         return Outcome(None, {"luck": luck, "item": job.scope.get("item"), "filler": filler}, credits_used=1)
 
     def _store(self, records: list[StepRecord]) -> None:
-        """As the database does: the first record stands."""
+        """As the database does: the first record stands, and a run that has ended gets no other."""
+        records = [record for record in records if record.run_id not in self.endings]
         for record in records:
             if record.item is not None:
                 kept = self.items.setdefault((record.run_id, record.step_id), {})

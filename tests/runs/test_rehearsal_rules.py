@@ -45,6 +45,13 @@ def outcome(rehearsed: Rehearsed) -> dict[str, tuple[str, Any]]:
     return {record.step_id: (record.status, record.output) for record in rehearsed.records}
 
 
+def test_an_until_that_is_much_to_evaluate_and_comes_to_nothing_fails() -> None:
+    until = "{{ map(&to_string(@), trigger.items) && trigger.nothing }}"
+    step = {"id": "nap", "type": "delay", "config": {"until": until}}
+    rehearsed = rehearse([step], {"items": list(range(15_000))})
+    assert rehearsed.error is not None and rehearsed.error.code == "bad_timestamp"
+
+
 def test_transforms_conditions_and_branches_are_evaluated() -> None:
     steps = [
         transform("a", "trigger.n"),
