@@ -24,6 +24,11 @@ Connection = AsyncConnection[DictRow]
 
 _log = logs.get(__name__)
 _COALESCE_SECONDS = 0.005
+# A server that has vanished without a word is noticed within half a minute, not after the system's hours.
+_LIVENESS = {
+    "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}  # fmt: skip
 _OPTIONS = "-c statement_timeout=30s -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
 
 set_json_dumps(orjson.dumps)
@@ -51,6 +56,7 @@ class Database:
                 "row_factory": dict_row,
                 "application_name": name,
                 "options": _OPTIONS,
+                **_LIVENESS,
             },
             min_size=1,
             max_size=size,
@@ -87,6 +93,7 @@ class Database:
             row_factory=dict_row,
             application_name=self._name,
             options=f"{_OPTIONS} {options}",
+            **_LIVENESS,
         )
 
 

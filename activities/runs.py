@@ -45,7 +45,7 @@ class RunActivities:
     async def wake_runs(self, batch: Batch) -> Batch:
         """Take up the runs that the batch holds, with how far they are."""
         async with self._database.transaction() as connection:
-            woken = await batches.wake(connection, batch.batch_id)
+            woken = await batches.wake(connection, batch)
         return woken or batch.model_copy(update={"definition": _NOTHING})
 
     @activity.defn(name=END_RUNS)

@@ -21,8 +21,9 @@ KIND = SearchAttributeKey.for_keyword("VedetteKind")
 DEFINITION = SearchAttributeKey.for_keyword("VedetteDefinition")
 TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 
-# A task that its worker has lost, on the way or by dying, goes to another one after this.
-_TASK_TIMEOUT = timedelta(seconds=5)
+# A task that its worker has lost, on the way or by dying, goes to another one after this. It is long enough
+# for a dozen replays at once after a restart.
+_TASK_TIMEOUT = timedelta(seconds=10)
 
 
 def workflow_id(batch: Batch) -> str:

@@ -103,8 +103,12 @@ class StrictRequest(Request):
         """The body, of whatever type.
 
         Raises:
-            Problem: 413, as soon as it is known to be too long; 400 when it takes too long to come.
+            Problem: 415 when it is packed, 413 as soon as it is known to be too long, 400 when it takes too
+                long to come.
         """
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            message = "Send the body as it is, without Content-Encoding."
+            raise Problem(415, "unsupported_content_encoding", message)
         if self._raw is None:
             try:
                 async with asyncio.timeout(BODY_SECONDS), aclosing(self.stream()) as stream:

@@ -6,12 +6,14 @@ With `PROMETHEUS_MULTIPROC_DIR` set, as for several API processes, they are the 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     REGISTRY,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     generate_latest,
 )
@@ -50,10 +52,15 @@ def observe(method: str, route: str, status: int, seconds: float) -> None:
     histogram.observe(seconds)
 
 
-def rendered() -> bytes:
-    """All counters in Prometheus' text format."""
-    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        return generate_latest(REGISTRY)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)
-    return generate_latest(registry)
+def rendered(unfinished: Mapping[str, int]) -> bytes:
+    """All counters in Prometheus' text format, and how many runs are not over, by status."""
+    counters = REGISTRY
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        counters = CollectorRegistry()
+        MultiProcessCollector(counters)
+    # Of the database, and so the same whichever process is asked: not summed over them.
+    shared = CollectorRegistry()
+    runs = Gauge("vedette_runs", "Runs that are not over", ["status"], registry=shared)
+    for status, count in unfinished.items():
+        runs.labels(status).set(count)
+    return generate_latest(counters) + generate_latest(shared)

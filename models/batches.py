@@ -358,14 +358,24 @@ async def park(connection: Connection, parking: Parking) -> list[UUID]:
     return list(await held(connection, parking.batch.batch_id, list(progress)))
 
 
-async def wake(connection: Connection, batch_id: UUID) -> Batch | None:
-    """Take up the runs that this batch holds, waiting or at work; None if it holds none."""
+async def wake(connection: Connection, batch: Batch) -> Batch | None:
+    """Take up the runs that this batch holds, waiting or at work; None if it holds none.
+
+    The progress that the batch brings is written down: those that do not fit go on with it in another.
+    """
+    if batch.progress:
+        progress = {run_id: Json(one.model_dump(mode="json")) for run_id, one in batch.progress.items()}
+        await connection.execute(
+            "update runs r set progress = n.progress from unnest(%s::uuid[], %s::json[]) as n (id, progress)"
+            " where r.id = n.id and r.batch_id = %s and r.completed_at is null",
+            (list(progress), list(progress.values()), batch.batch_id),
+        )
     await connection.execute(
         "update runs set status = 'running', progressed_at = now()"
         " where batch_id = %s and status = 'waiting'",
-        (batch_id,),
+        (batch.batch_id,),
     )
-    return await _held_batch(connection, batch_id)
+    return await _held_batch(connection, batch.batch_id)
 
 
 async def to_cancel(connection: Connection, limit: int = 100) -> dict[UUID, list[UUID]]:

@@ -48,6 +48,16 @@ async def count(
     return row["total"] if row else 0
 
 
+async def unfinished(connection: Connection) -> dict[str, int]:
+    """How many runs of the installation are not over, by status."""
+    cursor = await connection.execute(
+        "select s.status, coalesce(sum(c.runs), 0)::bigint as runs"
+        " from unnest(array['queued', 'running', 'waiting']) as s (status)"
+        " left join run_counts c using (status) group by s.status order by s.status"
+    )
+    return {row["status"]: row["runs"] for row in await cursor.fetchall()}
+
+
 # What another process adds up at the same time is left to it.
 _COMPACT = """
 with several as (

@@ -79,7 +79,8 @@ async def due(connection: Connection, limit: int = 100) -> list[TopUp]:
     async with connection.cursor(row_factory=class_row(TopUp)) as cursor:
         await cursor.execute(
             "select account_id, topup_count + 1 as number, topup_amount as amount"  # pyright: ignore[reportArgumentType]
-            f" from credit_balances where {_DUE} limit %s",
+            # In any order: some that cannot be done never keep the others from their turn.
+            f" from credit_balances where {_DUE} order by random() limit %s",
             (limit,),
         )
         return await cursor.fetchall()

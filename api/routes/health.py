@@ -19,7 +19,7 @@ from api.deps import Services, ServicesDep
 from api.json_body import StrictRoute
 from api.openapi import problems
 from migrations.upgrade import head
-from models import workers
+from models import run_counts, workers
 from models.errors import Forbidden, Unauthenticated
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
@@ -77,7 +77,12 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
     elif not _is_local(request):
         message = "Without VEDETTE_METRICS_TOKEN, metrics answer this machine only."
         raise Forbidden("loopback_only", message)
-    return Response(metrics.rendered(), media_type=metrics.CONTENT_TYPE)
+    try:
+        async with services.database.connection() as connection:
+            unfinished = await run_counts.unfinished(connection)
+    except psycopg.OperationalError:
+        unfinished = {}  # /readyz tells of it; what was counted here is to be had all the same
+    return Response(metrics.rendered(unfinished), media_type=metrics.CONTENT_TYPE)
 
 
 def _is_local(request: Request) -> bool:

@@ -194,6 +194,7 @@ REFUSED: dict[str, tuple[dict[str, str], bytes, tuple[int, str]]] = {
     "a NUL": (JSON, b'"\\u0000"', (400, "invalid_text")),
     "a lone surrogate": (JSON, b'"\\ud800"', (400, "invalid_json")),
     "another type": ({"Content-Type": "text/csv"}, b"a,b", (415, "unsupported_media_type")),
+    "packed": ({**JSON, "Content-Encoding": "gzip"}, b"\x1f\x8b", (415, "unsupported_content_encoding")),
     "over a mebibyte": (JSON, b'"' + b"x" * 1024 * 1024 + b'"', (413, "body_too_large")),
 }
 

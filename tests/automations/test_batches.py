@@ -8,7 +8,7 @@ from database import Database
 from models import batches
 from models.automations import BULK
 from tests.automations.engine import NewAccount, NewTarget, accept, transform
-from workflows.messages import INLINE_BYTES, Batch, Ending, StepError, StepRecord
+from workflows.messages import INLINE_BYTES, Batch, Ending, Progress, StepError, StepRecord
 
 
 async def claim(database: Database, **limits: int) -> Batch | None:
@@ -205,7 +205,7 @@ async def test_a_batch_without_progress_is_probed_once_in_a_while(
         [stale] = await batches.stale(connection)
         assert stale == claimed.model_copy(update={"definition": None, "rows": []})
         assert await batches.stale(connection) == []
-        again = await batches.wake(connection, claimed.batch_id)
+        again = await batches.wake(connection, claimed)
     assert again is not None and [r.run_id for r in again.rows] == [r.run_id for r in claimed.rows]
 
 
@@ -228,3 +228,21 @@ async def test_runs_that_have_done_much_and_do_not_fit_into_a_start_go_back_to_t
     assert [row.run_id for claimed in claims for row in claimed.rows] == run_ids
     sizes = [len(claimed.model_dump_json(include={"rows"})) for claimed in claims]
     assert len(sizes) > 1 and max(sizes) <= 1024 * 1024
+
+
+async def test_what_a_new_history_brings_goes_along_with_the_runs_that_do_not_fit(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    """Else their steps would be tried from the first attempt on."""
+    target = await new_target([transform("a", "trigger")])
+    run_ids = await accept(database, target, 64, payload="x" * 16_000)
+    [*claims] = [claimed for _ in range(10) if (claimed := await claim(database))]
+    brought = {run_id: Progress(attempts={"a": n + 1}) for n, run_id in enumerate(run_ids)}
+    held = claims[0].model_copy(update={"rows": [], "definition": None, "progress": brought})
+    async with database.transaction() as connection:
+        await connection.execute("update runs set batch_id = %s where status = 'running'", (held.batch_id,))
+        woken = await batches.wake(connection, held)
+    assert woken is not None and len(woken.rows) < 64
+    later = [claimed for _ in range(10) if (claimed := await claim(database))]
+    rows = [row for batch in (woken, *later) for row in batch.rows]
+    assert {row.run_id: row.progress for row in rows} == brought

@@ -317,7 +317,7 @@ WRITES: dict[str, Callable[[Connection, Batch, UUID], Awaitable[Any]]] = {
     "its progress": lambda c, batch, run_id: batches.held(c, batch.batch_id, [run_id]),
     "its return to the lane": lambda c, batch, run_id: batches.requeue(c, batch.batch_id),
     "a failure of the engine": lambda c, batch, run_id: batches.take_apart(c, batch.batch_id),
-    "a wake-up": lambda c, batch, run_id: batches.wake(c, batch.batch_id),
+    "a wake-up": lambda c, batch, run_id: batches.wake(c, batch),
 }
 
 

@@ -124,6 +124,10 @@ PLAIN = {
         "POST", "/api/sample/echo", {"content-type": "application/merge-patch+json"}, b"{}",
         415, "unsupported_media_type",
     ),
+    "a packed body": (
+        "POST", "/api/sample/echo", {**JSON, "content-encoding": "gzip"}, b"\x1f\x8b",
+        415, "unsupported_content_encoding",
+    ),
     "broken JSON": ("POST", "/api/sample/echo", JSON, b"{", 400, "invalid_json"),
     "deep JSON": ("POST", "/api/sample/echo", JSON, b"[" * 5000, 400, "too_deep"),
     "no body": ("POST", "/api/sample/echo", JSON, b"", 400, "invalid_input"),

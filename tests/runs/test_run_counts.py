@@ -91,3 +91,17 @@ async def test_added_up_by_many_at_once_the_sums_stay_in_a_row_each(
         counted = await rows(connection, COUNTED)
         assert await rows(connection, SUMMED) == counted
         assert len(await rows(connection, "select * from run_counts")) == len(counted) == 2
+
+
+async def test_the_metrics_say_how_many_runs_are_not_over(
+    api: Api, ids: dict[str, UUID], database: Database
+) -> None:
+    async with database.connection() as connection:
+        await connection.execute("update runs set status = 'waiting' where automation_id = %(one)s", ids)
+        await connection.execute("update runs set status = 'failed' where automation_id = %(other)s", ids)
+    lines = (await api.http.get("/metrics")).text.splitlines()
+    assert [line for line in lines if line.startswith("vedette_runs{")] == [
+        'vedette_runs{status="queued"} 0.0',
+        'vedette_runs{status="running"} 0.0',
+        'vedette_runs{status="waiting"} 2.0',
+    ]
