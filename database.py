@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
 
 import orjson
 import psycopg
@@ -25,7 +26,7 @@ Connection = AsyncConnection[DictRow]
 _log = logs.get(__name__)
 _COALESCE_SECONDS = 0.005
 # A server that has vanished without a word is noticed within half a minute, not after the system's hours.
-_LIVENESS = {
+_LIVENESS: dict[str, Any] = {
     "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }  # fmt: skip
