@@ -134,7 +134,7 @@ class StackProcess:
         log = self.data / "logs" / f"{name}.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""
 
-    async def ended(self, seconds: float = 60) -> int:
+    async def ended(self, seconds: float = 35) -> int:
         """Wait for its end; its exit code. One that does not end is killed."""
         try:
             await eventually(lambda: self.process.poll() is not None, seconds, "the supervisor has ended")

@@ -157,7 +157,7 @@ async def test_runs_finish_after_a_stop_that_was_asked_for(receiver: Receiver, d
     ids = await begin(first, receiver)
     first.process.send_signal(signal.SIGTERM)
     receiver.open.set()
-    assert await first.ended() == 0
+    assert await first.ended(30) == 0
     following = await started(data).ready()
     try:
         await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")

@@ -132,7 +132,7 @@ async def test_a_server_that_an_earlier_start_left_running_is_stopped_first(
     try:
         await eventually((folder / ".s.PGSQL.5432").exists, what="the orphan listens")
         await server.start()
-        assert orphan.wait(30) == 0
+        assert orphan.wait(5) == 0
         assert await ask(server, "select 1") == "1"
     finally:
         orphan.kill()

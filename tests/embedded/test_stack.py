@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import stat
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -129,10 +130,11 @@ async def test_with_its_supervisor_killed_nothing_is_left_and_the_next_start_rec
     children = victim.record.children
     victim.process.kill()
     victim.process.wait()
+    killed = time.monotonic()
     # At once, on the same port, while the children of the first are still stopping.
     following = StackProcess(data, VEDETTE_PORT=victim.url.rpartition(":")[2])
     try:
-        await eventually(lambda: not alive(children), 30, "no orphan")
+        await eventually(lambda: not alive(children), 10 - (time.monotonic() - killed), "no orphan")
         await following.ready()
         assert await is_ready(following)
         assert following.api_key == key
@@ -150,7 +152,7 @@ async def test_asked_to_stop_it_stops_all_in_order_and_ends_with_0(
     stack = await StackProcess(data).ready()
     children = stack.record.children
     stack.process.send_signal(number)
-    assert await stack.ended() == 0
+    assert await stack.ended(30) == 0
     assert alive(children) == []
     assert not (data / "stack.json").exists()
 
@@ -161,7 +163,7 @@ async def test_asked_twice_it_stops_at_once_and_the_next_start_recovers(data: Pa
     stack.process.send_signal(signal.SIGINT)
     await eventually(lambda: "stopping" in stack.said, 30)
     stack.process.send_signal(signal.SIGINT)
-    assert await stack.ended() == 0
+    assert await stack.ended(10) == 0
     assert alive(children) == []
     assert await (await StackProcess(data).ready()).stop() == 0
 
@@ -205,7 +207,7 @@ async def test_a_child_that_never_comes_up_ends_the_start_with_its_reason(
     (tmp_path / "uvicorn.py").write_text("raise RuntimeError('this one is broken')\n")
     data, names = outside
     stack = StackProcess(data, PYTHONPATH=str(tmp_path), **names)
-    assert await stack.ended(120) == 1
+    assert await stack.ended(60) == 1
     assert "api does not start" in stack.said
     assert "RuntimeError: this one is broken" in stack.said
 

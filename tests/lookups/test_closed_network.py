@@ -53,6 +53,6 @@ async def test_once_they_are_left_alone_sources_cost_nothing(world: World) -> No
     for number in range(20):
         result = await lookups.lookup("word", "x" * (number + 1))
         assert report(result, "a")["detail"] == "cooling_down"
-        # A source that fails, and is not left alone yet, is waited for for half a second.
-        assert report(result, "a")["ms"] < 400
+        # Not asked: only the way through the gates, where half a second is what one that is asked may take.
+        assert report(result, "a")["ms"] < 200
         assert result.partial
