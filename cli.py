@@ -81,7 +81,7 @@ def up() -> None:
 def api() -> None:
     """Run one API process."""
     import logs
-    from api.server import serve
+    from api.http.server import serve
     from embedded import listener
     from embedded.process import watch_supervisor
 

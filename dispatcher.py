@@ -18,12 +18,12 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
-from activities import starts
 from activities.credits import start_due
 from database import Connection, Database, Listener
 from models import batches, workers
 from models.automations import INTERACTIVE
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from temporal import starts
 from workflows.automations import AutomationBatch
 from workflows.messages import Batch
 

@@ -17,8 +17,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from temporalio.api.common.v1 import Payload
-from temporalio.converter import PayloadCodec
 
 from settings import ExitCode, Settings, StartError
 
@@ -78,34 +76,6 @@ class Keyring:
             )
         except (InvalidTag, ValueError):  # the latter if it is cut off within the nonce
             raise UnsealError(f"does not open in this context (purpose {purpose})") from None
-
-
-class SealingCodec(PayloadCodec):
-    """Keeps every payload in Temporal's store and on its wire unreadable without the keyring."""
-
-    _ENCODING = b"binary/vedette-sealed"
-
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-
-    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Seal each payload whole, its metadata included."""
-        return [
-            Payload(
-                metadata={"encoding": self._ENCODING},
-                data=self._keyring.seal("temporal", payload.SerializeToString()),
-            )
-            for payload in payloads
-        ]
-
-    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Open what `encode` sealed; what was never sealed passes as it is."""
-        return [self._open(payload) for payload in payloads]
-
-    def _open(self, payload: Payload) -> Payload:
-        if payload.metadata.get("encoding") != self._ENCODING:
-            return payload
-        return Payload.FromString(self._keyring.open("temporal", payload.data))
 
 
 def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:

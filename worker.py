@@ -11,10 +11,8 @@ from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
-import garbage
 import logs
-import schedules
-import temporal
+import process
 from activities.credits import CreditActivities, Granting
 from activities.maintenance import MaintenanceActivities
 from activities.runs import RunActivities
@@ -22,11 +20,13 @@ from activities.steps import StepActivities
 from database import Database, Notifier
 from dispatcher import Dispatcher
 from models.identifiers import new_id
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.lookup import Lookups
-from sandbox import workflow_runner
 from sealing import Keyring, root_keys
 from settings import Settings
+from temporal import schedules
+from temporal.client import TASK_QUEUE, connect
+from temporal.sandbox import workflow_runner
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.maintenance import Maintenance
@@ -65,8 +65,8 @@ async def run(settings: Settings) -> None:
         lookups = Lookups(settings, database, keyring, outbound)
         await lookups.open()
         stack.push_async_callback(lookups.close)
-        client = await temporal.connect(settings, keyring)
-        garbage.spare_what_stays()
+        client = await connect(settings, keyring)
+        process.spare_what_stays()
         await work(settings, client, database, keyring, notifier, outbound, lookups, stop)
 
 
@@ -93,7 +93,7 @@ async def work(
     credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
     worker = Worker(
         client,
-        task_queue=temporal.TASK_QUEUE,
+        task_queue=TASK_QUEUE,
         workflows=[AutomationBatch, Maintenance, TopUp],
         activities=[
             steps.send_many,

@@ -12,7 +12,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from database import Database
 from models import topups
 from models.topups import TopUp
-from temporal import TASK_QUEUE
+from temporal.client import TASK_QUEUE
 
 Outcome = Literal["added", "declined", "not_due"]
 

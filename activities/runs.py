@@ -10,10 +10,10 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities import starts
 from database import Database, Notifier
 from models import batches
 from models.runs import FINISHED_CHANNEL
+from temporal import starts
 from workflows.messages import END_RUNS, PARK_RUNS, WAKE_RUNS, Batch, Parking, RunEndings
 
 _NOTHING = {"name": "-"}

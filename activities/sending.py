@@ -11,7 +11,9 @@ import orjson
 
 from activities.outcome import Outcome, failure, not_evaluated
 from activities.redaction import MASK, Redaction
-from outbound import Answer, Outbound, OutboundError
+from outbound.client import Outbound
+from outbound.errors import OutboundError
+from outbound.response import Answer
 from workflows.definition import WebhookStep
 from workflows.expressions import ExpressionError
 from workflows.pure import RequestTemplates

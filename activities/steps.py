@@ -24,7 +24,7 @@ from activities.reports import Key, Report
 from activities.sending import Secrets, send
 from database import Connection, Database
 from models import batches, secrets
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring, UnsealError
 from workflows import pure

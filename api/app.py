@@ -9,26 +9,26 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-import temporal
-from api import errors
 from api.credentials import Credentials
 from api.deps import Services
 from api.housekeeping import Housekeeping
-from api.limiter import Limiter
-from api.middleware import Edge
-from api.openapi import Application
+from api.http import errors
+from api.http.limiter import Limiter
+from api.http.middleware import Edge
+from api.http.openapi import Application
+from api.http.routetable import RouteTable
 from api.routes import auth, credits, health, ingest, keys, lookups, rehearsals, runs, secrets, workflows
-from api.routetable import RouteTable
 from api.together import Together
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
 from models import accounts, sessions
 from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
 from models.targets import Target, ingest_targets
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring, root_keys
 from settings import ExitCode, Settings, StartError
+from temporal.client import connect
 
 _POOL_SIZE = 8
 
@@ -92,7 +92,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         keyring=keyring,
         notifier=notifier,
         listener=listener,
-        temporal=await temporal.connect(settings, keyring, lazy=True),
+        temporal=await connect(settings, keyring, lazy=True),
         credentials=credentials,
         housekeeping=housekeeping,
         waiter=waiter,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import UUID
 
-from api.errors import Problem
+from api.http.errors import Problem
 from database import Database, Listener
 from models import keys, sessions
 from models.errors import Unauthenticated

@@ -15,10 +15,10 @@ from fastapi.security.base import SecurityBase
 from pydantic import BeforeValidator
 from temporalio.client import Client
 
-from api.context import context_of
 from api.credentials import Caller, Credentials, presented
 from api.housekeeping import Housekeeping
-from api.limiter import Limiter
+from api.http.context import context_of
+from api.http.limiter import Limiter
 from api.together import Together
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
@@ -28,7 +28,7 @@ from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
 from models.runs import Accepted, Event
 from models.targets import Target
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.lookup import Lookups
 from providers.registry import lookup_fields
 from sealing import Keyring

@@ -29,10 +29,10 @@ from fastapi import APIRouter, Request
 
 from api.app import create_app
 from api.deps import Caller, authorised
-from api.json_body import StrictRoute
-from api.limits import limited
-from api.protocol import BoundedHttp
-from api.validation import Body
+from api.http.json_body import StrictRoute
+from api.http.limits import limited
+from api.http.protocol import BoundedHttp
+from api.http.validation import Body
 from bench import load
 from database import Database
 from embedded.postgres import Postgres

@@ -22,12 +22,12 @@ import psutil
 from temporalio import activity, workflow
 from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
-import temporal
 from bench.machine import machine
 from embedded.report import Report
 from embedded.temporal import Temporal
 from sealing import Keyring, root_keys
 from settings import load
+from temporal.client import connect
 
 
 @activity.defn
@@ -48,7 +48,7 @@ class Bare:
 async def measure(server: Temporal, data: Path, seconds: float) -> None:
     """Run one after the other, and print how long each took."""
     settings = load({"VEDETTE_DATA": str(data), "TEMPORAL_ADDRESS": server.address})
-    client = await temporal.connect(settings, Keyring(root_keys(settings, sealed_data_exists=False)))
+    client = await connect(settings, Keyring(root_keys(settings, sealed_data_exists=False)))
     worker = Worker(
         client,
         task_queue="bare",

@@ -39,7 +39,7 @@ from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
 from models import accounts
-from outbound import Outbound
+from outbound.client import Outbound
 from providers import datasets, installed, ranges
 from providers.base import Context, Fields, Kind, LocalSource, Query, RemoteSource, RemoteSpec, json_answer
 from providers.ip.kind import KIND

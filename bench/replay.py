@@ -21,13 +21,13 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-import temporal
 from bench.machine import machine
 from bench.measuring import Bench
 from bench.shapes import Shape, transform, webhook
 from bench.stack import Runners, Stack, nothing, running
-from sandbox import workflow_runner
 from sealing import Keyring, root_keys
+from temporal.client import connect
+from temporal.sandbox import workflow_runner
 from workflows.automations import AutomationBatch
 
 HISTORIES = Path(__file__).parents[1] / "tests" / "histories"
@@ -70,7 +70,7 @@ async def recorded(stack: Stack) -> Recorded:
         await bench.close()
     settings = stack.settings
     keyring = Keyring(root_keys(settings, sealed_data_exists=True))
-    client: Client = await temporal.connect(settings, keyring)
+    client: Client = await connect(settings, keyring)
     handle = client.get_workflow_handle(f"automation/{batch_id}")
     await handle.result()
     return Recorded(f"{2 * CALLS} steps, sealed", await handle.fetch_history(), client.data_converter)

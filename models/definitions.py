@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from guard import Networks, check_url
 from models import inputs, schedules
 from models.input_schemas import DRAFT
+from outbound.guard import Networks, check_url
 from workflows import validation
 from workflows.definition import Definition, LookupStep, Status, WebhookStep
 from workflows.findings import Finding, suggestion

@@ -13,10 +13,10 @@ import psycopg
 
 import logs
 from database import Database
-from guard import OutboundError
 from models import lookups
 from models.lookups import FAILURES, Status
-from outbound import Outbound
+from outbound.client import Outbound
+from outbound.errors import OutboundError
 from providers.aggregate import declared
 from providers.base import Context, Fields, Query, RemoteSource, SourceError, source_error
 from providers.gates import Gates

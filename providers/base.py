@@ -15,9 +15,10 @@ from typing import Any, Literal
 import httpx
 import orjson
 
-from answers import retry_after
-from guard import Networks, OutboundError
 from models.lookups import Key, LookupAnswer, Status
+from outbound.errors import OutboundError
+from outbound.guard import Networks
+from outbound.response import retry_after
 from providers.installed import Datasets
 from settings import Rate, Settings
 

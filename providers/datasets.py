@@ -15,7 +15,7 @@ from typing import Literal
 
 import orjson
 
-from outbound import Outbound
+from outbound.client import Outbound
 from providers import installed
 from providers.downloads import (
     Dataset,

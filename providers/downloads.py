@@ -25,8 +25,8 @@ from typing import Any, Protocol, cast
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from guard import OutboundError
-from outbound import Outbound
+from outbound.client import Outbound
+from outbound.errors import OutboundError
 from settings import Settings
 
 Report = Callable[[str], None]

@@ -15,7 +15,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from guard import OutboundError
+from outbound.errors import OutboundError
 from providers.downloads import Download, DownloadError, Tools
 from providers.ranges import Range
 

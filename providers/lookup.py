@@ -19,7 +19,7 @@ from typing import Any
 from database import Database
 from models import lookups, suppressions
 from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow, Status
-from outbound import Outbound
+from outbound.client import Outbound
 from providers import samples
 from providers.aggregate import declared, merge, nest
 from providers.asking import Asker, Outcome

@@ -15,7 +15,7 @@ import dns.resolver
 from dns.rdtypes.IN.A import A
 from dns.rdtypes.IN.AAAA import AAAA
 
-from guard import Address, Networks, forbidden_address
+from outbound.guard import Address, Networks, forbidden_address
 from providers.base import SourceError
 
 # Quad9's servers that filter nothing and take no part in deciding what is malicious.

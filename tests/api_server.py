@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from api.app import create_app
 from api.deps import Services
-from api.protocol import BoundedHttp
+from api.http.protocol import BoundedHttp
 from models import accounts, keys, passwords, sessions
 from models.accounts import Account
 from models.audit import Actor

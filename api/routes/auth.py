@@ -9,12 +9,12 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from api import limits
-from api.context import context_of
 from api.deps import Caller, Services, ServicesDep, actor, authorised
-from api.json_body import StrictRoute
-from api.openapi import problems
-from api.validation import Body
+from api.http import limits
+from api.http.context import context_of
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.http.validation import Body
 from models import accounts, passwords, sessions
 from models.accounts import Account
 from models.errors import Forbidden, Unauthenticated

@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from api.cursors import cursor_of, number_of
 from api.deps import Caller, ServicesDep, actor, authorised
-from api.json_body import StrictRoute
-from api.validation import Body
+from api.http.cursors import cursor_of, number_of
+from api.http.json_body import StrictRoute
+from api.http.validation import Body
 from models import credits, ledger, topups
 from models.credits import AutoTopUp, BalanceView
 from models.ledger import EntryView

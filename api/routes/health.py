@@ -14,10 +14,10 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 from temporalio.service import RPCError
 
-from api import metrics
 from api.deps import Services, ServicesDep
-from api.json_body import StrictRoute
-from api.openapi import problems
+from api.http import metrics
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
 from migrations.upgrade import head
 from models import run_counts, workers
 from models.errors import Forbidden, Unauthenticated

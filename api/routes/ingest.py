@@ -13,11 +13,11 @@ from fastapi import APIRouter, Query, Request, Response
 from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from api import limits
 from api.deps import Services, ServicesDep
-from api.errors import Problem
-from api.json_body import StrictRequest, StrictRoute, parse_json
-from api.openapi import problems
+from api.http import limits
+from api.http.errors import Problem
+from api.http.json_body import StrictRequest, StrictRoute, parse_json
+from api.http.openapi import problems
 from api.routes.runs import FINISHED, answer
 from models import runs
 from models.errors import FieldError, Invalid

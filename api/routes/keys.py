@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from api.deps import Caller, Id, ServicesDep, actor, authorised
-from api.json_body import StrictRoute
-from api.openapi import problems
-from api.validation import Body
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.http.validation import Body
 from models import keys
 from models.errors import FieldError, Forbidden, Invalid
 from models.keys import DEFAULT_SCOPES, Key, Scope

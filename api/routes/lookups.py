@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.context import context_of
 from api.deps import Caller, ServicesDep, authorised
-from api.idempotency import Idempotent
-from api.json_body import StrictRoute
-from api.limits import limited
-from api.openapi import problems
-from api.validation import Body
+from api.http.context import context_of
+from api.http.idempotency import Idempotent
+from api.http.json_body import StrictRoute
+from api.http.limits import limited
+from api.http.openapi import problems
+from api.http.validation import Body
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id
 from models.lookups import ProviderRow

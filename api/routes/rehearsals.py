@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import PlainValidator
 
 from api.deps import Caller, Id, ServicesDep, authorised, rules_for
-from api.json_body import StrictRoute
+from api.http.json_body import StrictRoute
+from api.http.validation import Body
 from api.rehearsing import definition_of, rehearse
-from api.validation import Body
 from models import automations, secrets
 from models.run_views import RunView
 from workflows.definition import Step

@@ -15,14 +15,14 @@ from pydantic import BaseModel, Field
 from temporalio.service import RPCError
 
 import logs
-from api.context import context_of
 from api.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, authorised
-from api.idempotency import Idempotent
-from api.json_body import StrictRoute
-from api.openapi import problems
+from api.http.context import context_of
+from api.http.idempotency import Idempotent
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.http.validation import Body
 from api.run_events import END_ID, current, stream
-from api.validation import Body
 from models import cancelling, restarts, runs
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, Accepted, RunAccepted

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
 from api.deps import Caller, ServicesDep, actor, authorised
-from api.json_body import StrictRoute
-from api.openapi import problems
-from api.validation import Body
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.http.validation import Body
 from models import secrets
 from models.secrets import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, NAME, SecretView
 

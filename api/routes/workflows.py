@@ -10,14 +10,14 @@ from pydantic import BaseModel, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from api import saving
-from api.conditions import IfMatch, expected_version
-from api.cursors import cursor_of, number_of
 from api.deps import Caller, Id, ServicesDep, actor, authorised, rules_for
-from api.idempotency import Idempotent
-from api.json_body import StrictRoute
-from api.openapi import problems
+from api.http.conditions import IfMatch, expected_version
+from api.http.cursors import cursor_of, number_of
+from api.http.idempotency import Idempotent
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.http.validation import Body
 from api.routes.runs import FINISHED, answer, cancel_all, claimed_key
-from api.validation import Body
 from models import automations, definitions, targets, versions
 from models.automations import WorkflowView
 from models.runs import Event, RunAccepted

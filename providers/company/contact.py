@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outbound import USER_AGENT
+from outbound.client import USER_AGENT
 from providers.base import Context
 
 

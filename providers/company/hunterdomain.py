@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from answers import retry_after
+from outbound.response import retry_after
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.company.identity import Company
 from settings import Rate

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
-from answers import retry_after
+from outbound.response import retry_after
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.darkweb.mentions import MOST, mention, timestamp
 from settings import Rate

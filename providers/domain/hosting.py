@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from guard import Address
 from models.domains import Domain
+from outbound.guard import Address
 from providers.aggregate import merge
 from providers.base import Context, Fields, LocalSource, Query, RemoteSource, RemoteSpec, SourceError
 from providers.installed import Datasets

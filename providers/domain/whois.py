@@ -10,8 +10,9 @@ import asyncio
 from urllib.parse import urlsplit
 
 import logs
-from guard import Networks, OutboundError
 from models.domains import Domain
+from outbound.errors import OutboundError
+from outbound.guard import Networks
 from providers.base import Context, Query, RemoteSource, RemoteSpec, SourceError
 from providers.domain import bootstrap, registrations
 from providers.nameservers import addresses, checked, resolvers

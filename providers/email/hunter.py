@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from answers import retry_after
+from outbound.response import retry_after
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from settings import Rate
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import maxminddb
 
-from guard import Address
+from outbound.guard import Address
 from providers.base import Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 from providers.ip.countries import COUNTRIES

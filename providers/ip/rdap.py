@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import httpx
 
-from guard import Address
+from outbound.guard import Address
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from settings import Rate
 

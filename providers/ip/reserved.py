@@ -6,7 +6,7 @@ never leaves the machine is also a guard: it would tell a third party about the 
 
 from __future__ import annotations
 
-from guard import Address, forbidden_address
+from outbound.guard import Address, forbidden_address
 from providers.base import Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 

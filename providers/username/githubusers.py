@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from answers import retry_after
+from outbound.response import retry_after
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.username.accounts import account
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from guard import OutboundError
+from outbound.errors import OutboundError
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.username.sites import DATASET, Site, opened
 from settings import Rate

@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 import pytest
 from temporalio.client import Client
 
-import temporal
 from database import Database, Notifier
 from embedded.report import Report
 from embedded.temporal import Temporal
@@ -19,6 +18,7 @@ from models.audit import Actor
 from models.targets import Target
 from sealing import Keyring
 from settings import Settings
+from temporal.client import connect
 from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, Work, endpoint, working
 from tests.automations.faults import Around, with_faults
 from tests.datasets import write_small_datasets
@@ -76,7 +76,7 @@ def open_settings(live_settings: Settings) -> Settings:
 
 @pytest.fixture(scope="module")
 async def client(open_settings: Settings, keyring: Keyring) -> Client:
-    return await temporal.connect(open_settings, keyring)
+    return await connect(open_settings, keyring)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import settings
 import worker
-from activities import starts
+from temporal import starts
 
 _start = starts.start
 

@@ -18,7 +18,7 @@ from database import Database, Notifier
 from models import runs
 from models.runs import QUEUED_CHANNEL, RunView
 from models.targets import Target
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
 from settings import Settings

@@ -24,7 +24,7 @@ import dispatcher
 from database import Database, Notifier
 from models import batches, runs
 from models.identifiers import new_id
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.registry import KINDS
 from sealing import Keyring
 from settings import ProviderSettings, Settings

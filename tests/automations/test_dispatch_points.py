@@ -36,13 +36,13 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.starts import workflow_id
 from database import Connection, Database
 from dispatcher import Dispatcher
 from models import batches, runs
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
 from settings import Settings
+from temporal.starts import workflow_id
 from tests.api_server import Api, running
 from tests.automations.engine import (
     Endpoint,

@@ -7,13 +7,13 @@ from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
-import temporal
 from database import Database
 from dispatcher import Dispatcher
 from models import batches
 from models.identifiers import new_id
 from sealing import Keyring
 from settings import Settings
+from temporal.client import TASK_QUEUE, connect
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, until, webhook, working
 from workflows.messages import Batch, StepRecord
 
@@ -134,7 +134,7 @@ async def test_a_batch_whose_tasks_take_too_long_is_left_alone(
     impatient: Settings, database: Database, keyring: Keyring, new_target: NewTarget
 ) -> None:
     """As after a restart, when all is replayed at once: nothing is wrong with the batch."""
-    client = await temporal.connect(impatient, keyring)
+    client = await connect(impatient, keyring)
     target = await new_target()
     [run_id] = await accept(database, target)
     claim = await claimed(database)
@@ -142,7 +142,7 @@ async def test_a_batch_whose_tasks_take_too_long_is_left_alone(
     await dispatcher.begin(claim)
     handle = client.get_workflow_handle(f"automation/{claim.batch_id}")
     asked = PollWorkflowTaskQueueRequest(
-        namespace=client.namespace, task_queue=TaskQueue(name=temporal.TASK_QUEUE), identity="too slow"
+        namespace=client.namespace, task_queue=TaskQueue(name=TASK_QUEUE), identity="too slow"
     )
 
     async def reported() -> bool:

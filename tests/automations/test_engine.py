@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 from temporalio.client import Client
 
-import temporal
 from database import Database, Notifier
 from models import runs
 from models.runs import RunView
+from temporal.client import TASK_QUEUE
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -249,7 +249,7 @@ async def wake_now(database: Database, client: Client, run_id: UUID) -> None:
     assert info.execution_time.ToDatetime() - info.start_time.ToDatetime() > timedelta(days=29)
     batch = Batch(batch_id=row["batch_id"], account_id=run_id, automation_id=run_id, version=1, priority=2)
     await client.get_workflow_handle(workflow_id).terminate()
-    await client.start_workflow("AutomationBatch", batch, id=workflow_id, task_queue=temporal.TASK_QUEUE)
+    await client.start_workflow("AutomationBatch", batch, id=workflow_id, task_queue=TASK_QUEUE)
 
 
 async def test_a_header_of_the_users_takes_the_place_of_ours_however_it_is_written(

@@ -13,18 +13,18 @@ from aiohttp import web
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-import temporal
 from database import Database, Notifier
 from models import batches, runs
 from sealing import Keyring
 from settings import Settings
+from temporal.client import connect
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, transform, webhook, working
 from tests.automations.test_dispatcher import batch_of, make_stale
 
 
 @pytest.fixture(scope="module")
 async def impatient_client(impatient: Settings, keyring: Keyring) -> Client:
-    return await temporal.connect(impatient, keyring)
+    return await connect(impatient, keyring)
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from temporalio.worker import Replayer
 from database import Database, Notifier
 from models import restarts, runs
 from models.runs import QUEUED_CHANNEL
-from sandbox import workflow_runner
 from sealing import Keyring
 from settings import Settings
+from temporal.sandbox import workflow_runner
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

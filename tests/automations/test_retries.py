@@ -16,7 +16,7 @@ from activities.sending import Secrets, send
 from database import Database, Notifier
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
-from outbound import Outbound
+from outbound.client import Outbound
 from settings import Settings
 from tests.automations.engine import (
     Endpoint,

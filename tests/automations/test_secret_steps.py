@@ -14,7 +14,7 @@ from temporalio.client import Client
 from database import Database
 from models import secrets
 from models.audit import Actor
-from outbound import Outbound
+from outbound.client import Outbound
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Person, running

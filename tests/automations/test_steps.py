@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from temporalio.client import Client
 
-from activities import starts
 from database import Database, Notifier
 from models import runs
+from temporal import starts
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

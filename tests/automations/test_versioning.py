@@ -10,13 +10,13 @@ from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionR
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-import temporal
 from database import Database
 from embedded.report import Report
 from embedded.temporal import Temporal
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
+from temporal.client import connect
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -60,7 +60,7 @@ async def make_current(client: Client) -> bool:
 async def test_a_versioned_worker_does_runs_once_its_version_is_current(
     versioned: Settings, database: Database, keyring: Keyring, new_target: NewTarget, receiver: Endpoint
 ) -> None:
-    client = await temporal.connect(versioned, keyring)
+    client = await connect(versioned, keyring)
     target = await new_target([webhook(receiver.url), transform("end", "call.status")])
     [run_id] = await accept(database, target)
     async with working(versioned, client, database, keyring) as notifier:

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 from api.app import create_app
 from api.deps import Caller, ServicesDep, authorised
-from api.json_body import StrictRoute
+from api.http.json_body import StrictRoute
 from models import credits
 from models.identifiers import new_id
 from settings import Settings

@@ -10,7 +10,6 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-import temporal
 from activities.credits import CreditActivities, Declined, start_due
 from database import Database
 from models import accounts, audit, credits, ledger, topups
@@ -19,6 +18,7 @@ from models.credits import AutoTopUp
 from models.topups import TopUp as DueTopUp
 from sealing import Keyring
 from settings import Settings
+from temporal.client import TASK_QUEUE, connect
 from tests.stacks import eventually
 from workflows.credits import TopUp
 
@@ -49,11 +49,9 @@ def biller() -> Biller:
 async def client(
     live_settings: Settings, keyring: Keyring, database: Database, biller: Biller
 ) -> AsyncGenerator[Client]:
-    client = await temporal.connect(live_settings, keyring)
+    client = await connect(live_settings, keyring)
     activities = CreditActivities(database, biller)
-    async with Worker(
-        client, task_queue=temporal.TASK_QUEUE, workflows=[TopUp], activities=[activities.top_up]
-    ):
+    async with Worker(client, task_queue=TASK_QUEUE, workflows=[TopUp], activities=[activities.top_up]):
         yield client
 
 

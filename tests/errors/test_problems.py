@@ -17,9 +17,9 @@ from pydantic import Field
 
 from api.app import create_app
 from api.deps import Caller, Id, ServicesDep, authorised, needs_engine
-from api.json_body import MAX_BODY_BYTES, StrictRoute
-from api.openapi import problems
-from api.validation import Body
+from api.http.json_body import MAX_BODY_BYTES, StrictRoute
+from api.http.openapi import problems
+from api.http.validation import Body
 from database import Database
 from embedded.postgres import Postgres
 from models.errors import NotFound

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from api import json_body, protocol
+from api.http import json_body, protocol
 from tests.api_server import Api
 
 

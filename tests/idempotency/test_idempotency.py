@@ -14,11 +14,11 @@ import pytest
 from fastapi import APIRouter, Request, Response
 
 from api.app import create_app
-from api.context import context_of
 from api.deps import Caller, ServicesDep, authorised
-from api.idempotency import Idempotent, NotIdempotent
-from api.json_body import StrictRoute
-from api.validation import Body
+from api.http.context import context_of
+from api.http.idempotency import Idempotent, NotIdempotent
+from api.http.json_body import StrictRoute
+from api.http.validation import Body
 from database import Database
 from models import credits
 from models.errors import Conflict, InsufficientCredits, NotFound, RateLimited, Unavailable

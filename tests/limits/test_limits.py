@@ -13,8 +13,8 @@ import pytest
 from fastapi import APIRouter
 
 from api.app import create_app
-from api.json_body import StrictRoute
-from api.limits import limited
+from api.http.json_body import StrictRoute
+from api.http.limits import limited
 from database import Database
 from models import limits
 from models.limits import Taken

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from database import Database
 from models.errors import FieldError, Invalid
 from models.lookups import LookupAnswer
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.base import Context, Fields, Kind, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.lookup import Lookups
 from sealing import Keyring

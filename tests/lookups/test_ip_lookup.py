@@ -17,7 +17,7 @@ import pytest
 from database import Database
 from models.errors import Invalid
 from models.lookups import AllProvidersFailed, NoProvider
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.ip import asn, dbip, ptr, reserved
 from providers.ip import kind as ip
 from providers.ip.answer import IpAnswer

@@ -11,7 +11,6 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-import schedules
 from activities import heartbeat
 from activities.maintenance import MaintenanceActivities
 from database import Database
@@ -21,6 +20,7 @@ from models.lookups import Key
 from providers import datasets
 from providers.ip.data import CITIES, NETWORKS
 from settings import Settings
+from temporal import schedules
 from tests.datasets import write_small_datasets
 
 DATASETS = {dataset.name: dataset for dataset in (CITIES, NETWORKS)}

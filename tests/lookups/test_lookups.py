@@ -11,7 +11,7 @@ import pytest
 from database import Database
 from models.errors import Invalid
 from models.lookups import AllProvidersFailed, NoProvider
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.lookup import LookupResult, Lookups
 from sealing import Keyring
 from settings import Rate, Settings

@@ -12,7 +12,7 @@ import pytest
 from activities.looking_up import look_up
 from database import Database
 from models import accounts, credits, ledger
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.charging import Payer
 from providers.lookup import Lookups
 from sealing import Keyring

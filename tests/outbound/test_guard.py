@@ -8,16 +8,9 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from guard import (
-    ForbiddenAddress,
-    InvalidRequest,
-    NameNotResolved,
-    OutboundError,
-    check_url,
-    forbidden_address,
-    guarded_sockets,
-)
-from outbound import Outbound
+from outbound.client import Outbound
+from outbound.errors import ForbiddenAddress, InvalidRequest, NameNotResolved, OutboundError
+from outbound.guard import check_url, forbidden_address, guarded_sockets
 from settings import Settings
 from tests.outbound.conftest import Names, Serve
 

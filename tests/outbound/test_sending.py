@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from guard import OutboundError
-from outbound import Outbound
+from outbound.client import Outbound
+from outbound.errors import OutboundError
 from settings import Settings
 from tests.outbound.conftest import Names, Request, Serve
 from tests.stacks import eventually

@@ -25,7 +25,7 @@ from aiohttp import web
 
 from database import Database
 from models.lookups import AllProvidersFailed, LookupAnswer
-from outbound import Outbound
+from outbound.client import Outbound
 from providers.aggregate import paths
 from providers.base import Kind, LocalSource, RemoteSource, Source
 from providers.lookup import Lookups

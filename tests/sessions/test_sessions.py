@@ -13,7 +13,7 @@ from uuid import uuid4
 import jwt
 import pytest
 
-from api.middleware import client_address
+from api.http.middleware import client_address
 from database import Database
 from models import sessions
 from sealing import Keyring

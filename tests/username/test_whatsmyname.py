@@ -18,7 +18,7 @@ from aiohttp import web
 
 from database import Database
 from models.lookups import AllProvidersFailed
-from outbound import Outbound
+from outbound.client import Outbound
 from providers import installed
 from providers.datasets import fetch
 from providers.lookup import Lookups

@@ -13,7 +13,7 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 
-from temporal import TASK_QUEUE
+from temporal.client import TASK_QUEUE
 from workflows.messages import AUTOMATION_BATCH, Batch
 
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")

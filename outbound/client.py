@@ -21,24 +21,21 @@ import httpx
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from answers import Answer, read_body, read_headers
-from guard import (
+from outbound.concurrency import ConcurrencyLimiter
+from outbound.errors import (
     BadResponse,
     ConnectFailed,
     ForbiddenAddress,
-    GuardedResolver,
     InvalidRequest,
     NameNotResolved,
     OutboundError,
-    SystemResolver,
     TimedOut,
     TlsFailed,
     TooLarge,
     TooManyRedirects,
-    guarded_sockets,
-    parse_url,
 )
-from places import Places
+from outbound.guard import GuardedResolver, SystemResolver, guarded_sockets, parse_url
+from outbound.response import Answer, read_body, read_headers
 from settings import Settings
 
 USER_AGENT = "vedette/0.1"
@@ -95,7 +92,7 @@ class Outbound:
     async def open(self) -> None:
         """Get ready for use within the running event loop."""
         self._resolver = self._custom_resolver or SystemResolver()
-        self._places = Places(self._max_calls)
+        self._places = ConcurrencyLimiter(self._max_calls)
         if self._certificates is None:
             self._certificates = ssl.create_default_context()
             self._certificates.load_verify_locations(certifi.where())

@@ -19,8 +19,8 @@ from starlette.types import Scope
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
-from api.context import context_of
-from api.validation import field_errors
+from api.http.context import context_of
+from api.http.validation import field_errors
 from models import errors, idempotency
 from models.lookups import AllProvidersFailed, NoProvider
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from api.deps import AGENT_PREFIX
-from api.errors import MEDIA_TYPE, ProblemDocument
+from api.http.errors import MEDIA_TYPE, ProblemDocument
 
 _REFERENCE = "#/components/schemas/"
 _RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}

@@ -19,8 +19,8 @@ from fastapi import Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
-from api.errors import Problem
-from api.idempotency import answer_once
+from api.http.errors import Problem
+from api.http.idempotency import answer_once
 from models.errors import FieldError
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"

@@ -15,16 +15,16 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 import logs
-from api.context import context_of
 from api.deps import Services, caller_of, services_of
-from api.errors import Problem
+from api.http.context import context_of
+from api.http.errors import Problem
 from database import Connection
 from models import idempotency
 from models.errors import ModelError
 from models.idempotency import Claim
 
 if TYPE_CHECKING:
-    from api.json_body import StrictRequest
+    from api.http.json_body import StrictRequest
 
 MAX_KEY_LENGTH = 255
 _PURPOSE = "idempotency"

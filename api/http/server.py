@@ -10,10 +10,10 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
-import garbage
+import process
 from api.app import create_app
 from api.deps import Services
-from api.protocol import BoundedHttp
+from api.http.protocol import BoundedHttp
 from settings import ExitCode, Settings, StartError
 
 _GRACE_SECONDS = 3
@@ -58,7 +58,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        garbage.spare_what_stays()
+        process.spare_what_stays()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         services: Services = self._app.state.services

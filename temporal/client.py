@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes
 
-from sealing import Keyring, SealingCodec
+from sealing import Keyring
 from settings import Settings
+from temporal.converter import data_converter
 
 TASK_QUEUE = "vedette"
-
-
-def data_converter(keyring: Keyring) -> DataConverter:
-    """Pydantic models as JSON, sealed; failures too, so that no message stands in clear in a history."""
-    return dataclasses.replace(
-        pydantic_data_converter,
-        payload_codec=SealingCodec(keyring),
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
-    )
 
 
 async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -> Client:

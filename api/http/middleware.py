@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import logs
-from api import metrics
-from api.context import RequestContext, attach
-from api.errors import problem_response, unexpected
-from api.routetable import RouteTable
+from api.http import metrics
+from api.http.context import RequestContext, attach
+from api.http.errors import problem_response, unexpected
+from api.http.routetable import RouteTable
 from settings import Networks, Settings
 
 _log = logs.get(__name__)

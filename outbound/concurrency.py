@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 
 
-class Places:
+class ConcurrencyLimiter:
     """Whoever wants one waits; an owner whose share is taken waits without being in anybody's way."""
 
     def __init__(self, total: int) -> None:

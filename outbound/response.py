@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 
-from guard import BadResponse, TooLarge
+from outbound.errors import BadResponse, TooLarge
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from temporalio.client import (
 )
 from temporalio.common import Priority
 
-from temporal import TASK_QUEUE
+from temporal.client import TASK_QUEUE
 from workflows.maintenance import Maintenance
 from workflows.messages import PURGE_LOOKUPS, REFRESH_DATASETS
 

@@ -1,4 +1,4 @@
-"""Places for calls: bounded, and never all taken by one owner."""
+"""ConcurrencyLimiter for calls: bounded, and never all taken by one owner."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from places import Places
+from outbound.concurrency import ConcurrencyLimiter
 
 
-async def take(places: Places, owner: str, stack: AsyncExitStack) -> None:
+async def take(places: ConcurrencyLimiter, owner: str, stack: AsyncExitStack) -> None:
     await stack.enter_async_context(places.taken(owner))
 
 
-async def waits(places: Places, owner: str) -> bool:
+async def waits(places: ConcurrencyLimiter, owner: str) -> bool:
     """Whether the next one to ask for a place has to wait for it."""
     async with AsyncExitStack() as stack:
         asking = asyncio.ensure_future(take(places, owner, stack))
@@ -39,7 +39,7 @@ async def waits(places: Places, owner: str) -> bool:
 async def test_half_of_the_places_is_the_most_that_one_owner_has(
     taken: list[str], owner: str, has_to_wait: bool
 ) -> None:
-    places = Places(4)
+    places = ConcurrencyLimiter(4)
     async with AsyncExitStack() as stack:
         for one in taken:
             await take(places, one, stack)
@@ -48,7 +48,7 @@ async def test_half_of_the_places_is_the_most_that_one_owner_has(
 
 
 async def test_an_owner_without_calls_is_forgotten() -> None:
-    places = Places(4)
+    places = ConcurrencyLimiter(4)
     async with places.taken("a"):
         pass
     assert not places._shares  # pyright: ignore[reportPrivateUsage]

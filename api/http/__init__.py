@@ -1,0 +1,1 @@
+"""The machinery of HTTP: what every route has in common."""

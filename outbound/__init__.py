@@ -1,0 +1,1 @@
+"""Outgoing HTTP: one client, behind a guard, within limits."""

@@ -1,0 +1,1 @@
+"""How this project's processes talk to Temporal."""
