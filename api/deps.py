@@ -104,8 +104,8 @@ class Authorisation(SecurityBase):
     def __init__(self, scope: str | None, *, session_only: bool) -> None:
         self.model = BearerScheme(description="A session token or an API key; a key also as X-API-Key.")
         self.scheme_name = "bearer"
-        self._scope = scope
-        self._session_only = session_only
+        self.scope = scope
+        self.session_only = session_only
 
     async def __call__(self, request: Request) -> Caller:
         """The caller.
@@ -117,10 +117,10 @@ class Authorisation(SecurityBase):
         caller = await caller_of(request)
         if request.scope["path"].startswith(AGENT_PREFIX) and caller.kind != "key":
             raise Forbidden("api_key_required", "This path needs an API key, not a session.")
-        if self._session_only and caller.kind != "session":
+        if self.session_only and caller.kind != "session":
             raise Forbidden("session_required", "This needs a session: log in with e-mail and password.")
-        if self._scope is not None and self._scope not in caller.scopes:
-            raise Forbidden("insufficient_scope", f"The key lacks the scope {self._scope}.")
+        if self.scope is not None and self.scope not in caller.scopes:
+            raise Forbidden("insufficient_scope", f"The key lacks the scope {self.scope}.")
         return caller
 
 

@@ -26,7 +26,8 @@ class RequestContext:
         headers: put on the answer, whichever it will be.
         started: `time.perf_counter()` when the request came.
         caller: who makes it, once someone has asked.
-        claim: of its Idempotency-Key, if it has one; `claim.id` names what must not happen twice.
+        idempotency_key: what the header says, on a route that takes it.
+        claim: of that key, once it is made; `claim.id` names what must not happen twice.
     """
 
     request_id: str
@@ -34,6 +35,7 @@ class RequestContext:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
     started: float = field(default_factory=time.perf_counter)
     caller: Caller | None = None
+    idempotency_key: str | None = None
     claim: Claim | None = None
 
 

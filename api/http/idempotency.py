@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import orjson
 import psycopg
 from fastapi import Depends, Header, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 MAX_KEY_LENGTH = 255
 _PURPOSE = "idempotency"
 _log = logs.get(__name__)
+_answered: ContextVar[StrictRequest] = ContextVar("answered")
+
+Endpoint: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class _Replay(Exception):
-    """Leads from the dependency that found a stored answer to the route that gives it."""
+    """Leads from the claim that found a stored answer to the route that gives it."""
 
     def __init__(self, response: Response) -> None:
         super().__init__()
@@ -48,24 +51,10 @@ KeyHeader = Annotated[
 ]
 
 
-async def _claim(request: Request, idempotency_key: KeyHeader = None) -> None:
-    if idempotency_key is None:
-        return
-    _check(idempotency_key)
-    services, context, caller = services_of(request), context_of(request.scope), await caller_of(request)
-    raw = await cast("StrictRequest", request).raw()
-    asked = idempotency.Request(
-        account_id=caller.account_id,
-        key=idempotency_key,
-        method=request.method,
-        path=request.url.path,
-        fingerprint=hashlib.sha256(request.scope["query_string"] + b"\0" + raw).digest(),
-    )
-    async with services.database.connection() as connection:
-        claim = await idempotency.claim(connection, asked)
-    if claim.answer is not None:
-        raise _Replay(_opened(services, claim))
-    context.claim = claim
+async def _take(request: Request, idempotency_key: KeyHeader = None) -> None:
+    if idempotency_key is not None:
+        _check(idempotency_key)
+        context_of(request.scope).idempotency_key = idempotency_key
 
 
 async def _refuse(idempotency_key: KeyHeader = None) -> None:
@@ -75,11 +64,54 @@ async def _refuse(idempotency_key: KeyHeader = None) -> None:
         )
 
 
-Idempotent = Depends(_claim)
+Idempotent = Depends(_take)
 """On a route that spends or starts: a repeat with the same key gets the first answer."""
 
 NotIdempotent = Depends(_refuse)
 """On a route that streams: the header is refused."""
+
+
+def claiming(endpoint: Endpoint) -> Endpoint:
+    """Let an endpoint claim the request's key first.
+
+    FastAPI calls endpoints when every dependency of the route has passed: whoever may not make the request,
+    is over a limit or sends bad input is refused before there is a claim or an answer to find.
+    """
+
+    @wraps(endpoint)
+    async def claimed(**values: Any) -> Any:
+        await _claim(_answered.get())
+        return await endpoint(**values)
+
+    return claimed
+
+
+async def _claim(request: StrictRequest) -> None:
+    services, context = services_of(request), context_of(request.scope)
+    if context.idempotency_key is None:
+        return
+    caller = await caller_of(request)
+    asked = idempotency.Request(
+        account_id=caller.account_id,
+        key=context.idempotency_key,
+        method=request.method,
+        path=request.url.path,
+        fingerprint=hashlib.sha256(request.scope["query_string"] + b"\0" + await request.raw()).digest(),
+    )
+    async with services.database.connection() as connection:
+        claim = await idempotency.claim(connection, asked)
+    if claim.answer is not None:
+        raise _Replay(_opened(services, claim))
+    context.claim = claim
+
+
+def claim_of(request: Request) -> Claim | None:
+    """The claim of the request's key, if it has one. Only endpoints can know: dependencies run before it."""
+    context = context_of(request.scope)
+    assert context.idempotency_key is None or context.claim is not None, (
+        "not claimed yet: ask in the endpoint"
+    )
+    return context.claim
 
 
 async def answer_once(
@@ -89,6 +121,7 @@ async def answer_once(
 
     After any other error the work may have been done: the repeat does it under the same claim.
     """
+    _answered.set(request)
     context = context_of(request.scope)
     try:
         response = await handle(request)
@@ -96,7 +129,7 @@ async def answer_once(
         return replay.response
     except Exception as error:
         if context.claim is not None:
-            refused = isinstance(error, (ModelError, HTTPException, RequestValidationError))
+            refused = isinstance(error, (ModelError, HTTPException))
             ended = idempotency.give_up if refused else idempotency.release
             await _write(services_of(request), partial(ended, claim=context.claim))
         raise

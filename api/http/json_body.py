@@ -20,7 +20,7 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
 from api.http.errors import Problem
-from api.http.idempotency import answer_once
+from api.http.idempotency import Endpoint, answer_once, claiming
 from models.errors import FieldError
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
@@ -147,11 +147,11 @@ class StrictRoute(APIRoute):
     """The route class of every router: strict bodies (`max_body_size` is its limit) and idempotency keys."""
 
     def __init__(
-        self, path: str, endpoint: Callable[..., Any], *, max_body_size: int | None = None, **options: Any
+        self, path: str, endpoint: Endpoint, *, max_body_size: int | None = None, **options: Any
     ) -> None:
         # FastAPI's own limit answers in plain text, past our error handlers: ours takes its place.
         self._limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
-        super().__init__(path, endpoint, **options)
+        super().__init__(path, claiming(endpoint), **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, given a strict request."""

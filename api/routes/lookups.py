@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.deps import Caller, ServicesDep, authorised
-from api.http.context import context_of
-from api.http.idempotency import Idempotent
+from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.limits import limited
 from api.http.openapi import problems
@@ -38,17 +38,22 @@ router = APIRouter(prefix="/api", tags=["lookups"], route_class=StrictRoute)
 Reader = Annotated[Caller, authorised("lookups")]
 
 
-async def _payer(request: Request, caller: Reader) -> Payer:
+async def _payer(request: Request, caller: Reader) -> Callable[[], Payer]:
     """The caller pays, once for an Idempotency-Key however often the request is repeated."""
-    claim = context_of(request.scope).claim
-    reference = f"lookup/{claim.id if claim else new_id()}"
-    return Payer(caller.account_id, reference, caller.credential_id if caller.kind == "key" else None)
+
+    def payer() -> Payer:
+        claim = claim_of(request)
+        reference = f"lookup/{claim.id if claim else new_id()}"
+        return Payer(caller.account_id, reference, caller.credential_id if caller.kind == "key" else None)
+
+    return payer
 
 
 PAID: Any = {"dependencies": [limited("lookups"), Idempotent], "responses": problems(402, 429, 502)}
 """What the routes of lookups that cost something share."""
 
-Paying = Annotated[Payer, Depends(_payer)]
+Paying = Annotated[Callable[[], Payer], Depends(_payer)]
+"""To be called in the endpoint: until then nobody knows under which claim the lookup is paid."""
 
 
 class IpQuery(Body):
@@ -198,7 +203,7 @@ async def look_up_email(
 ) -> EmailAnswer:
     """An e-mail address: the person behind it, and the address itself. 1 credit if the person is known."""
     wanted, max_age = _chosen(fields), 0 if nocache else None
-    result = await services.lookups.lookup("email", body.email, fields=wanted, max_age=max_age, payer=payer)
+    result = await services.lookups.lookup("email", body.email, fields=wanted, max_age=max_age, payer=payer())
     return EmailAnswer.model_validate(result.answer())
 
 
@@ -212,7 +217,7 @@ async def validate_email(body: EmailQuery, caller: Reader, services: ServicesDep
 @router.post("/agent/phone", **PAID)
 async def look_up_phone(body: PhoneQuery, payer: Paying, services: ServicesDep) -> PhoneAnswer:
     """A phone number: its country, carrier and sort, what is known of it. 1 credit if it is valid."""
-    result = await services.lookups.lookup("phone", body.target(), payer=payer)
+    result = await services.lookups.lookup("phone", body.target(), payer=payer())
     return PhoneAnswer.model_validate(result.answer())
 
 
@@ -220,7 +225,7 @@ async def look_up_phone(body: PhoneQuery, payer: Paying, services: ServicesDep) 
 async def look_up_domain(body: DomainQuery, payer: Paying, services: ServicesDep) -> DomainAnswer:
     """A domain: its registration, DNS, certificate and hosting, what is known against it. 1 credit."""
     text, pointer = either("domain", body.domain, body.query)
-    result = await services.lookups.lookup("domain", text, pointer=pointer, payer=payer)
+    result = await services.lookups.lookup("domain", text, pointer=pointer, payer=payer())
     return DomainAnswer.model_validate(result.answer())
 
 
@@ -228,14 +233,14 @@ async def look_up_domain(body: DomainQuery, payer: Paying, services: ServicesDep
 async def look_up_username(body: UsernameQuery, payer: Paying, services: ServicesDep) -> UsernameAnswer:
     """A user name: the sites that have an account of that name. 1 credit."""
     text, pointer = either("username", body.username, body.query)
-    result = await services.lookups.lookup("username", text, pointer=pointer, payer=payer)
+    result = await services.lookups.lookup("username", text, pointer=pointer, payer=payer())
     return UsernameAnswer.model_validate(result.answer())
 
 
 @router.post("/agent/websearch", **PAID)
 async def search_web(body: WebSearchQuery, payer: Paying, services: ServicesDep) -> WebSearchAnswer:
     """A search of the web, by all engines that are set up. 1 credit."""
-    result = await services.lookups.lookup("websearch", body.query, pointer="/query", payer=payer)
+    result = await services.lookups.lookup("websearch", body.query, pointer="/query", payer=payer())
     return WebSearchAnswer.model_validate(cut(result.answer(), body.limit))
 
 
@@ -243,7 +248,7 @@ async def search_web(body: WebSearchQuery, payer: Paying, services: ServicesDep)
 async def search_company(body: CompanyQuery, payer: Paying, services: ServicesDep) -> CompanyAnswer:
     """A company by name or domain: its profile, and the people there. 1 credit a person."""
     text, pointer = either("company", body.company, body.query)
-    result = await services.lookups.lookup("company", text, pointer=pointer, limit=body.limit, payer=payer)
+    result = await services.lookups.lookup("company", text, pointer=pointer, limit=body.limit, payer=payer())
     return CompanyAnswer.model_validate(result.answer())
 
 
@@ -251,7 +256,7 @@ async def search_company(body: CompanyQuery, payer: Paying, services: ServicesDe
 async def search_darkweb(body: DarkwebQuery, payer: Paying, services: ServicesDep) -> DarkwebAnswer:
     """An e-mail address, a domain, an IP address or words: where the dark web has it. 1 credit a block."""
     result = await services.lookups.lookup(
-        "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer
+        "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer()
     )
     return DarkwebAnswer.model_validate(result.answer())
 

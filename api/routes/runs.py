@@ -17,8 +17,7 @@ from temporalio.service import RPCError
 import logs
 from api.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, authorised
-from api.http.context import context_of
-from api.http.idempotency import Idempotent
+from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
@@ -185,7 +184,7 @@ def claimed_key(request: Request) -> str | None:
 
     The claim outlives a crash between the commit and the answer: the repeat finds this run.
     """
-    claim = context_of(request.scope).claim
+    claim = claim_of(request)
     return f"request/{claim.id}" if claim else None
 
 

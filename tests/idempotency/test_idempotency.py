@@ -15,15 +15,15 @@ from fastapi import APIRouter, Request, Response
 
 from api.app import create_app
 from api.deps import Caller, ServicesDep, authorised
-from api.http.context import context_of
-from api.http.idempotency import Idempotent, NotIdempotent
+from api.http.idempotency import Idempotent, NotIdempotent, claim_of
 from api.http.json_body import StrictRoute
+from api.http.limits import limited
 from api.http.validation import Body
 from database import Database
 from models import credits
 from models.errors import Conflict, InsufficientCredits, NotFound, RateLimited, Unavailable
 from models.identifiers import new_id
-from settings import Settings
+from settings import Rate, Settings
 from tests.api_server import Api, serving
 
 CALLER = Annotated[Caller, authorised("lookups")]
@@ -59,7 +59,7 @@ router = APIRouter(route_class=StrictRoute)
 
 @router.post("/api/work", status_code=202, dependencies=[Idempotent])
 async def work(body: Work, request: Request, response: Response, caller: CALLER) -> dict[str, str]:
-    claim = context_of(request.scope).claim
+    claim = claim_of(request)
     if claim is not None:
         gate.claims.append(claim.id)
     gate.done[body.what] += 1
@@ -74,7 +74,7 @@ async def work(body: Work, request: Request, response: Response, caller: CALLER)
 
 @router.post("/api/pay", dependencies=[Idempotent])
 async def pay(request: Request, caller: CALLER, services: ServicesDep) -> int:
-    claim = context_of(request.scope).claim
+    claim = claim_of(request)
     assert claim is not None
     async with services.database.connection() as connection:
         change = await credits.charge(connection, caller.account_id, 5, f"pay/{claim.id}", "test")
@@ -83,6 +83,11 @@ async def pay(request: Request, caller: CALLER, services: ServicesDep) -> int:
     if gate.failures:
         raise gate.failures.pop()
     return change.balance
+
+
+@router.post("/api/limited", dependencies=[Idempotent, limited("lookups")])
+async def limited_work(caller: CALLER) -> str:
+    return str(new_id())
 
 
 @router.post("/api/stream", dependencies=[NotIdempotent])
@@ -261,6 +266,15 @@ async def test_answers_are_sealed_where_they_are_kept(client: httpx.AsyncClient,
         row = await cursor.fetchone()
     assert row is not None and row["answer"]
     assert b"canary" not in row["answer"]
+
+
+async def test_a_repeat_counts_under_the_limit_of_its_route(settings: Settings) -> None:
+    app = application(settings.model_copy(update={"limit_lookups": Rate(2, 60)}))
+    async with serving(app) as api:
+        client, key = (await api.person()).key, str(uuid4())
+        answers = [await post(client, key, path="/api/limited") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[1].headers["idempotent-replayed"] == "true"
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "with space", "a\tb", "ümlaut"])

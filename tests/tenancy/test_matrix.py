@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -13,33 +12,8 @@ import pytest
 
 from api.app import create_app
 from settings import Settings
-from tests.api_server import Api, Person
-
-Maker = Callable[[Person], Awaitable[str]]
-
-
-async def a_key(owner: Person) -> str:
-    return (await owner.session.post("/api/keys", json={"name": "theirs"})).json()["id"]
-
-
-async def a_workflow(owner: Person) -> str:
-    return (await owner.session.post("/api/workflows", json={"name": "theirs"})).json()["id"]
-
-
-async def a_run(owner: Person) -> str:
-    workflow = await a_workflow(owner)
-    return (await owner.session.post(f"/api/workflows/{workflow}/run", json={})).json()["run_id"]
-
-
-async def an_ended_run(owner: Person) -> str:
-    run = await a_run(owner)
-    await owner.session.post(f"/api/workflows/runs/{run}/cancel")
-    return run
-
-
-async def a_secret(owner: Person) -> str:
-    secret = {"name": f"S{uuid4().hex}", "value": f"theirs-{uuid4()}"}
-    return (await owner.session.post("/api/workflows/secrets", json=secret)).json()["name"]
+from tests.api_server import Api
+from tests.tenancy.makers import Maker, a_key, a_run, a_secret, a_workflow, an_ended_run
 
 
 @dataclass(frozen=True)
