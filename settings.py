@@ -14,11 +14,13 @@ from enum import IntEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "VEDETTE_"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
 # Beside the keys of providers, what can be given as a file.
 _SECRETS = ("DATABASE_URL", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
@@ -140,9 +142,17 @@ class Settings(BaseSettings):
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
 
     @property
+    def published(self) -> bool:
+        """Whether others come in under a public name or through a proxy, wherever the service is bound."""
+        hosts = {host.strip("[]").lower() for host in self.allowed_hosts}
+        if self.public_url is not None:
+            hosts.add(urlsplit(self.public_url).hostname or "")
+        return bool(self.trusted_proxies) or not hosts <= _LOOPBACK
+
+    @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the service."""
-        return self.host in ("127.0.0.1", "::1", "localhost")
+        return self.host in _LOOPBACK and not self.published
 
     @property
     def signup_open(self) -> bool:

@@ -26,6 +26,11 @@ router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 _TIMEOUT = 1.0
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+# What proxies say of whom they speak for, beside the many `X-Forwarded-…`.
+_FORWARDING = frozenset({
+    "forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-original-forwarded-for",
+    "true-client-ip", "cf-connecting-ip", "fastly-client-ip",
+})  # fmt: skip
 
 
 class Health(BaseModel):
@@ -74,7 +79,7 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
             raise Unauthenticated("invalid_credentials", "The metrics need their token.")
-    elif not _is_local(request):
+    elif services.settings.published or not _is_local(request):
         message = "Without VEDETTE_METRICS_TOKEN, metrics answer this machine only."
         raise Forbidden("loopback_only", message)
     try:
@@ -88,7 +93,8 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
 def _is_local(request: Request) -> bool:
     """Whether the request comes from this machine, and not through a proxy on it."""
     local = request.client is not None and request.client.host in _LOOPBACK
-    return local and "x-forwarded-for" not in request.headers
+    forwarded = any(name in _FORWARDING or name.startswith("x-forwarded") for name in request.headers)
+    return local and not forwarded
 
 
 async def _checked(check: Awaitable[str]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from ipaddress import ip_network
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -67,12 +69,16 @@ async def test_a_bad_registration_is_refused_where_it_is_wrong(api: Api, case: s
         ({"host": "0.0.0.0"}, False),
         ({"signup": "closed"}, False),
         ({"host": "0.0.0.0", "signup": "open"}, True),
+        ({"public_url": "http://localhost:8000"}, True),
+        ({"public_url": "https://vedette.example"}, False),
+        ({"public_url": "https://vedette.example", "signup": "open"}, True),
+        ({"trusted_proxies": (ip_network("127.0.0.1/32"),)}, False),
     ],
 )
 async def test_sign_up_is_open_on_loopback_only_unless_set(
-    settings: Settings, changes: dict[str, str], open_: bool
+    settings: Settings, changes: dict[str, Any], open_: bool
 ) -> None:
-    async with running(settings, **changes) as api:
+    async with running(settings, limit_login=None, **changes) as api:
         response = await api.http.post("/api/auth/register", json=registration())
         if open_:
             assert response.status_code == 201
