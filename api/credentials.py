@@ -30,6 +30,7 @@ class Caller:
         credential_id: the session's or the key's id.
         name: the person's e-mail or the key's name.
         scopes: what it may do; a session may do everything.
+        expires_at: when the credential ends by itself.
     """
 
     account_id: UUID
@@ -37,13 +38,13 @@ class Caller:
     credential_id: UUID
     name: str
     scopes: frozenset[str]
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True)
 class _Remembered:
     caller: Caller
     until: float
-    expires_at: datetime | None
     connection: int
 
 
@@ -104,18 +105,15 @@ class Credentials:
         connection = self._hearing()
         known = self._remembered.get(digest)
         if known is not None and connection == known.connection and time.monotonic() < known.until:
-            if known.expires_at is None or datetime.now(UTC) < known.expires_at:
+            if known.caller.expires_at is None or datetime.now(UTC) < known.caller.expires_at:
                 return known.caller
         ended = self._ended
-        found = await self._look_up(token)
-        if found is None:
+        caller = await self._look_up(token)
+        if caller is None:
             raise Unauthenticated("invalid_credentials", "This key or session is not valid.")
-        caller, expires_at = found
         # Whatever ended while we looked may have been this one.
         if connection and connection == self._hearing() and ended == self._ended:
-            self._remember(
-                digest, _Remembered(caller, time.monotonic() + _REMEMBERED_SECONDS, expires_at, connection)
-            )
+            self._remember(digest, _Remembered(caller, time.monotonic() + _REMEMBERED_SECONDS, connection))
         return caller
 
     def _hearing(self) -> int:
@@ -130,19 +128,19 @@ class Credentials:
         self._remembered[digest] = entry
         self._digest_of[str(entry.caller.credential_id)] = digest
 
-    async def _look_up(self, token: str) -> tuple[Caller, datetime | None] | None:
+    async def _look_up(self, token: str) -> Caller | None:
         if token.startswith(keys.PREFIX):
             return await self._key(token) if keys.is_well_formed(token) else None
         return await self._session(token)
 
-    async def _key(self, secret: str) -> tuple[Caller, datetime | None] | None:
+    async def _key(self, secret: str) -> Caller | None:
         async with self._database.connection() as connection:
             key = await keys.find_live(connection, secret)
         if key is None:
             return None
-        return Caller(key.account_id, "key", key.id, key.name, key.scopes), key.expires_at
+        return Caller(key.account_id, "key", key.id, key.name, key.scopes, key.expires_at)
 
-    async def _session(self, token: str) -> tuple[Caller, datetime | None] | None:
+    async def _session(self, token: str) -> Caller | None:
         claims = sessions.claims_of(self._keyring, token)
         if claims is None:
             return None
@@ -150,5 +148,11 @@ class Credentials:
             email = await sessions.email_of_live(connection, claims)
         if email is None:
             return None
-        caller = Caller(claims.account_id, "session", claims.session_id, email, frozenset(keys.ALL_SCOPES))
-        return caller, claims.expires_at
+        return Caller(
+            claims.account_id,
+            "session",
+            claims.session_id,
+            email,
+            frozenset(keys.ALL_SCOPES),
+            claims.expires_at,
+        )

@@ -163,7 +163,7 @@ async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None
         owner = None if parsed is None else await keys.find_owner(connection, parsed)
         if parsed is None or owner is None:
             raise NotFound("key")
-        await keys.revoke(connection, _operator(owner), parsed, permanent=permanent)
+        await keys.revoke(connection, _operator(owner), parsed, keys.ALL_SCOPES, permanent=permanent)
 
 
 async def grant_credits(

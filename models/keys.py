@@ -12,7 +12,7 @@ import string
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import audit
 from models.audit import Actor, Target
-from models.errors import Conflict, NotFound
+from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
 from models.identifiers import new_id
 from models.sessions import CHANNEL
 
@@ -88,6 +88,50 @@ class LiveKey:
     expires_at: datetime | None
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What a key that creates or manages others can do itself: none of those can do more.
+
+    Attributes:
+        scopes: what it may do.
+        expires_at: when it ends by itself.
+    """
+
+    scopes: frozenset[str]
+    expires_at: datetime | None
+
+    def scopes_of(self, asked: Iterable[Scope] | None) -> frozenset[Scope]:
+        """The scopes of a new key: those asked for, or else as many of the default ones as there are.
+
+        Raises:
+            Forbidden: it lacks one of them.
+            Invalid: none is asked for, and it has none of the default ones.
+        """
+        scopes = DEFAULT_SCOPES & self.scopes if asked is None else frozenset(asked)
+        if not scopes <= self.scopes:
+            raise Forbidden("insufficient_scope", "A key cannot give a scope that it does not have.")
+        if not scopes:
+            message = "Name at least one scope; this key has none of those that are given by default."
+            raise Invalid([FieldError("/scopes", "required", message)])
+        return scopes
+
+    def end_of(self, asked: datetime | None) -> datetime | None:
+        """When a new key ends by itself: as asked, or else when this one does.
+
+        Raises:
+            Invalid: that would be in the past, or after the end of this one.
+        """
+        if asked is None:
+            return self.expires_at
+        if asked <= datetime.now(UTC):
+            raise Invalid([FieldError("/expires_at", "not_in_future", "Must be in the future.")])
+        if self.expires_at is not None and asked > self.expires_at:
+            end = self.expires_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            message = f"Must not be after {end}, when the key that creates it ends."
+            raise Invalid([FieldError("/expires_at", "later_than_parent", message)])
+        return asked
+
+
 def new_secret() -> str:
     """A new key: 155 random bits and their checksum."""
     body = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
@@ -150,15 +194,18 @@ async def create_key(
     return key, secret
 
 
-async def list_keys(connection: Connection, account_id: UUID) -> list[Key]:
-    """The account's keys, newest first, revoked ones too."""
+async def list_keys(connection: Connection, account_id: UUID, within: frozenset[str]) -> list[Key]:
+    """The account's keys that have no scope but those `within`, newest first, revoked ones too."""
     cursor = await connection.execute(
-        "select * from keys where account_id = %s order by id desc", (account_id,)
+        "select * from keys where account_id = %s and scopes <@ %s order by id desc",
+        (account_id, sorted(within)),
     )
     return [_key(row) for row in await cursor.fetchall()]
 
 
-async def revoke(connection: Connection, actor: Actor, key_id: UUID, *, permanent: bool = False) -> None:
+async def revoke(
+    connection: Connection, actor: Actor, key_id: UUID, within: frozenset[str], *, permanent: bool = False
+) -> None:
     """Stop a key everywhere at once, and with `permanent` forget it; call it in a transaction.
 
     The notification stands in the transaction, unlike those of the hot path: a revocation is rare, and
@@ -166,16 +213,20 @@ async def revoke(connection: Connection, actor: Actor, key_id: UUID, *, permanen
 
     Raises:
         NotFound: unknown, or another account's.
+        Forbidden: it has a scope that is not `within`.
     """
-    change = "delete from keys" if permanent else "update keys set revoked_at = coalesce(revoked_at, now())"
     cursor = await connection.execute(
-        f"with gone as ({change} where id = %s and account_id = %s returning id, name)"  # pyright: ignore[reportArgumentType]
-        f" select name, pg_notify('{CHANNEL}', id::text) from gone",
+        "select name, scopes from keys where id = %s and account_id = %s for update",
         (key_id, actor.account_id),
     )
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("key")
+    if not within.issuperset(row["scopes"]):
+        raise Forbidden("insufficient_scope", "A key cannot end one that has a scope which it lacks.")
+    change = "delete from keys" if permanent else "update keys set revoked_at = coalesce(revoked_at, now())"
+    await connection.execute(f"{change} where id = %s and account_id = %s", (key_id, actor.account_id))
+    await connection.execute("select pg_notify(%s, %s)", (CHANNEL, str(key_id)))
     action = "key.deleted" if permanent else "key.revoked"
     await audit.record(connection, actor, action, Target("key", key_id, row["name"]))
 

@@ -14,8 +14,7 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from models import keys
-from models.errors import FieldError, Forbidden, Invalid
-from models.keys import DEFAULT_SCOPES, Key, Scope
+from models.keys import Bounds, Key, Scope
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
@@ -29,7 +28,9 @@ class NewKey(Body):
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
     scopes: list[Scope] | None = Field(None, min_length=1, max_length=20, description="default: all but keys")
-    expires_at: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = Field(
+        None, description="default: never; when a key creates it, at most and by default when that one ends"
+    )
 
 
 class KeyCreated(BaseModel):
@@ -59,24 +60,19 @@ class Done(BaseModel):
 
 @router.post("", status_code=201, responses=problems(409))
 async def create_key(body: NewKey, request: Request, caller: Keeper, services: ServicesDep) -> KeyCreated:
-    """Create a key. A key with the scope `keys` may create others, with no scope that it lacks itself."""
-    scopes = frozenset(DEFAULT_SCOPES & caller.scopes if body.scopes is None else body.scopes)
-    if not scopes <= caller.scopes:
-        raise Forbidden("insufficient_scope", "A key cannot give a scope that it does not have.")
-    if body.expires_at is not None and body.expires_at <= datetime.now(body.expires_at.tzinfo):
-        raise Invalid([FieldError("/expires_at", "not_in_future", "Must be in the future.")])
+    """Create a key. A key with the scope `keys` may create others, that can do no more and last no longer."""
+    bounds = Bounds(caller.scopes, caller.expires_at if caller.kind == "key" else None)
+    scopes, expires_at = bounds.scopes_of(body.scopes), bounds.end_of(body.expires_at)
     async with services.database.transaction() as connection:
-        key, secret = await keys.create_key(
-            connection, actor(request, caller), body.name, scopes, body.expires_at
-        )
+        key, secret = await keys.create_key(connection, actor(request, caller), body.name, scopes, expires_at)
     return KeyCreated(key=secret, **key.model_dump(include=set(KeyCreated.model_fields)))
 
 
 @router.get("")
 async def list_keys(caller: Keeper, services: ServicesDep) -> Keys:
-    """All keys, with their use so far."""
+    """All keys, with their use so far; to a key those that have no scope which it lacks."""
     async with services.database.connection() as connection:
-        return Keys(keys=await keys.list_keys(connection, caller.account_id))
+        return Keys(keys=await keys.list_keys(connection, caller.account_id, caller.scopes))
 
 
 @router.delete("", responses=problems(404))
@@ -97,6 +93,6 @@ async def delete_key(
 ) -> Done:
     """Revoke a key, at once and everywhere; `permanent` also removes its record."""
     async with services.database.transaction() as connection:
-        await keys.revoke(connection, actor(request, caller), id, permanent=permanent)
+        await keys.revoke(connection, actor(request, caller), id, caller.scopes, permanent=permanent)
     services.credentials.forget(str(id))
     return Done(message="The key is deleted." if permanent else "The key is revoked.")

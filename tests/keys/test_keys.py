@@ -109,6 +109,82 @@ async def test_a_key_without_the_scope_keys_creates_none(api: Api) -> None:
     assert (response.status_code, response.json()["code"]) == (403, "insufficient_scope")
 
 
+async def test_a_key_with_nothing_to_give_by_default_must_name_scopes(api: Api) -> None:
+    person = await api.person(scopes=["keys"])
+    response = await person.key.post("/api/keys", json={"name": "empty"})
+    assert response.status_code == 400
+    assert [(e["pointer"], e["code"]) for e in response.json()["errors"]] == [("/scopes", "required")]
+    assert (await create(person.key, scopes=["keys"]))["scopes"] == ["keys"]
+
+
+END = datetime(2099, 5, 1, tzinfo=UTC)
+
+
+async def ending(api: Api, end: datetime | None) -> httpx.AsyncClient:
+    """A client with a key that ends then, if it ends by itself, and may do everything."""
+    session = (await api.person()).session
+    created = await create(session, scopes=[*keys.ALL_SCOPES], expires_at=end and end.isoformat())
+    return await api.client(Authorization=f"Bearer {created['key']}")
+
+
+@pytest.mark.parametrize(
+    ("parents", "asked", "given"),
+    [
+        (END, {}, END),
+        (END, {"expires_at": None}, END),
+        (END, {"expires_at": (END - timedelta(days=1)).isoformat()}, END - timedelta(days=1)),
+        (END, {"expires_at": END.isoformat()}, END),
+        (None, {}, None),
+        (None, {"expires_at": END.isoformat()}, END),
+    ],
+)
+async def test_a_key_ends_no_later_than_the_key_that_created_it(
+    api: Api, parents: datetime | None, asked: dict[str, Any], given: datetime | None
+) -> None:
+    expires_at = (await create(await ending(api, parents), **asked))["expires_at"]
+    assert (expires_at and datetime.fromisoformat(expires_at)) == given
+
+
+async def test_a_key_that_would_outlive_its_creator_is_refused_with_the_bound(api: Api) -> None:
+    client = await ending(api, END)
+    later = (END + timedelta(seconds=1)).isoformat()
+    response = await client.post("/api/keys", json={"name": "later", "expires_at": later})
+    assert response.status_code == 400
+    (error,) = response.json()["errors"]
+    assert (error["pointer"], error["code"]) == ("/expires_at", "later_than_parent")
+    assert "2099-05-01T00:00:00Z" in error["message"]
+
+
+async def test_a_session_creates_keys_that_outlive_it(api: Api) -> None:
+    person = await api.person()
+    assert (await create(person.session))["expires_at"] is None
+    assert (await create(person.session, expires_at=END.isoformat()))["expires_at"] is not None
+
+
+async def test_a_key_outlives_the_revocation_of_its_creator(api: Api) -> None:
+    person = await api.person()
+    parent = await create(person.session, scopes=["keys"])
+    client = await api.client(Authorization=f"Bearer {parent['key']}")
+    child = await create(client, scopes=["keys"])
+    await person.session.delete(f"/api/keys/{parent['id']}")
+    assert (await status(api, parent["key"]), await status(api, child["key"])) == (401, 200)
+
+
+async def test_a_key_sees_and_revokes_only_keys_that_can_do_no_more(api: Api) -> None:
+    person = await api.person(scopes=["keys", "lookups"])
+    more = await create(person.session, scopes=["credits", "lookups"])
+    less = await create(person.session, scopes=["lookups"])
+    assert {key["id"] for key in (await person.session.get("/api/keys")).json()["keys"]} > {more["id"]}
+    seen = (await person.key.get("/api/keys")).text
+    assert less["id"] in seen and more["id"] not in seen
+    for query in ("", "?permanent=true"):
+        response = await person.key.delete(f"/api/keys/{more['id']}{query}")
+        assert (response.status_code, response.json()["code"]) == (403, "insufficient_scope")
+        assert (await person.key.delete(f"/api/keys/{less['id']}{query}")).status_code == 200
+    assert await status(api, more["key"], "/api/credits") == 200
+    assert (await person.session.delete(f"/api/keys/{more['id']}")).status_code == 200
+
+
 BAD = {
     "no name": ({}, "/name", "required"),
     "blank name": ({"name": "  "}, "/name", "too_short"),
