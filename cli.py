@@ -88,6 +88,7 @@ def api() -> None:
     logs.configure("api")
     watch_supervisor()
     settings = _connected()
+    _keyring(settings, may_make_key=True)  # the application does too, but fails there with a trace
     serve(settings, listener.inherited() or listener.listen(settings.host, settings.port))
 
 
@@ -377,10 +378,15 @@ def _database_url(settings: Settings) -> str:
     return settings.database_url.get_secret_value()
 
 
-def _keyring(settings: Settings) -> Keyring:
-    from sealing import Keyring, root_keys
+def _keyring(settings: Settings, *, may_make_key: bool = False) -> Keyring:
+    """The keyring, once it has opened what the database holds.
 
-    return Keyring(root_keys(settings, sealed_data_exists=True))
+    Raises:
+        StartError: there is no key, or it is another one.
+    """
+    from embedded.administration import open_keyring
+
+    return asyncio.run(open_keyring(_database_url(settings), settings, may_make_key=may_make_key))
 
 
 def _print(data: object, text: str, as_json: bool) -> None:

@@ -109,6 +109,11 @@ def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:
     return [key]
 
 
+def source_of_keys(settings: Settings) -> str:
+    """Where the root keys are from, for messages: `VEDETTE_SECRET_KEY`, or the path of the file."""
+    return "VEDETTE_SECRET_KEY" if settings.secret_key else str(settings.data / "secret.key")
+
+
 def _checked(keys: Iterable[str], source: str) -> list[str]:
     keys = list(keys)
     if not keys or any(len(key) < 32 for key in keys):

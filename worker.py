@@ -19,10 +19,11 @@ from activities.runs import RunActivities
 from activities.steps import StepActivities
 from database import Database, Notifier
 from dispatcher import Dispatcher
+from models import root_key
 from models.identifiers import new_id
 from outbound.client import Outbound
 from providers.lookup import Lookups
-from sealing import Keyring, root_keys
+from sealing import Keyring
 from settings import Settings
 from temporal import schedules
 from temporal.client import TASK_QUEUE, connect
@@ -53,11 +54,12 @@ async def run(settings: Settings) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     assert settings.database_url is not None
-    keyring = Keyring(root_keys(settings, sealed_data_exists=True))
     async with AsyncExitStack() as stack:
         database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=16)
         await database.open()
         stack.push_async_callback(database.close)
+        async with database.connection() as connection:
+            keyring = await root_key.open_keyring(connection, settings)
         notifier = Notifier(database)
         notifier.start()
         stack.push_async_callback(notifier.stop)

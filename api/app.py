@@ -21,12 +21,11 @@ from api.routes import auth, credits, health, ingest, keys, lookups, rehearsals,
 from api.together import Together
 from api.waiting import RunWaiter
 from database import Database, Listener, Notifier
-from models import accounts, sessions
+from models import root_key, sessions
 from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
-from sealing import Keyring, root_keys
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
 
@@ -72,8 +71,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     await database.open()
     stack.push_async_callback(database.close)
     async with database.connection() as connection:
-        sealed_data_exists = await accounts.any_exists(connection)
-    keyring = Keyring(root_keys(settings, sealed_data_exists=sealed_data_exists))
+        keyring = await root_key.open_keyring(connection, settings, may_make_key=True)
     credentials, waiter = Credentials(database, keyring), RunWaiter(database)
     listener = Listener(database, {sessions.CHANNEL: credentials.forget, FINISHED_CHANNEL: waiter.finished})
     credentials.listen_with(listener)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from database import Connection, Database
 from embedded.connections import check_database
-from models import accounts, audit, credits, keys, passwords, resealing, suppressions
+from models import accounts, audit, credits, keys, passwords, resealing, root_key, suppressions
 from models.accounts import Account
 from models.audit import Actor, Target
 from models.errors import FieldError, Invalid, NotFound
@@ -19,6 +19,7 @@ from models.identifiers import new_id, parse_id
 from models.suppressions import Erased
 from providers.registry import KINDS
 from sealing import Keyring
+from settings import Settings
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,12 @@ async def _opened(database_url: str) -> AsyncGenerator[Database]:
 async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
     async with _opened(database_url) as database, database.transaction() as connection:
         yield connection
+
+
+async def open_keyring(database_url: str, settings: Settings, *, may_make_key: bool) -> Keyring:
+    """Load the keyring, and see that it opens what the database holds; see `models.root_key`."""
+    async with _opened(database_url) as database, database.connection() as connection:
+        return await root_key.open_keyring(connection, settings, may_make_key=may_make_key)
 
 
 async def create_account(

@@ -19,8 +19,9 @@ from psycopg.rows import DictRow, dict_row
 
 from embedded import cluster, folder, temporal_binary
 from embedded.connections import check_database, check_temporal, masked
-from models import accounts, workers
+from models import accounts, root_key, workers
 from providers.installed import read_manifest
+from sealing import Keyring, root_keys, source_of_keys
 from settings import Settings, StartError
 
 State = Literal["ok", "warning", "broken"]
@@ -132,13 +133,21 @@ async def _workers(url: str) -> Finding:
 
 
 async def _secret_key(settings: Settings, url: str | None) -> Finding:
-    if settings.secret_key is not None:
-        return Finding("secret key", "ok", "from VEDETTE_SECRET_KEY")
     path = settings.data / "secret.key"
-    if path.exists():
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            return Finding("secret key", "broken", f"others can read {path}", f"chmod 600 {path}")
-        return Finding("secret key", "ok", f"in {path}; keep a copy of it")
+    if settings.secret_key is None and not path.exists():
+        return await _no_secret_key(path, url)
+    if settings.secret_key is None and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return Finding("secret key", "broken", f"others can read {path}", f"chmod 600 {path}")
+    keyring, source = Keyring(root_keys(settings, sealed_data_exists=True)), source_of_keys(settings)
+    if url is not None:
+        async with await _connect(url) as connection:
+            if not await root_key.is_right(connection, keyring):
+                remedy = "Put the former key back, alone or behind the new one (new,former)."
+                return Finding("secret key", "broken", f"{source} opens nothing in the database", remedy)
+    return Finding("secret key", "ok", f"in {source}; keep a copy of it")
+
+
+async def _no_secret_key(path: Path, url: str | None) -> Finding:
     if url is not None:
         async with await _connect(url) as connection:
             if await accounts.any_exists(connection):

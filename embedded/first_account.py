@@ -9,8 +9,7 @@ from pathlib import Path
 
 from database import Database
 from embedded.folder import write_private
-from models import accounts
-from sealing import root_keys
+from models import accounts, root_key
 from settings import Settings
 
 
@@ -28,7 +27,7 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
         Whether the account was made just now.
 
     Raises:
-        StartError: if there are accounts but the key that sealed their data is gone.
+        StartError: if there are accounts but the key that sealed their data is gone, or is another one.
     """
     path = settings.data / "first-account.json"
     pending = path.with_name("first-account.json.pending")
@@ -36,8 +35,7 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
     await database.open()
     try:
         async with database.connection() as connection:
-            known = await accounts.any_exists(connection)
-        root_keys(settings, sealed_data_exists=known)
+            await root_key.open_keyring(connection, settings, may_make_key=True)
         async with database.transaction() as connection:
             first = await accounts.create_first_account(connection)
             if first is not None:

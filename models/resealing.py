@@ -53,11 +53,16 @@ class Batch:
     last: Place | None
 
 
+CANARY = Kept("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
+"""The row by which a start knows the right key; see `models/root_key.py`."""
+
 KEPT = {
     "secrets": Kept(
         "secrets", "sealed", ("account_id", "name"), (_NOBODY, ""), "secrets", "{account_id}/{name}"
     ),
     "ingest_tokens": Kept("automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"),
+    # The last: until all else is sealed anew, a start without the old key is refused.
+    "canary": CANARY,
 }
 
 
@@ -82,6 +87,25 @@ async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, aft
     return Batch(len(changes), len(rows) - len(changes), last)
 
 
+async def sample_sealed(connection: Connection, kept: Kept) -> list[dict[str, Any]]:
+    """One row of each key that has sealed values of this kind: its primary key, and the value as `sealed`."""
+    cursor = await connection.execute(_statement(_SAMPLE, kept))
+    return await cursor.fetchall()
+
+
+def opens(keyring: Keyring, kept: Kept, row: dict[str, Any]) -> bool:
+    """Whether a key of the ring opens the sealed value of a row."""
+    try:
+        keyring.open(kept.purpose, row["sealed"], kept.context.format(**row))
+    except UnsealError:
+        return False
+    return True
+
+
+_SAMPLE = (
+    "select distinct on (substring({column} for 5)) {key}, {column} as sealed from {table}"
+    " where {column} is not null"
+)
 # Sealing anew changes no key: events for these workflows are accepted meanwhile.
 _FIND = (
     "select {key}, {column} as sealed from {table} where substring({column} for 5) <> %s"

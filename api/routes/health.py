@@ -19,7 +19,7 @@ from api.http import metrics
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from migrations.upgrade import head
-from models import run_counts, workers
+from models import root_key, run_counts, workers
 from models.errors import Forbidden, Unauthenticated
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
@@ -55,8 +55,8 @@ async def healthz() -> Health:
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "the database is away"}})
 async def readyz(services: ServicesDep, response: Response) -> Readiness:
     """Whether the service can work: 503 only without the database, since all else can wait."""
-    names = ("database", "schema", "workers", "temporal", "data")
-    checks = (_database, _schema, _workers, _temporal, _data)
+    names = ("database", "schema", "secrets", "workers", "temporal", "data")
+    checks = (_database, _schema, _secrets, _workers, _temporal, _data)
     answers = await asyncio.gather(*(_checked(check(services)) for check in checks))
     results: dict[str, str] = dict(zip(names, answers, strict=True))
     if results["database"] != "ok":
@@ -117,6 +117,12 @@ async def _schema(services: Services) -> str:
     async with services.database.connection() as connection:
         row = await (await connection.execute("select version_num from alembic_version")).fetchone()
     return "ok" if row is not None and row["version_num"] == head() else "another version than this code's"
+
+
+async def _secrets(services: Services) -> str:
+    async with services.database.connection() as connection:
+        right = await root_key.is_right(connection, services.keyring)
+    return "ok" if right else "sealed with another root key than this process has"
 
 
 async def _workers(services: Services) -> str:

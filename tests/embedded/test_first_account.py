@@ -21,7 +21,7 @@ Ensure = Callable[[], Awaitable[bool]]
 async def ensure(database: Database, settings: Settings) -> Ensure:
     """The start's call, over an installation that has no account yet."""
     async with database.connection() as connection:
-        await connection.execute("truncate accounts cascade")
+        await connection.execute("truncate accounts, root_key_canary cascade")
     for path in settings.data.iterdir():
         path.unlink()
     return lambda: ensure_first_account(settings, database.url)

@@ -14,10 +14,10 @@ from sqlmodel import SQLModel
 from database import Database
 from embedded.administration import Resealed, reseal
 from migrations.upgrade import load_tables
-from models import secrets
-from models.resealing import BATCH, KEPT
+from models import root_key, secrets
+from models.resealing import BATCH, CANARY, KEPT, reseal_batch
 from sealing import Keyring
-from settings import Settings
+from settings import ExitCode, Settings
 from tests.api_server import Api, Person, running
 from tests.stacks import vedette
 
@@ -43,6 +43,8 @@ async def person(api: Api, database: Database) -> AsyncGenerator[Person]:
     yield person
     async with database.connection() as connection:
         await connection.execute("delete from accounts where id = %s", (person.account.id,))
+        await connection.execute("delete from root_key_canary")
+        await root_key.open_keyring(connection, api.services.settings)
 
 
 def rotate(settings: Settings, database: Database, keys: str) -> tuple[int, dict[str, Any]]:
@@ -53,10 +55,10 @@ def rotate(settings: Settings, database: Database, keys: str) -> tuple[int, dict
     return done.returncode, json.loads(done.stdout)
 
 
-def counts(secrets: tuple[int, int], tokens: tuple[int, int]) -> dict[str, Any]:
+def counts(secrets: tuple[int, int], tokens: tuple[int, int], canary: int = 0) -> dict[str, Any]:
+    counted = (("secrets", secrets), ("ingest_tokens", tokens), ("canary", (canary, 0)))
     return {
-        noun: {"resealed": resealed, "unreadable": unreadable}
-        for noun, (resealed, unreadable) in (("secrets", secrets), ("ingest_tokens", tokens))
+        noun: {"resealed": resealed, "unreadable": unreadable} for noun, (resealed, unreadable) in counted
     }
 
 
@@ -69,7 +71,7 @@ async def test_all_opens_with_the_new_key_alone(
     settings: Settings, database: Database, person: Person
 ) -> None:
     before = (await person.key.get("/api/workflows")).json()
-    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts((2, 0), (1, 0)))
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts((2, 0), (1, 0), canary=1))
     assert await opened(database, person, NEW) == {"A": "value of A", "B": "value of B"}
     async with running(settings, secret_key=SecretStr(NEW)) as api:
         after = await (await api.client(x_api_key=person.secret)).get("/api/workflows")
@@ -92,13 +94,41 @@ async def test_with_one_key_there_is_nothing_to_do(
 async def test_what_no_key_opens_is_told_with_1_and_stays_as_it_is(
     settings: Settings, database: Database, person: Person
 ) -> None:
-    assert rotate(settings, database, NEW) == (1, counts((0, 2), (0, 1)))
+    lost = Keyring(["a key of thirty-two characters that is lost"]).seal("secrets", b"")
+    async with database.connection() as connection:
+        await connection.execute("update secrets set sealed = %s where name = 'A'", (lost,))
+    environment = {"DATABASE_URL": database.url, "VEDETTE_SECRET_KEY": f"{NEW},{OLD}"}
+    done = vedette(settings.data, "secrets", "rotate", **environment)
+    assert (done.returncode, done.stdout.splitlines()) == (1, [
+        "secrets: 1 sealed anew, 1 that no key of the ring opens",
+        "ingest_tokens: 1 sealed anew",
+        "canary: 1 sealed anew",
+    ])  # fmt: skip
+    async with database.connection() as connection:
+        cursor = await connection.execute("select 1 from secrets where sealed = %s", (lost,))
+        assert await cursor.fetchone() is not None
+
+
+async def test_without_the_old_key_nothing_is_sealed_anew_and_nothing_starts(
+    settings: Settings, database: Database, person: Person
+) -> None:
     environment = {"DATABASE_URL": database.url, "VEDETTE_SECRET_KEY": NEW}
-    assert vedette(settings.data, "secrets", "rotate", **environment).stdout.splitlines() == [
-        "secrets: 0 sealed anew, 2 that no key of the ring opens",
-        "ingest_tokens: 0 sealed anew, 1 that no key of the ring opens",
-    ]
+    done = vedette(settings.data, "secrets", "rotate", **environment)
+    assert (done.returncode, done.stdout) == (ExitCode.SECRET_KEY, "")
+    assert "VEDETTE_SECRET_KEY holds another key" in done.stderr
     assert await opened(database, person, OLD) == {"A": "value of A", "B": "value of B"}
+
+
+async def test_a_rotation_cut_short_needs_the_old_key_still(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    ring = Keyring([NEW, OLD])
+    async with database.connection() as connection:
+        kept = [kept for kept in KEPT.values() if kept is not CANARY]
+        for kind in kept:
+            assert (await reseal_batch(connection, ring, kind, kind.start)).resealed
+        assert not await root_key.is_right(connection, Keyring([NEW]))
+        assert await root_key.is_right(connection, Keyring([OLD]))
 
 
 async def test_many_are_sealed_anew_in_batches(database: Database, person: Person) -> None:
