@@ -1,11 +1,11 @@
-"""The first account of an installation: made on the first start, its credentials in a file for its owner."""
+"""The first account of an installation: made on the first start, its credentials in files for its owner."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from database import Database
 from embedded.folder import write_private
@@ -13,11 +13,35 @@ from models import accounts, root_key
 from settings import Settings
 
 
-async def ensure_first_account(settings: Settings, database_url: str) -> bool:
-    """See that there are a root key and an account; the file gets `{url, email, password, api_key}`.
+@dataclass(frozen=True)
+class Credentials:
+    """What `first-account.json` holds."""
 
-    The credentials are on disk before the account is committed, under a name that becomes the final one
-    afterwards: a crash in between loses neither. When the address changes, so does the `url` in the file.
+    url: str
+    email: str
+    password: str
+    api_key: str
+
+
+class CredentialsError(Exception):
+    """The file of credentials cannot be used; the message says why. The account itself is not affected."""
+
+
+def credentials_file(data: Path) -> Path:
+    """Where the credentials are."""
+    return data / "first-account.json"
+
+
+def header_file(data: Path) -> Path:
+    """Where the key is as a header, so that `curl -H @file` sends it and no command line shows it."""
+    return data / "first-account.header"
+
+
+async def ensure_first_account(settings: Settings, database_url: str) -> bool:
+    """See that there are a root key, the right one, and an account, whose credentials go into the file.
+
+    They are on disk before the account is committed, under a name that becomes the final one afterwards:
+    a crash in between loses neither.
 
     Args:
         settings: with the real data folder and port.
@@ -29,8 +53,8 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
     Raises:
         StartError: if there are accounts but the key that sealed their data is gone, or is another one.
     """
-    path = settings.data / "first-account.json"
-    pending = path.with_name("first-account.json.pending")
+    path = credentials_file(settings.data)
+    pending = path.with_name(f"{path.name}.pending")
     database = Database(database_url, name="vedette start", size=2)
     await database.open()
     try:
@@ -39,18 +63,47 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
         async with database.transaction() as connection:
             first = await accounts.create_first_account(connection)
             if first is not None:
-                _write(pending, {"url": settings.address, **asdict(first)})
+                _write(pending, Credentials(url=settings.address, **asdict(first)))
     finally:
         await database.close()
     if pending.exists():
         pending.replace(path)
-    elif path.exists():
-        with suppress(ValueError, TypeError, KeyError):  # what its owner has made of it is not ours to mend
-            credentials = json.loads(path.read_bytes())
-            if credentials["url"] != settings.address:
-                _write(path, {**credentials, "url": settings.address})
     return first is not None
 
 
-def _write(path: Path, credentials: dict[str, str]) -> None:
-    write_private(path, json.dumps(credentials, indent=2) + "\n")
+def refresh_credentials(settings: Settings) -> Credentials | None:
+    """Bring the address in the file and the header beside it up to date; None where the owner removed them.
+
+    Raises:
+        CredentialsError: what is in the file cannot be used; it stays as it is.
+    """
+    path, header = credentials_file(settings.data), header_file(settings.data)
+    try:
+        found = _read(path)
+        if found is None:
+            header.unlink(missing_ok=True)
+            return None
+        if found.url != settings.address:
+            found = replace(found, url=settings.address)
+            _write(path, found)
+        write_private(header, f"Authorization: Bearer {found.api_key}\n")
+    except OSError as error:
+        raise CredentialsError(f"{error.filename}: {error.strerror}") from None
+    return found
+
+
+def _read(path: Path) -> Credentials | None:
+    try:
+        found: Any = json.loads(path.read_bytes())
+        credentials = Credentials(**found)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):  # not JSON, not an object, other names than these
+        raise CredentialsError(f"{path} is not what a first start wrote there") from None
+    if not all(isinstance(value, str) for value in found.values()):
+        raise CredentialsError(f"{path} is not what a first start wrote there")
+    return credentials
+
+
+def _write(path: Path, credentials: Credentials) -> None:
+    write_private(path, json.dumps(asdict(credentials), indent=2) + "\n")

@@ -19,6 +19,11 @@ class Report:
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out
 
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person reads it on a terminal; else it ends up in a log, which must hold no secret."""
+        return (self._out or sys.stdout).isatty()
+
     def say(self, part: str, text: str) -> None:
         """Write one line about `part` of the stack."""
         # A closed terminal or a full disk under a redirect is no reason to stop the stack.

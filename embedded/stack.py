@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -15,11 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import orjson
 
 from embedded import folder
 from embedded.connections import check_database, migrate
-from embedded.first_account import ensure_first_account
+from embedded.first_account import (
+    CredentialsError,
+    credentials_file,
+    ensure_first_account,
+    header_file,
+    refresh_credentials,
+)
 from embedded.folder import RunningStack
 from embedded.keeper import Keeper
 from embedded.listener import listen
@@ -137,7 +143,7 @@ class Stack:
         await self._start_programs(database_url, address)
         await self._until_ready()
         await self._until_data()
-        self._announce(show_key=created)
+        self._announce(created=created)
 
     async def _stop_leftovers(self) -> None:
         """Have the processes of a stack gone whose supervisor was killed: they would hold the port."""
@@ -246,24 +252,32 @@ class Stack:
                 return
             await asyncio.sleep(_RELAY_SECONDS)
 
-    def _announce(self, *, show_key: bool) -> None:
-        file = self._data / "first-account.json"
-        record = self._record
-        assert record is not None
-        say = self._report.say
-        say("vedette", f"ready at {record.url} ({time.monotonic() - self._started:.1f} s)")
-        if record.temporal_ui:
-            say("temporal", f"web pages at {record.temporal_ui}")
-        key = f'$(sed -n \'s/.*"api_key": *"\\([^"]*\\)".*/\\1/p\' \'{file}\')'
-        if file.exists():
-            account = orjson.loads(file.read_bytes())
-            if show_key:
-                key = account["api_key"]
-                say("account", f"{account['email']}, key {key}")
-            say("account", f"e-mail, password and key of the first account are in {file}")
-        say("try", f'curl -s {record.url}/api/agent/ip -H "Authorization: Bearer {key}" \\')
+    def _announce(self, *, created: bool) -> None:
+        assert self._record is not None
+        say, url = self._report.say, self._record.url
+        say("vedette", f"ready at {url} ({time.monotonic() - self._started:.1f} s)")
+        if self._record.temporal_ui:
+            say("temporal", f"web pages at {self._record.temporal_ui}")
+        header = self._announce_account(show_key=created and self._report.on_terminal)
+        say("try", f"curl -s {url}/api/agent/ip -H {shlex.quote(header)} \\")
         say("", "-H 'Content-Type: application/json' -d '{\"ip\": \"8.8.8.8\"}'")
         say("vedette", "Ctrl-C stops it")
+
+    def _announce_account(self, *, show_key: bool) -> str:
+        """Say where the first account's credentials are; the header that curl sends, in curl's words."""
+        file, header = credentials_file(self._data), header_file(self._data)
+        try:
+            account = refresh_credentials(self._settings)
+        except CredentialsError as error:
+            self._report.say("account", f"warning: {error}; `vedette keys create` makes another key")
+            account = None
+        else:
+            if account is not None:
+                self._report.say("account", f"e-mail, password and key of the first account are in {file}")
+        if account is not None and show_key:
+            self._report.say("account", f"{account.email}, key {account.api_key}")
+            return f"Authorization: Bearer {account.api_key}"
+        return f"@{header}" if header.exists() else "Authorization: Bearer <key>"
 
     # ---- staying up
 

@@ -74,7 +74,7 @@ def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedPr
 class StackProcess:
     """A `vedette up` that runs, and what it has said so far."""
 
-    def __init__(self, data: Path, **names: str) -> None:
+    def __init__(self, data: Path, terminal: int | None = None, **names: str) -> None:
         self.data = data
         self.log = data.with_name(f"{data.name}-up-{time.monotonic_ns()}.log")
         with self.log.open("wb") as log:
@@ -82,7 +82,7 @@ class StackProcess:
                 [sys.executable, str(CLI), "up"],
                 env=environment(data, **names),
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=log if terminal is None else terminal,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=bound_to_parent(signal.SIGKILL),  # its own children end with it

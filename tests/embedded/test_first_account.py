@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from database import Database
-from embedded.first_account import ensure_first_account
+from embedded.first_account import CredentialsError, ensure_first_account, refresh_credentials
 from models import accounts, keys
 from settings import ExitCode, Settings, StartError
 
@@ -82,13 +82,58 @@ async def test_a_file_of_an_earlier_database_is_replaced(
 
 
 async def test_when_the_address_changes_so_does_the_one_in_the_file(
-    ensure: Ensure, settings: Settings, database: Database
+    ensure: Ensure, settings: Settings
 ) -> None:
     await ensure()
     before = credentials(settings)
-    moved = settings.model_copy(update={"port": 9000})
-    await ensure_first_account(moved, database.url)
+    refresh_credentials(settings.model_copy(update={"port": 9000}))
     assert credentials(settings) == {**before, "url": "http://127.0.0.1:9000"}
+
+
+async def test_the_key_is_in_a_header_file_for_its_owner_alone(ensure: Ensure, settings: Settings) -> None:
+    await ensure()
+    refresh_credentials(settings)
+    header = settings.data / "first-account.header"
+    assert header.read_text() == f"Authorization: Bearer {credentials(settings)['api_key']}\n"
+    assert stat.S_IMODE(header.stat().st_mode) == 0o600
+
+
+async def test_where_the_owner_removed_the_credentials_the_header_goes_too(
+    ensure: Ensure, settings: Settings
+) -> None:
+    await ensure()
+    refresh_credentials(settings)
+    (settings.data / "first-account.json").unlink()
+    assert refresh_credentials(settings) is None
+    assert {path.name for path in settings.data.iterdir()} == {"secret.key"}
+
+
+GOOD = {"url": "u", "email": "e", "password": "p", "api_key": "k"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "null", "17", '"text"', "\0", "{}", '{"api_key": "k"}',
+        json.dumps(GOOD | {"api_key": 1}), json.dumps(GOOD | {"note": "mine"}), json.dumps(GOOD)[:-1],
+    ],
+)  # fmt: skip
+async def test_a_file_that_was_spoilt_is_told_of_and_left_alone(
+    ensure: Ensure, settings: Settings, text: str
+) -> None:
+    file = settings.data / "first-account.json"
+    file.write_text(text)
+    with pytest.raises(CredentialsError, match=r"first-account\.json is not what"):
+        refresh_credentials(settings)
+    assert file.read_text() == text
+
+
+async def test_a_file_that_cannot_be_read_is_told_of(ensure: Ensure, settings: Settings) -> None:
+    folder = settings.data / "first-account.json"
+    folder.mkdir()
+    with pytest.raises(CredentialsError, match=r"first-account\.json: Is a directory"):
+        refresh_credentials(settings)
+    folder.rmdir()
 
 
 async def test_a_lost_key_is_refused_and_none_is_made(

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -82,7 +83,15 @@ async def test_the_first_account_is_in_a_file_for_its_owner_alone(stack: StackPr
     account = json.loads(file.read_text())
     assert set(account) == {"url", "email", "password", "api_key"}
     assert account["url"] == stack.url
-    assert account["api_key"] in stack.said
+    assert account["api_key"] not in stack.said
+
+
+def test_the_curl_that_it_prints_works(stack: StackProcess) -> None:
+    lines = stack.said.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("try "))
+    command = "\n".join(lines[first : first + 2]).removeprefix("try")
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["ip_address"] == "8.8.8.8"
 
 
 async def test_it_says_where_to_go_on(stack: StackProcess) -> None:
