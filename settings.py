@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -219,12 +220,22 @@ def _complaint(location: tuple[int | str, ...], message: str) -> str:
     return f"{name}: {message.removeprefix('Value error, ')}"
 
 
-def unknown_names(environ: Mapping[str, str] | None = None) -> list[str]:
-    """The `VEDETTE_…` names in the environment that nothing reads: most likely typing errors."""
-    environ = os.environ if environ is None else environ
+def unknown_names(environ: Mapping[str, str], providers: Collection[str]) -> dict[str, str | None]:
+    """Find the `VEDETTE_…` names that nothing reads, most likely typing errors, each with the nearest known.
+
+    Args:
+        environ: the environment.
+        providers: the names that `VEDETTE_PROVIDER_<NAME>_…` may have, in lower case.
+    """
     known = {*names(), *(f"{name}_FILE" for name in _SECRETS)}
-    return sorted(
-        name
-        for name in environ
-        if name.startswith(PREFIX) and name not in known and not _PROVIDER.fullmatch(name)
-    )
+    own = [name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)]
+    unknown: dict[str, str | None] = {}
+    for name in sorted(environ):
+        provider = _PROVIDER.fullmatch(name)
+        if provider and provider[1].lower() not in providers:
+            near = get_close_matches(provider[1], [known.upper() for known in providers], n=1)
+            unknown[name] = f"{PREFIX}PROVIDER_{near[0]}_{provider[2]}" if near else None
+        elif name.startswith(PREFIX) and not provider and name not in known:
+            near = get_close_matches(name.removeprefix(PREFIX), own, n=1)
+            unknown[name] = f"{PREFIX}{near[0]}" if near else None
+    return unknown

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from pydantic import SecretStr
 
 from embedded.connections import masked
+from providers.registry import names_in_settings
 from settings import PREFIX, Rate, Settings, names, unknown_names
 
 
@@ -56,9 +56,8 @@ def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> l
 
 def warnings(environ: Mapping[str, str] | None = None) -> list[str]:
     """A line for each `VEDETTE_…` name that nothing reads, with the one that was probably meant."""
-    lines: list[str] = []
-    for name in unknown_names(environ):
-        near = get_close_matches(name, names(), n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        lines.append(f"There is no setting {name}; it is ignored.{hint}")
-    return lines
+    unknown = unknown_names(os.environ if environ is None else environ, names_in_settings())
+    return [
+        f"There is no setting {name}; it is ignored." + (f" Did you mean {near}?" if near else "")
+        for name, near in unknown.items()
+    ]

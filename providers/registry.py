@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import cache
 
 from providers.aggregate import paths
-from providers.base import Kind
+from providers.base import Kind, RemoteSpec
 from providers.breach.kind import KIND as BREACH
 from providers.company.kind import KIND as COMPANY
 from providers.darkweb.kind import KIND as DARKWEB
 from providers.domain.kind import KIND as DOMAIN
-from providers.downloads import Dataset
+from providers.downloads import Dataset, Publisher
 from providers.email.kind import KIND as EMAIL
 from providers.ip import applerelay, cloud, data, spamhaus, tor, x4bnet
 from providers.ip.kind import KIND as IP
+from providers.lists import Lists
 from providers.phone.kind import KIND as PHONE
 from providers.username import sites
 from providers.username.kind import KIND as USERNAME
@@ -38,6 +39,16 @@ _DATASETS = (
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
 """Name → dataset."""
+
+
+@cache
+def names_in_settings() -> frozenset[str]:
+    """The names that stand for NAME in `VEDETTE_PROVIDER_<NAME>_KEY` and its like."""
+    specs = [source.spec for kind in KINDS.values() for source in kind.sources]
+    shared = [spec.account for spec in specs if isinstance(spec, RemoteSpec) and spec.account]
+    origins = [origin for dataset in DATASETS.values() for origin in dataset.origins]
+    publishers = [origin.source for origin in origins if isinstance(origin, (Publisher, Lists))]
+    return frozenset([*(spec.name for spec in specs), *shared, *publishers])
 
 
 @cache

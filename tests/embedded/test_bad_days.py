@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,10 +15,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from embedded.configuration import warnings
 from embedded.temporal import Temporal
 from settings import ExitCode
 from tests.datasets import write_small_datasets
-from tests.stacks import StackProcess, environment, eventually, vedette
+from tests.stacks import CLI, StackProcess, environment, eventually, vedette
 
 
 def failed(done: subprocess.CompletedProcess[str], code: ExitCode, lines: int = 1) -> str:
@@ -125,12 +127,38 @@ def test_a_secret_key_is_too_short(data: Path, external: dict[str, str]) -> None
     assert "32 characters" in failed(done, ExitCode.SECRET_KEY)
 
 
-def test_an_unknown_setting_is_warned_of_with_the_nearest_name(tmp_path: Path) -> None:
-    done = vedette(tmp_path, "config", VEDETTE_PROT="8001")
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("VEDETTE_PROT", "VEDETTE_PORT"),
+        ("VEDETTE_SECRET_KEY_FIL", "VEDETTE_SECRET_KEY_FILE"),
+        ("VEDETTE_PROVIDER_GREYNIOSE_KEY", "VEDETTE_PROVIDER_GREYNOISE_KEY"),
+        ("VEDETTE_PROVIDER_GREYNIOSE_KEY_FILE", "VEDETTE_PROVIDER_GREYNOISE_KEY_FILE"),
+        ("VEDETTE_PROVIDER_ZZZZZZ_KEY", None),
+        ("VEDETTE_QQQ", None),
+    ],
+)
+def test_an_unknown_setting_is_warned_of_with_the_nearest_name(
+    tmp_path: Path, name: str, near: str | None
+) -> None:
+    (tmp_path / "value").write_text("1")
+    done = vedette(tmp_path, "config", **{name: str(tmp_path / "value")})
     assert done.returncode == 0
-    assert done.stderr.strip() == (
-        "There is no setting VEDETTE_PROT; it is ignored. Did you mean VEDETTE_PORT?"
-    )
+    hint = f" Did you mean {near}?" if near else ""
+    assert done.stderr.strip() == f"There is no setting {name}; it is ignored.{hint}"
+
+
+@pytest.mark.parametrize("command", ["up", "api", "worker", "doctor"])
+def test_every_start_warns_of_unknown_settings(tmp_path: Path, command: str) -> None:
+    names = {"DATABASE_URL": "postgresql://127.0.0.1:9/x", "TEMPORAL_ADDRESS": "127.0.0.1:9"}
+    done = vedette(tmp_path / "data", command, VEDETTE_PROT="1", **names)
+    assert "There is no setting VEDETTE_PROT" in done.stderr
+
+
+def test_every_documented_setting_of_a_source_is_known(tmp_path: Path) -> None:
+    pages = [page.read_text() for page in (CLI.parent / "docs").glob("*.md")]
+    documented = set(re.findall(r"VEDETTE_PROVIDER_[A-Z0-9]+_(?:KEY|BASE_URL|ENABLED)", " ".join(pages)))
+    assert documented and warnings(dict.fromkeys(documented, "1")) == []
 
 
 async def test_the_secret_key_is_lost_and_found(scratch: Path, external: dict[str, str]) -> None:
