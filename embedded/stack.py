@@ -35,7 +35,7 @@ from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
 from settings import Settings, StartError
 
-_CLI = Path(__file__).resolve().parents[1] / "cli.py"
+_CLI = Path(__file__).resolve().parents[1] / "cli" / "__main__.py"
 _STOP_SECONDS = 30.0
 _API_SECONDS, _TEMPORAL_SECONDS, _POSTGRES_SECONDS = 4.0, 3.0, 4.0
 _READY_SECONDS = 60.0

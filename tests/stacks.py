@@ -18,7 +18,8 @@ from embedded.process import bound_to_parent, command_line
 from providers.downloads import Publisher
 from providers.registry import DATASETS
 
-CLI = Path(__file__).resolve().parents[1] / "cli.py"
+ROOT = Path(__file__).resolve().parents[1]
+CLI = ROOT / "cli" / "__main__.py"
 
 
 async def eventually(

@@ -27,6 +27,11 @@ ALLOWED = {
     "models": {"models", "outbound.guard"} | LANGUAGE | LEAVES,
     "outbound": {"outbound"} | LEAVES,
     "temporal": {"temporal", "workflows"} | LEAVES,
+    # The processes that its commands run, and the rest of what `vedette` does.
+    "cli": {
+        "cli", "embedded", "services", "models", "providers", "temporal", "migrations.upgrade", "worker",
+        "api.http.server",
+    } | LEAVES,
 }  # fmt: skip
 OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher"}
 # Pure and fixed for good: the same on every replay.

@@ -36,7 +36,7 @@ from tests.automations.engine import (
     working,
 )
 from tests.datasets import write_small_datasets
-from tests.stacks import CLI, StackProcess, environment, eventually
+from tests.stacks import CLI, ROOT, StackProcess, environment, eventually
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def process(settings: Settings, *arguments: str) -> Generator[subprocess.Popen[b
         TEMPORAL_ADDRESS=settings.temporal_address,
         VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32",
     )
-    running = subprocess.Popen([sys.executable, *arguments], env=names, cwd=CLI.parent)
+    running = subprocess.Popen([sys.executable, *arguments], env=names, cwd=ROOT)
     try:
         yield running
     finally:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from settings import ExitCode
-from tests.stacks import CLI, StackProcess, environment, vedette
+from tests.stacks import CLI, ROOT, StackProcess, environment, vedette
 
 
 def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
@@ -19,7 +19,7 @@ def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
     program = f"import sys, cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=CLI.parent,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
@@ -216,4 +216,4 @@ class TestWorkflows:
 
     def test_the_schema_is_the_published_one(self, tmp_path: Path) -> None:
         printed = vedette(tmp_path, "workflows", "schema").stdout
-        assert printed == (CLI.parent / "docs" / "workflow.schema.json").read_text()
+        assert printed == (ROOT / "docs" / "workflow.schema.json").read_text()

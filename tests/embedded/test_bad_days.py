@@ -19,7 +19,7 @@ from embedded.configuration import warnings
 from embedded.temporal import Temporal
 from settings import ExitCode
 from tests.datasets import write_small_datasets
-from tests.stacks import CLI, StackProcess, environment, eventually, vedette
+from tests.stacks import ROOT, StackProcess, environment, eventually, vedette
 
 
 def failed(done: subprocess.CompletedProcess[str], code: ExitCode, lines: int = 1) -> str:
@@ -156,7 +156,7 @@ def test_every_start_warns_of_unknown_settings(tmp_path: Path, command: str) -> 
 
 
 def test_every_documented_setting_of_a_source_is_known(tmp_path: Path) -> None:
-    pages = [page.read_text() for page in (CLI.parent / "docs").glob("*.md")]
+    pages = [page.read_text() for page in (ROOT / "docs").glob("*.md")]
     documented = set(re.findall(r"VEDETTE_PROVIDER_[A-Z0-9]+_(?:KEY|BASE_URL|ENABLED)", " ".join(pages)))
     assert documented and warnings(dict.fromkeys(documented, "1")) == []
 

@@ -1,0 +1,49 @@
+"""The `vedette` command, one module a noun.
+
+What its commands do stands in the modules that they import when they are called, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cli import accounts, config, credits, data, doctor, keys, migrate, persons, secrets, up, workflows
+from cli.groups import new_group
+
+app = new_group("Look up, watch and automate.")
+for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
+    app.command()(command)
+for noun in (data, accounts, keys, persons, credits, secrets, workflows):
+    app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2])
+
+
+def main() -> None:
+    """Run the command that the arguments name; exit codes are those of `settings.ExitCode`."""
+    code = _run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "temporalio" in sys.modules:
+        # Its threads may still be at work, and panic when the interpreter is taken down under them.
+        os._exit(code)
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        app(prog_name="vedette")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    except Exception as error:
+        from models.errors import ModelError
+        from settings import ExitCode, StartError
+
+        if isinstance(error, StartError):
+            code, message = error.exit_code, str(error)
+        elif isinstance(error, ModelError):
+            code, message = ExitCode.UNEXPECTED, error.message
+        else:
+            raise
+        print(message, file=sys.stderr)
+        return code
+    return 0

@@ -1,0 +1,30 @@
+"""`vedette credits`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from cli.connecting import connected_settings, database_url
+from cli.groups import new_group
+from cli.printing import Json, print_fields
+
+commands = new_group("Credits.")
+
+
+@commands.command("grant")
+def credits_grant(
+    account: Annotated[str, typer.Argument(help="The e-mail of the account.")],
+    amount: Annotated[int, typer.Argument(min=1)],
+    reason: Annotated[str, typer.Option(help="Stands in the ledger.")] = "Granted by the operator",
+    reference: Annotated[str | None, typer.Option(help="The same one again adds nothing.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Add credits to an account."""
+    from embedded.administration import grant_credits
+
+    url = database_url(connected_settings())
+    granted = asyncio.run(grant_credits(url, account, amount, reason=reason, reference=reference))
+    print_fields(granted, as_json)

@@ -1,0 +1,45 @@
+"""`vedette persons`: the people whom lookups are about."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from cli.connecting import connected_settings, database_url, open_keyring
+from cli.groups import new_group
+from cli.printing import Json, print_data
+
+commands = new_group("The people whom lookups are about.")
+
+
+Person = Annotated[str, typer.Argument(help="An e-mail address, or a phone number with its country code.")]
+
+
+@commands.command("suppress")
+def persons_suppress(
+    person: Person,
+    lift: Annotated[bool, typer.Option("--lift", help="Look the person up again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Have nothing looked up about a person any more: every lookup answers as if nothing were known."""
+    from embedded.administration import suppress_person
+
+    settings = connected_settings()
+    done = asyncio.run(suppress_person(database_url(settings), open_keyring(settings), person, lift=lift))
+    state = "suppressed" if done.suppressed else "not suppressed"
+    text = f"Lookups of this person are {state}{'' if done.changed else ', as before'}."
+    print_data({"suppressed": done.suppressed, "changed": done.changed}, text, as_json)
+
+
+@commands.command("erase")
+def persons_erase(person: Person, as_json: Json = False) -> None:
+    """Delete the answers that are kept about a person, and list them."""
+    from embedded.administration import erase_person
+
+    settings = connected_settings()
+    erased = asyncio.run(erase_person(database_url(settings), open_keyring(settings), person))
+    rows = [{"source": one.source, "fetched_at": f"{one.fetched_at:%Y-%m-%dT%H:%M:%SZ}"} for one in erased]
+    lines = [f"{row['source']:<16} {row['fetched_at']}" for row in rows]
+    print_data({"erased": rows}, "\n".join([*lines, f"{len(rows)} kept answers erased."]), as_json)

@@ -1,0 +1,49 @@
+"""`vedette up`, and the processes that it runs: `api` and `worker`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cli.connecting import connected_settings, open_keyring, read_settings
+
+
+def up() -> None:
+    """Run everything: Postgres, Temporal, the API and a worker. Ctrl-C stops it."""
+    from embedded import stack
+    from embedded.report import Report
+
+    asyncio.run(stack.up(read_settings(), Report()))
+
+
+def api() -> None:
+    """Run one API process."""
+    import logs
+    from api.http.server import serve
+    from embedded import listener
+    from embedded.process import watch_supervisor
+
+    logs.configure("api")
+    watch_supervisor()
+    settings = connected_settings()
+    open_keyring(settings, may_make_key=True)  # the application does too, but fails there with a trace
+    serve(settings, listener.inherited() or listener.listen(settings.host, settings.port))
+
+
+def worker() -> None:
+    """Run one worker process."""
+    import uvloop
+
+    import logs
+    import worker as worker_module
+    from embedded.process import watch_supervisor
+    from embedded.temporal import prepare_given
+    from settings import ExitCode, StartError
+
+    logs.configure("worker")
+    watch_supervisor()
+    settings = connected_settings()
+    if settings.temporal_address is None:
+        raise StartError("TEMPORAL_ADDRESS is not set.", ExitCode.TEMPORAL)
+    asyncio.run(prepare_given(settings.temporal_address, settings.temporal_namespace))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(worker_module.run(settings))
