@@ -9,6 +9,7 @@ import os
 import sys
 
 from cli import accounts, config, credits, data, doctor, keys, migrate, persons, secrets, up, workflows
+from cli.errors import BadInput
 from cli.groups import new_group
 
 app = new_group("Look up, watch and automate.")
@@ -31,19 +32,16 @@ def main() -> None:
 
 def _run() -> int:
     try:
+        if any("\ud800" <= character <= "\udfff" for word in sys.argv for character in word):
+            raise BadInput("The command line is not UTF-8 text.")
         app(prog_name="vedette")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except Exception as error:
-        from models.errors import ModelError
         from settings import ExitCode, StartError
 
-        if isinstance(error, StartError):
-            code, message = error.exit_code, str(error)
-        elif isinstance(error, ModelError):
-            code, message = ExitCode.UNEXPECTED, error.message
-        else:
+        if not isinstance(error, (StartError, BadInput)):
             raise
-        print(message, file=sys.stderr)
-        return code
+        print(error, file=sys.stderr)
+        return error.exit_code if isinstance(error, StartError) else ExitCode.USAGE
     return 0

@@ -9,18 +9,31 @@ from typing import Annotated
 import typer
 
 from cli.connecting import connected_settings, database_url
+from cli.credits import MOST_CREDITS
+from cli.errors import BadInput, naming
 from cli.groups import new_group
 from cli.printing import Json, print_fields
 
 commands = new_group("Accounts.")
 
+PasswordFile = Annotated[
+    Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="Else one is generated.")
+]
+Email = Annotated[str, typer.Argument(metavar="EMAIL")]
+_SHOWN = {
+    "email": "EMAIL", "account": "EMAIL", "email_taken": "EMAIL", "name": "--name",
+    "password": "--password-file",
+}  # fmt: skip
+
 
 @commands.command("create")
 def accounts_create(
-    email: str,
+    email: Email,
     name: Annotated[str | None, typer.Option(help="Of the person.")] = None,
-    credit: Annotated[int | None, typer.Option("--credits", min=0, help="The first balance.")] = None,
-    password_file: Annotated[Path | None, typer.Option(exists=True, help="Else one is generated.")] = None,
+    credit: Annotated[
+        int | None, typer.Option("--credits", min=0, max=MOST_CREDITS, help="The first balance.")
+    ] = None,
+    password_file: PasswordFile = None,
     as_json: Json = False,
 ) -> None:
     """Create an account, and print its password if it was generated."""
@@ -28,22 +41,31 @@ def accounts_create(
 
     settings = connected_settings()
     granted = settings.signup_credits if credit is None else credit
-    password = password_file.read_text("utf-8").rstrip("\r\n") if password_file else None
-    created = asyncio.run(
-        create_account(database_url(settings), email, name=name, granted=granted, password=password)
-    )
+    password = _read_password(password_file)
+    with naming(_SHOWN):
+        created = asyncio.run(
+            create_account(database_url(settings), email, name=name, granted=granted, password=password)
+        )
     print_fields(created, as_json)
 
 
 @commands.command("reset-password")
 def accounts_reset_password(
-    email: str,
-    password_file: Annotated[Path | None, typer.Option(exists=True, help="Else one is generated.")] = None,
+    email: Email,
+    password_file: PasswordFile = None,
     as_json: Json = False,
 ) -> None:
     """Give an account a new password, and end all its sessions."""
     from embedded.administration import reset_password
 
-    password = password_file.read_text("utf-8").rstrip("\r\n") if password_file else None
-    reset = asyncio.run(reset_password(database_url(connected_settings()), email, password=password))
+    url, password = database_url(connected_settings()), _read_password(password_file)
+    with naming(_SHOWN):
+        reset = asyncio.run(reset_password(url, email, password=password))
     print_fields(reset, as_json)
+
+
+def _read_password(file: Path | None) -> str | None:
+    try:
+        return file.read_text("utf-8").rstrip("\r\n") if file else None
+    except UnicodeDecodeError:
+        raise BadInput("--password-file: This is not UTF-8 text.") from None

@@ -8,16 +8,22 @@ from typing import Annotated
 import typer
 
 from cli.connecting import connected_settings, database_url
+from cli.errors import naming
 from cli.groups import new_group
 from cli.printing import Json, print_fields
 
 commands = new_group("Credits.")
 
+MOST_CREDITS = 10**12
+"""As many at once; a balance holds nine million times that."""
+
+_SHOWN = {"email": "EMAIL", "account": "EMAIL", "reference_taken": "--reference"}
+
 
 @commands.command("grant")
 def credits_grant(
-    account: Annotated[str, typer.Argument(help="The e-mail of the account.")],
-    amount: Annotated[int, typer.Argument(min=1)],
+    account: Annotated[str, typer.Argument(metavar="EMAIL", help="Of the account.")],
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", min=1, max=MOST_CREDITS)],
     reason: Annotated[str, typer.Option(help="Stands in the ledger.")] = "Granted by the operator",
     reference: Annotated[str | None, typer.Option(help="The same one again adds nothing.")] = None,
     as_json: Json = False,
@@ -26,5 +32,6 @@ def credits_grant(
     from embedded.administration import grant_credits
 
     url = database_url(connected_settings())
-    granted = asyncio.run(grant_credits(url, account, amount, reason=reason, reference=reference))
+    with naming(_SHOWN):
+        granted = asyncio.run(grant_credits(url, account, amount, reason=reason, reference=reference))
     print_fields(granted, as_json)

@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 
 from cli.connecting import connected_settings, database_url
+from cli.errors import naming
 from cli.groups import new_group
 from cli.printing import Json, print_data, print_fields
 
 commands = new_group("API keys.")
+
+_SHOWN = {
+    "email": "--account", "account": "--account", "too_many_keys": "--account", "name": "--name",
+    "scopes": "--scope", "key": "ID",
+}  # fmt: skip
 
 
 @commands.command("create")
@@ -19,14 +25,17 @@ def keys_create(
     account: Annotated[str, typer.Option(help="The e-mail of the account.")],
     name: Annotated[str, typer.Option(help="What the key is for.")] = "Command line",
     scope: Annotated[list[str] | None, typer.Option(help="Repeatable; all but `keys` by default.")] = None,
-    days: Annotated[int | None, typer.Option(min=1, help="How long it works; for ever by default.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=36_500, help="How long it works; for ever by default.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Create an API key, and print it this once."""
     from embedded.administration import create_key
 
     url = database_url(connected_settings())
-    created = asyncio.run(create_key(url, account, name=name, scopes=scope, days=days))
+    with naming(_SHOWN):
+        created = asyncio.run(create_key(url, account, name=name, scopes=scope, days=days))
     print_fields(created, as_json)
 
 
@@ -39,5 +48,7 @@ def keys_revoke(
     """Stop an API key, at once and everywhere."""
     from embedded.administration import revoke_key
 
-    asyncio.run(revoke_key(database_url(connected_settings()), key_id, permanent=permanent))
+    url = database_url(connected_settings())
+    with naming(_SHOWN):
+        asyncio.run(revoke_key(url, key_id, permanent=permanent))
     print_data({"revoked": key_id}, f"The key {key_id} is {'deleted' if permanent else 'revoked'}.", as_json)

@@ -15,7 +15,9 @@ commands = new_group("Workflows, as files.")
 
 @commands.command("validate")
 def workflows_validate(
-    file: Annotated[typer.FileBinaryRead, typer.Argument(help="JSON; - reads standard input.")],
+    file: Annotated[
+        typer.FileBinaryRead, typer.Argument(metavar="FILE", help="JSON; - reads standard input.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Say what is wrong with a workflow, all at once. Exits with 1 if something is."""

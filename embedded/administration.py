@@ -14,12 +14,14 @@ from embedded.connections import check_database
 from models import accounts, audit, credits, keys, passwords, resealing, root_key, suppressions
 from models.accounts import Account
 from models.audit import Actor, Target
-from models.errors import FieldError, Invalid, NotFound
+from models.errors import FieldError, Invalid
 from models.identifiers import new_id, parse_id
 from models.suppressions import Erased
 from providers.registry import KINDS
 from sealing import Keyring
 from settings import Settings
+
+_MOST_NAME_CHARACTERS = 200  # as over the API
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ async def create_account(
     Raises:
         ModelError: the e-mail or the password does not fit, or the e-mail is taken.
     """
+    name = None if name is None else _checked_name(name)
     password, generated = _checked_or_generated(password)
     hashed = await passwords.hashed(password)
     async with _transaction(database_url) as connection:
@@ -118,6 +121,7 @@ async def create_key(
     if unknown:
         text = f"There is no scope {unknown[0]}; there are {', '.join(get_args(keys.Scope))}."
         raise Invalid([FieldError("/scopes", "unknown_scope", text)])
+    name = _checked_name(name)
     granted = cast("list[Any]", list(scopes)) if scopes else keys.DEFAULT_SCOPES
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     async with _transaction(database_url) as connection:
@@ -163,13 +167,13 @@ async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None
     """Stop a key at once; with `permanent` remove its record too.
 
     Raises:
-        NotFound: there is no such key.
+        Invalid: there is no such key.
     """
     parsed = parse_id(key_id)
     async with _transaction(database_url) as connection:
         owner = None if parsed is None else await keys.find_owner(connection, parsed)
         if parsed is None or owner is None:
-            raise NotFound("key")
+            raise Invalid([FieldError("/key", "not_found", "There is no such key.")])
         await keys.revoke(connection, _operator(owner), parsed, keys.ALL_SCOPES, permanent=permanent)
 
 
@@ -199,8 +203,15 @@ def _operator(account_id: UUID) -> Actor:
 async def _account(connection: Connection, email: str) -> Account:
     found = await accounts.find_by_email(connection, accounts.normalised_email(email))
     if found is None:
-        raise NotFound("account")
+        raise Invalid([FieldError("/account", "not_found", "There is no such account.")])
     return found[0]
+
+
+def _checked_name(name: str) -> str:
+    if not 1 <= len(name := name.strip()) <= _MOST_NAME_CHARACTERS:
+        message = f"A name has 1 to {_MOST_NAME_CHARACTERS} characters."
+        raise Invalid([FieldError("/name", "invalid_length", message)])
+    return name
 
 
 def _checked_or_generated(password: str | None) -> tuple[str, str | None]:

@@ -105,22 +105,6 @@ class TestAccountsAndKeys:
             me = client.get("/api/auth/me", headers={"X-API-Key": key["key"]}).json()
         assert me["user"]["email"] == email
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("accounts", "create", "not an address"), "not an e-mail address"),
-            (("keys", "create", "--account", "nobody@example.com"), "There is no such account"),
-            (("keys", "create", "--account", "admin@example.com", "--scope", "all"), "There is no scope all"),
-        ],
-    )
-    def test_what_does_not_fit_is_one_line_and_1(
-        self, stack: StackProcess, arguments: tuple[str, ...], message: str
-    ) -> None:
-        done = vedette(stack.data, *arguments)
-        assert done.returncode == 1
-        assert message in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1
-
     def test_a_password_of_ones_own_comes_from_a_file(self, stack: StackProcess, tmp_path: Path) -> None:
         (tmp_path / "password").write_text("correct horse battery\n")
         arguments = ("accounts", "create", "own@example.com", "--password-file", str(tmp_path / "password"))
@@ -128,6 +112,63 @@ class TestAccountsAndKeys:
         with httpx.Client(base_url=stack.url, trust_env=False) as client:
             login = {"email": "own@example.com", "password": "correct horse battery"}
             assert client.post("/api/auth/login", json=login).status_code == 200
+
+
+ADMIN, NOBODY = "admin@vedette.internal", "nobody@example.com"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("accounts create here", "EMAIL: This is not an e-mail address."),
+        (f"accounts create {ADMIN}", "EMAIL: There is an account with this e-mail already."),
+        ("accounts create new@example.com --name=", "--name: A name has 1 to 200 characters."),
+        ("accounts create new@example.com --password-file short", "--password-file: A password has 12 to"),
+        ("accounts create new@example.com --password-file bytes", "--password-file: This is not UTF-8 text."),
+        (f"accounts reset-password {NOBODY}", "EMAIL: There is no such account."),
+        ("keys create --account here", "--account: This is not an e-mail address."),
+        (f"keys create --account {NOBODY}", "--account: There is no such account."),
+        (f"keys create --account {ADMIN} --scope all", "--scope: There is no scope all"),
+        (f"keys create --account {ADMIN} --name=", "--name: A name has 1 to 200 characters."),
+        ("keys revoke 17", "ID: There is no such key."),
+        (f"credits grant {NOBODY} 5", "EMAIL: There is no such account."),
+        ("persons suppress here", "PERSON: "),
+        ("persons suppress here@", "PERSON: "),
+        ("persons erase here", "PERSON: "),
+        ("accounts create \udcff@example.com", "The command line is not UTF-8 text."),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_one_line_that_names_the_option_and_2(
+    stack: StackProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, said: str
+) -> None:
+    (tmp_path / "short").write_text("short")
+    (tmp_path / "bytes").write_bytes(b"\xff" * 20)
+    monkeypatch.chdir(tmp_path)
+    done = vedette(stack.data, *arguments.split(" "))
+    assert done.returncode == ExitCode.USAGE, done.stderr
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ("accounts create a@example.com --credits 99999999999999999999", "--credits"),
+        ("accounts create a@example.com --password-file .", "--password-file"),
+        ("accounts create a@example.com --password-file nowhere", "--password-file"),
+        ("keys create --account a@example.com --days 99999999999", "--days"),
+        ("credits grant a@example.com 99999999999999999999", "AMOUNT"),
+        ("credits grant a@example.com many", "AMOUNT"),
+        ("keys create", "--account"),
+        ("doctor --jsn", "--jsn"),
+    ],
+)
+def test_what_the_command_line_cannot_be_names_the_option_and_2(
+    tmp_path: Path, arguments: str, option: str
+) -> None:
+    done = vedette(tmp_path, *arguments.split())
+    assert done.returncode == ExitCode.USAGE
+    assert option in done.stderr and "Traceback" not in done.stderr
 
 
 def test_migrating_a_database_that_is_at_the_head_changes_nothing(stack: StackProcess) -> None:
