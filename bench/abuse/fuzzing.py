@@ -1,0 +1,44 @@
+"""Schemathesis over the API's own description: statuses and shapes that it does not name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.abuse.cases import Tally, case
+from bench.abuse.target import Target
+
+_CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+# Where no source can be asked, lookups answer 503; a session that ends itself would find nothing but 401.
+_CONFIGURATION = """
+[parameters]
+"query.wait" = 1
+
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", "502", "503"]
+"""
+
+
+@case("A10 fuzz", "Schemathesis, a seed of its own, over all routes as a key")
+async def fuzz(target: Target, tally: Tally) -> None:
+    """No 5xx, and no answer that OpenAPI does not name. The long one, for two credentials, is a test."""
+    account = await target.new_account()
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "schemathesis.toml").write_text(_CONFIGURATION)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()",
+            "run", f"{target.url}/openapi.json", "--header", f"Authorization: Bearer {account.secret}",
+            "--checks", _CHECKS, "--phases", "fuzzing", "--max-examples", str(target.times(8, 1)),
+            "--seed", "2", "--workers", "1", "--exclude-path-regex",
+            "^/api/auth/(logout|password|register)$",
+            "--no-color", "--generation-database", "none",
+            cwd=name, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        output, _ = await process.communicate()
+    summary = [
+        line.strip() for line in output.decode().splitlines() if "cases" in line or "Operations" in line
+    ]
+    tally.figures["fuzzed"] = summary[-1] if summary else "?"
+    tally.check(process.returncode == 0, "nothing is found", output.decode()[-1500:])

@@ -1,0 +1,82 @@
+"""Sign-up and login: guessing from many addresses, finding out who is there, doors behind a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from typing import Any
+from uuid import uuid4
+
+from bench.abuse.cases import Tally, case, milliseconds
+from bench.abuse.target import PASSWORD, Target
+
+_PROXY = {"VEDETTE_TRUSTED_PROXIES": "127.0.0.1/32"}
+
+
+@case("logins", "guessing one e-mail's password from many addresses; locking its owner out from one")
+async def guessed_logins(target: Target, tally: Tally) -> None:
+    """Guesses for an e-mail are bounded however many addresses they come from; one address locks out none."""
+    owner, victim = await target.new_account(), await target.new_account()
+    addresses = 120
+    async with target.other_api(**_PROXY) as url:
+        http = await target.client(url)
+
+        async def login(email: str, password: str, address: str) -> int:
+            body = {"email": email, "password": password}
+            with tally.timed():
+                answer = await http.post("/api/auth/login", json=body, headers={"X-Forwarded-For": address})
+            return answer.status_code
+
+        for _ in range(30):
+            await login(owner.email, "not the right password", "203.0.113.9")
+        status = await login(owner.email, PASSWORD, "203.0.113.9")
+        tally.check(status == 429, "the address that guesses is stopped", status)
+        status = await login(owner.email, PASSWORD, "203.0.113.10")
+        tally.check(status == 200, "the owner comes in from elsewhere", status)
+        answers: list[int] = []
+        while len(answers) < addresses and 429 not in answers:
+            some = [f"198.51.100.{len(answers) + more + 1}" for more in range(4)]
+            guesses = (login(victim.email, "not the right password", address) for address in some)
+            answers += await asyncio.gather(*guesses)
+        tally.figures["guesses"] = f"{answers.count(401)} of one e-mail were tried"
+        tally.check(429 in answers, f"{addresses} guesses from as many addresses are stopped on the way")
+
+
+@case("sign-up tells", "registering e-mails that exist and that do not, by status, shape and time")
+async def who_is_registered(target: Target, tally: Tally) -> None:
+    """Registering says nothing of who is registered already."""
+    known = (await target.account()).email
+    http = await target.client()
+    seen: dict[str, list[tuple[Any, ...]]] = {"known": [], "new": []}
+    times: dict[str, list[float]] = {"known": [], "new": []}
+    for _ in range(target.times(12, 5)):
+        for which in seen:
+            email = known if which == "known" else f"{uuid4().hex}@example.com"
+            start = time.perf_counter()
+            with tally.timed():
+                answer = await http.post("/api/auth/register", json={"email": email, "password": PASSWORD})
+            times[which].append(time.perf_counter() - start)
+            names = sorted(answer.json()) if answer.content else []
+            seen[which].append((answer.status_code, names))
+    tally.check(seen["known"] == seen["new"], "status and shape", f"{seen['known'][0]} and {seen['new'][0]}")
+    medians = {which: statistics.median(some) for which, some in times.items()}
+    tally.figures["medians"] = " and ".join(map(milliseconds, medians.values()))
+    ratio = max(medians.values()) / min(medians.values())
+    tally.check(ratio < 1.5, "time", f"{ratio:.1f} times")
+
+
+@case("doors behind a proxy", "sign-up and /metrics with a public URL, with trusted proxies")
+async def doors_behind_a_proxy(target: Target, tally: Tally) -> None:
+    """What is open to this machine alone is closed once a proxy stands in front, which is on this machine."""
+    for names in ({"VEDETTE_PUBLIC_URL": "https://vedette.example.com"}, _PROXY):
+        [name] = names
+        async with target.other_api(**names) as url:
+            http = await target.client(url)
+            body = {"email": f"{uuid4().hex}@example.com", "password": PASSWORD}
+            answer = await http.post("/api/auth/register", json=body)
+            tally.check(answer.status_code == 403, f"sign-up with {name}", answer.status_code)
+            answer = await http.get("/metrics")
+            tally.check(answer.status_code in (401, 403), f"/metrics with {name}", answer.status_code)
+    answer = await (await target.client()).get("/metrics", headers={"X-Forwarded-For": "127.0.0.1"})
+    tally.check(answer.status_code in (401, 403), "/metrics forwarded", answer.status_code)

@@ -1,0 +1,257 @@
+"""What is attacked: a whole `vedette up` over a folder of its own, and what attackers have at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import psutil
+from aiohttp import web
+
+from embedded import administration
+from models.keys import ALL_SCOPES
+from tests.datasets import write_small_datasets
+from tests.stacks import CLI, StackProcess, environment, eventually
+
+RECEIVER = "127.0.0.2"
+"""The one private address that webhook steps may reach."""
+PASSWORD = "correct horse battery staple"
+_JSON = {"Content-Type": "application/json"}
+_CHILDREN = ("api", "worker")
+
+
+@dataclass
+class Account:
+    """An account of the target: with `key`, which may do all, and `session`, logged in by password."""
+
+    email: str
+    secret: str
+    key: httpx.AsyncClient
+    session: httpx.AsyncClient
+
+    async def workflow(self, steps: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+        """Create a workflow that a webhook starts."""
+        document = {"name": "abuse", "trigger": {"type": "webhook"}, "steps": steps, **fields}
+        answer = await self.key.post("/api/workflows", json=document)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def run(self, workflow: dict[str, Any], event: Any) -> dict[str, Any]:
+        """Send an event and wait for the run to end."""
+        path = f"/api/workflows/{workflow['id']}/run"
+        answer = await self.key.post(f"{path}?wait=30", json={"input": event})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def rehearse(self, steps: list[dict[str, Any]], event: Any = None) -> httpx.Response:
+        """Try steps in a dry run of a workflow made for it."""
+        workflow = await self.workflow([])
+        body = {"input": event, "steps": steps}
+        return await self.key.post(f"/api/workflows/{workflow['id']}/test", json=body)
+
+
+@dataclass
+class Receiver:
+    """A server that webhook steps may reach: it remembers each request and sends it back as JSON.
+
+    `/to/<url>` redirects there.
+    """
+
+    url: str = ""
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request."""
+        headers = [(name, value) for name, value in request.headers.items()]
+        seen = {"path": request.path, "headers": headers, "body": await request.text()}
+        self.requests.append(seen)
+        if request.path.startswith("/to/"):
+            return web.Response(status=302, headers={"Location": request.path_qs.removeprefix("/to/")})
+        return web.json_response(seen)
+
+
+class Target:
+    """A running stack.
+
+    Attributes:
+        full: whether attacks are tried at length; the tests try them briefly.
+        stack: the processes.
+        receiver: a server that webhook steps may reach.
+        forbidden: the port of a listener on every loopback address but for the receiver's.
+        connections: how many connections that listener has had.
+    """
+
+    def __init__(self, stack: StackProcess, receiver: Receiver, exits: AsyncExitStack, *, full: bool) -> None:
+        self.full = full
+        self.stack = stack
+        self.receiver = receiver
+        self.forbidden = 0
+        self.connections = 0
+        self._exits = exits
+        self._accounts: list[Account] = []
+
+    @property
+    def url(self) -> str:
+        """Where the API answers."""
+        return self.stack.url
+
+    def times(self, full: int, brief: int) -> int:
+        """How often to try something."""
+        return full if self.full else brief
+
+    async def client(self, url: str = "", **headers: str) -> httpx.AsyncClient:
+        """An HTTP client with these headers (`_` for `-`)."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        client = httpx.AsyncClient(base_url=url or self.url, headers=named, timeout=90, trust_env=False)
+        return await self._exits.enter_async_context(client)
+
+    async def account(self, number: int = 0) -> Account:
+        """One of the accounts, made when it is first asked for."""
+        while len(self._accounts) <= number:
+            self._accounts.append(await self.new_account())
+        return self._accounts[number]
+
+    async def new_account(self) -> Account:
+        """An account with credits, a key and a session."""
+        email, database = f"{uuid4().hex}@example.com", self.stack.record.database_url
+        await administration.create_account(database, email, name=None, granted=1000, password=PASSWORD)
+        key = await administration.create_key(
+            database, email, name="abuse", scopes=sorted(ALL_SCOPES), days=None
+        )
+        http = await self.client()
+        login = await http.post("/api/auth/login", json={"email": email, "password": PASSWORD})
+        assert login.status_code == 200, login.text
+        return Account(
+            email,
+            key.key,
+            await self.client(Authorization=f"Bearer {key.key}"),
+            await self.client(Authorization=f"Bearer {login.json()['token']}"),
+        )
+
+    async def exchange(self, *parts: bytes, seconds: float = 10) -> bytes:
+        """Send bytes over a connection, then read until the server closes or so many seconds are over."""
+        reader, writer = await asyncio.open_connection(*self.address)
+        answer = b""
+        try:
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(seconds):
+                    for part in parts:
+                        writer.write(part)
+                        await writer.drain()
+                    while piece := await reader.read(65536):
+                        answer += piece
+        finally:
+            writer.close()
+        return answer
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the API."""
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None and parts.port is not None
+        return parts.hostname, parts.port
+
+    def resident_mib(self) -> dict[str, int]:
+        """Memory of the API and the worker, with the processes that they have started."""
+        found: dict[str, int] = {}
+        for name in _CHILDREN:
+            process = psutil.Process(self.stack.child(name))
+            family = [process, *process.children(recursive=True)]
+            found[name] = sum(one.memory_info().rss for one in family) // 2**20
+        return found
+
+    @asynccontextmanager
+    async def other_api(self, **names: str) -> AsyncGenerator[str]:
+        """Another API process over the same database, with other settings; its address."""
+        record = self.stack.record
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        given = {
+            "DATABASE_URL": record.database_url,
+            "TEMPORAL_ADDRESS": record.temporal_address,
+            "VEDETTE_PORT": str(port),
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(CLI), "api", env=environment(self.stack.data, **given, **names),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        url = f"http://127.0.0.1:{port}"
+        try:
+            async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+
+                async def answers() -> bool:
+                    assert process.returncode is None, "the other API has ended"
+                    with suppress(httpx.TransportError):
+                        return (await client.get("/healthz")).status_code == 200
+                    return False
+
+                await eventually(answers, 30, "the other API answers")
+            yield url
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+    async def _listen(self) -> None:
+        """Listen on every address of this machine, and count who connects."""
+
+        async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connections += 1
+            writer.close()
+
+        first = socket.create_server(("0.0.0.0", 0))
+        self.forbidden = first.getsockname()[1]
+        sockets = [first]
+        # One port on all addresses, so that one URL a spelling is enough.
+        with suppress(OSError):
+            sockets.append(socket.create_server(("::1", self.forbidden), family=socket.AF_INET6))
+        for one in sockets:
+            await self._exits.enter_async_context(await asyncio.start_server(count, sock=one))
+
+
+@asynccontextmanager
+async def attacked(folder: Path, *, full: bool, settings: Mapping[str, str] = {}) -> AsyncGenerator[Target]:
+    """A target over a folder, for the time of the block. Failed logins are not limited there."""
+    write_small_datasets(folder)
+    names = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": f"{RECEIVER}/32", "VEDETTE_LIMIT_LOGIN": "off", **settings}
+    stack = StackProcess(folder, **names)
+    try:
+        await stack.ready()
+        async with AsyncExitStack() as exits:
+            receiver = await exits.enter_async_context(_receiving())
+            target = Target(stack, receiver, exits, full=full)
+            await target._listen()
+            yield target
+    finally:
+        await stack.stop()
+
+
+@asynccontextmanager
+async def _receiving() -> AsyncGenerator[Receiver]:
+    receiver, application = Receiver(), web.Application()
+    application.router.add_route("*", "/{path:.*}", receiver.handle)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, RECEIVER, 0).start()
+    receiver.url = f"http://{RECEIVER}:{runner.addresses[0][1]}"
+    try:
+        yield receiver
+    finally:
+        await runner.cleanup()
+
+
+def is_root() -> bool:
+    """Whether the stack is started as root."""
+    return os.geteuid() == 0
