@@ -20,7 +20,9 @@ from workflows.pure import RequestTemplates
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
 # Faults of the call itself, which no repetition mends.
-_FINAL_FAULTS = frozenset({"forbidden_address", "invalid_request", "too_large", "too_many_redirects"})
+_FINAL_FAULTS = frozenset(
+    {"forbidden_address", "forbidden_header", "invalid_request", "too_large", "too_many_redirects"}
+)
 _MAX_RETRY_AFTER = 3600.0
 _MAX_REDIRECTS = 5
 # Of an answer that is taken as JSON; an event may be nested as deep.

@@ -12,10 +12,10 @@ import orjson
 
 from models import inputs, schedules
 from models.input_schemas import DRAFT
-from outbound.guard import Networks, check_url
+from outbound.guard import Networks, check_header, check_url
 from workflows import validation
 from workflows.definition import Definition, LookupStep, Status, WebhookStep
-from workflows.findings import Finding, suggestion
+from workflows.findings import Finding, escaped, suggestion
 from workflows.templates import read_template
 from workflows.validation import Document, Report
 
@@ -64,6 +64,7 @@ def validate(
         schedules.errors_of,
         inputs.errors_of,
         partial(_url_errors, networks=networks),
+        _header_errors,
         partial(_field_errors, known=lookup_fields or {}),
     )
     return validation.validate(document, secret_names, ignored=READ_ONLY, further=further)
@@ -86,6 +87,15 @@ def _url_errors(definition: Definition, networks: Networks | None) -> Iterator[F
             refusal = check_url(url, networks or ())
             if refusal is not None and (networks is not None or refusal.code != "forbidden_address"):
                 yield Finding(f"/steps/{index}/config/url", refusal.code, refusal.message)
+
+
+def _header_errors(definition: Definition) -> Iterator[Finding]:
+    """The headers of webhook steps that nobody may set. Their names are no templates."""
+    for index, step in enumerate(definition.steps):
+        for name in step.config.headers if isinstance(step, WebhookStep) else ():
+            if refusal := check_header(name):
+                place = f"/steps/{index}/config/headers/{escaped(name)}"
+                yield Finding(place, refusal.code, refusal.message)
 
 
 def _written_out(url: str) -> str | None:

@@ -26,6 +26,7 @@ from outbound.errors import (
     BadResponse,
     ConnectFailed,
     ForbiddenAddress,
+    ForbiddenHeader,
     InvalidRequest,
     NameNotResolved,
     OutboundError,
@@ -34,7 +35,7 @@ from outbound.errors import (
     TooLarge,
     TooManyRedirects,
 )
-from outbound.guard import GuardedResolver, SystemResolver, guarded_sockets, parse_url
+from outbound.guard import GuardedResolver, SystemResolver, check_header, guarded_sockets, parse_url
 from outbound.response import Answer, read_body, read_headers
 from settings import Settings
 
@@ -52,11 +53,6 @@ _STALL_SECONDS = 30
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# What a caller may not set: they describe the connection, which is ours.
-_OWN_HEADERS = frozenset(
-    "accept-encoding connection content-length expect keep-alive proxy-authorization proxy-connection te "
-    "trailer transfer-encoding upgrade".split()
-)
 # What survives a redirect to another origin. Any other header may be a credential, whatever its name.
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 
@@ -154,7 +150,7 @@ class Outbound:
         Args:
             method: the HTTP method.
             url: an absolute http or https URL.
-            headers: sent as they are; those that describe the connection are ours and are left out.
+            headers: sent as they are, but for an Accept-Encoding, which is ours.
             body: sent as it is.
             timeout: seconds for the whole exchange with its redirects, from when it is begun.
             max_bytes: the most bytes of body, decompressed, that are read.
@@ -357,7 +353,9 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidRequest("A header has characters that HTTP does not allow.")
-    return {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+        if refusal := check_header(name):
+            raise ForbiddenHeader(refusal.message)
+    return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
 
 
 def _typed(error: Exception) -> OutboundError:

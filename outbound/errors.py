@@ -21,6 +21,12 @@ class InvalidRequest(OutboundError):
     code = "invalid_request"
 
 
+class ForbiddenHeader(OutboundError):
+    """A header says something of the connection, which is not its sender's."""
+
+    code = "forbidden_header"
+
+
 class ForbiddenAddress(OutboundError):
     """The URL leads to an address or port that only the operator may open."""
 

@@ -1,4 +1,4 @@
-"""The guard: which URLs and addresses something that a user chose may lead to.
+"""The guard: which URLs and addresses something that a user chose may lead to, and which headers it may set.
 
 Such a URL must not reach what only this machine or its network can see. The guard therefore stands where
 the connection is made, not where the URL is read: every answer of the resolver is checked, and then the
@@ -21,7 +21,7 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from outbound.errors import ForbiddenAddress, InvalidRequest, OutboundError
+from outbound.errors import ForbiddenAddress, ForbiddenHeader, InvalidRequest, OutboundError
 
 Address = IPv4Address | IPv6Address
 Networks = Sequence[IPv4Network | IPv6Network]
@@ -42,12 +42,18 @@ _FORBIDDEN = tuple(
 # What aiohttp hands to a socket factory: family, kind, protocol, canonical name, (address, port, …).
 _Target = tuple[int, int, int, str, tuple[Any, ...]]
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?", re.IGNORECASE)
+# They describe the connection and where a message ends, which is not the user's to say: under a Host of
+# theirs a checked address answers for another site, and behind a length of theirs hides a second request.
+_CONNECTION_HEADERS = frozenset(
+    "connection content-length expect host keep-alive proxy-authenticate proxy-authorization proxy-connection"
+    " te trailer transfer-encoding upgrade".split()
+)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a URL is not accepted: a stable code, and a message that says what would be right."""
+    """Why a URL or a header is not accepted: a stable code, and a message that says what would be right."""
 
     code: str
     message: str
@@ -92,6 +98,15 @@ def parse_url(url: str, allowed: Networks = ()) -> URL:
     elif not _NAME.fullmatch(host) or ".." in host:
         raise InvalidRequest("The URL's host is neither a name nor an address.")
     return parsed
+
+
+def check_header(name: str) -> Refusal | None:
+    """Why a user may not set the header `name`, with the code `forbidden_header`; None if they may."""
+    known = name.lower()
+    if known not in _CONNECTION_HEADERS:
+        return None
+    message = f"The header {known} describes the connection, which is not yours to say: leave it out."
+    return Refusal(ForbiddenHeader.code, message)
 
 
 def check_url(url: str, allowed: Networks = ()) -> Refusal | None:

@@ -82,6 +82,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str, bool]] = {
     "nobody listens": ("http://127.0.0.1:9999/", {}, "connect_failed", True),
     "no answer in time": ("{url}/held", {"timeout": 0.05}, "timeout", True),
     "an address of the network": ("http://169.254.169.254/", {}, "forbidden_address", False),
+    "a header of the connection": ("{url}/", {"headers": {"Host": "x"}}, "forbidden_header", False),
     "no URL": ("ftp://example.com/", {}, "invalid_request", False),
     "too much": ("{url}/much", {}, "too_large", False),
     "redirects without end": ("{url}/again", {"follow_redirects": True}, "too_many_redirects", False),

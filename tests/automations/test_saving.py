@@ -10,6 +10,7 @@ from models import definitions
 from tests.api_server import Api, Person
 from tests.automations.engine import transform, webhook
 from tests.automations.workflows import create, problem, wrong
+from tests.outbound.test_sending import CONNECTION_HEADERS
 
 
 @pytest.fixture
@@ -61,6 +62,19 @@ async def test_validating_finds_what_creating_would_and_stores_nothing(api: Api)
     assert (good["valid"], good["errors"]) == (True, [])
     assert [warning["code"] for warning in good["warnings"]] == ["doubtful_expression"]
     assert (await person.key.get("/api/workflows")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("name", CONNECTION_HEADERS)
+async def test_a_header_that_describes_the_connection_is_refused_by_its_place(
+    person: Person, name: str
+) -> None:
+    steps = [
+        transform("a", "'x'"),
+        webhook("https://example.com", headers={"X-Ok": "1", name: "evil.example"}),
+    ]
+    response = await person.key.post("/api/workflows", json={"name": "w", "steps": steps})
+    assert response.status_code == 400
+    assert wrong(response) == {(f"/steps/1/config/headers/{name}", "forbidden_header")}
 
 
 @pytest.mark.parametrize("body", [[], "x", 5, None])
