@@ -18,6 +18,7 @@ import psycopg
 import psycopg_pool
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from temporalio.client import WorkflowQueryFailedError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 import logs
@@ -71,7 +72,7 @@ async def _live_steps(services: Services, pulse: Pulse, run_id: UUID) -> list[Li
             return await handle.query(
                 AutomationBatch.live_steps, run_id, rpc_timeout=timedelta(seconds=_LIVE_SECONDS)
             )
-    except (RPCError, WorkflowQueryFailedError, RuntimeError, TimeoutError) as error:
+    except (RPCError, WorkflowQueryFailedError, ApplicationError, RuntimeError, TimeoutError) as error:
         _log.debug("live_steps_unknown", run_id=str(run_id), error=str(error))
         return None
 

@@ -1,49 +1,106 @@
-"""What Temporal stores of us: Pydantic models as JSON, sealed."""
+"""What Temporal stores of us: Pydantic models as JSON, sealed, each for the workflow that it belongs to."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
+from typing import Any
 
 from temporalio.api.common.v1 import Payload
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
+from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+    EncodingPayloadConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+)
+from temporalio.exceptions import ApplicationError
 
-from sealing import Keyring
+from sealing import Keyring, UnsealError
+
+REFUSED = "payload_refused"
+"""The type of the error that a refused payload ends in."""
+
+_SEALED, _REFUSED_ENCODING = b"binary/vedette-sealed", b"binary/vedette-refused"
+# What a Schedule appends to the workflow id of its action.
+_SCHEDULED_AT = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
 
 def data_converter(keyring: Keyring) -> DataConverter:
     """Pydantic models as JSON, sealed; failures too, so that no message stands in clear in a history."""
     return dataclasses.replace(
         pydantic_data_converter,
+        payload_converter_class=_Converter,
         payload_codec=SealingCodec(keyring),
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )
 
 
-class SealingCodec(PayloadCodec):
-    """Keeps every payload in Temporal's store and on its wire unreadable without the keyring."""
+class SealingCodec(PayloadCodec, WithSerializationContext):
+    """Keeps payloads in Temporal's store and on its wire unreadable, and unforgeable, without the keyring.
 
-    _ENCODING = b"binary/vedette-sealed"
+    A payload is sealed for one workflow id: copied to another workflow it does not open. What does not open
+    is no error here, where it would fail a workflow's task for ever. It becomes a payload that no value can
+    be made of, so that each place refuses it in its own way: a start fails, a signal is dropped, callers get
+    an error. One that nobody reads does no harm.
+    """
 
-    def __init__(self, keyring: Keyring) -> None:
+    def __init__(self, keyring: Keyring, workflow_id: str = "") -> None:
         self._keyring = keyring
+        self._workflow_id = workflow_id
+
+    def with_context(self, context: SerializationContext) -> SealingCodec:
+        """Return a codec for the workflow that the context names."""
+        workflow_id: str | None = getattr(context, "workflow_id", None)
+        return SealingCodec(self._keyring, _SCHEDULED_AT.sub("", workflow_id or ""))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Seal each payload whole, its metadata included."""
         return [
             Payload(
-                metadata={"encoding": self._ENCODING},
-                data=self._keyring.seal("temporal", payload.SerializeToString()),
+                metadata={"encoding": _SEALED},
+                data=self._keyring.seal("temporal", payload.SerializeToString(), self._workflow_id),
             )
             for payload in payloads
         ]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Open what `encode` sealed; what was never sealed passes as it is."""
+        """Open what `encode` sealed for this workflow; anything else becomes a refused payload."""
         return [self._open(payload) for payload in payloads]
 
     def _open(self, payload: Payload) -> Payload:
-        if payload.metadata.get("encoding") != self._ENCODING:
-            return payload
-        return Payload.FromString(self._keyring.open("temporal", payload.data))
+        # Without a workflow: sealed by a release that did not bind payloads yet, in a history that goes on.
+        for workflow_id in (self._workflow_id, ""):
+            if payload.metadata.get("encoding") == _SEALED:
+                try:
+                    return Payload.FromString(self._keyring.open("temporal", payload.data, workflow_id))
+                except UnsealError:
+                    continue
+        return Payload(metadata={"encoding": _REFUSED_ENCODING})
+
+
+class _Refusing(EncodingPayloadConverter):
+    """Makes a value of no payload that the codec has refused."""
+
+    @property
+    def encoding(self) -> str:
+        return _REFUSED_ENCODING.decode()
+
+    def to_payload(self, value: Any) -> Payload | None:
+        return None
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        raise ApplicationError(
+            "A payload is not sealed with a key of this installation for this workflow.",
+            type=REFUSED,
+            non_retryable=True,
+        )
+
+
+class _Converter(CompositePayloadConverter):
+    def __init__(self) -> None:
+        super().__init__(*PydanticPayloadConverter().converters.values(), _Refusing())

@@ -1,16 +1,26 @@
-"""The sandbox that workflows run in."""
+"""The sandbox that workflows run in, and what is let into it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_activation import (
+    WorkflowActivation,
+    WorkflowActivationJob,
+)
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
-from temporalio.converter import SerializationContext, StorageDriverStoreContext
+from temporalio.converter import (
+    SerializationContext,
+    StorageDriverStoreContext,
+    WorkflowSerializationContext,
+)
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
+
+from temporal.converter import REFUSED
 
 
 def workflow_runner() -> WorkflowRunner:
@@ -29,7 +39,8 @@ class _Runner(WorkflowRunner):
 
     The SDK enters the sandbox anew for every such question: more than half of what a cold replay cost. Only
     converters that treat payloads differently by where they belong, or storage outside of histories, need the
-    answer. Ours seals all alike.
+    answer. Ours seals for a workflow id, which is the same for all that a workflow of ours sends: it has no
+    child workflows and signals no other ones.
     """
 
     def __init__(self, runner: WorkflowRunner) -> None:
@@ -39,18 +50,39 @@ class _Runner(WorkflowRunner):
         self._runner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        return _Instance(self._runner.create_instance(det))
+        return _Instance(self._runner.create_instance(det), det)
 
     def set_worker_level_failure_exception_types(self, types: Sequence[type[BaseException]]) -> None:
         self._runner.set_worker_level_failure_exception_types(types)
 
 
 class _Instance(WorkflowInstance):
-    def __init__(self, instance: WorkflowInstance) -> None:
+    """A workflow that no start or signal without its arguments reaches.
+
+    What is not sealed fails when it is decoded; nothing is decoded where there is nothing. The SDK would call
+    the workflow without its arguments, and fail its task for ever.
+    """
+
+    def __init__(self, instance: WorkflowInstance, det: WorkflowInstanceDetails) -> None:
         self._instance = instance
+        self._defn: Any = det.defn
+        self._context = WorkflowSerializationContext(det.info.namespace, det.info.workflow_id)
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        for job in [job for job in act.jobs if not self._takes(job)]:
+            if job.HasField("initialize_workflow"):
+                return _failed()
+            act.jobs.remove(job)
         return self._instance.activate(act)
+
+    def _takes(self, job: WorkflowActivationJob) -> bool:
+        """Whether what the job is for takes so many arguments. Only starts and signals are looked at."""
+        if job.HasField("initialize_workflow"):
+            return _accepts(self._defn.run_fn, len(job.initialize_workflow.arguments))
+        if job.HasField("signal_workflow"):
+            signal = self._defn.signals.get(job.signal_workflow.signal_name)
+            return signal is not None and _accepts(signal.fn, len(job.signal_workflow.input))
+        return True
 
     def get_info(self) -> Info:
         return self._instance.get_info()
@@ -59,7 +91,25 @@ class _Instance(WorkflowInstance):
         return self._instance.get_thread_id()
 
     def get_serialization_context(self, command_info: object) -> SerializationContext | None:
-        return None
+        return self._context
 
     def get_external_store_context(self, command_info: object) -> StorageDriverStoreContext:
         return StorageDriverStoreContext(target=None)
+
+
+def _accepts(method: Callable[..., object], arguments: int) -> bool:
+    try:
+        inspect.signature(method).bind(None, *range(arguments))
+    except TypeError:
+        return False
+    return True
+
+
+def _failed() -> WorkflowActivationCompletion:
+    """What ends a workflow that was started without its arguments."""
+    completion = WorkflowActivationCompletion()
+    failure = completion.successful.commands.add().fail_workflow_execution.failure
+    failure.message = "The workflow was started with other arguments than it takes."
+    failure.application_failure_info.type = REFUSED
+    failure.application_failure_info.non_retryable = True
+    return completion

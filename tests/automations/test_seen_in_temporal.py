@@ -9,6 +9,7 @@ import pytest
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey
+from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ExecuteActivityInput
 
@@ -30,6 +31,11 @@ from tests.automations.faults import Do, Lost
 CANARY = "canary@example.com"
 
 
+def converter_of(client: Client, handle: WorkflowHandle[Any, Any]) -> DataConverter:
+    """Opens what is sealed for this workflow."""
+    return client.data_converter.with_context(WorkflowSerializationContext(client.namespace, handle.id))
+
+
 async def test_activities_and_timers_say_what_they_are_for(
     at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
@@ -44,7 +50,7 @@ async def test_activities_and_timers_say_what_they_are_for(
     said: list[str] = []
     for kind in ("activity_task_scheduled", "timer_started"):
         for event in await events_of(handle, kind):
-            said += await client.data_converter.decode([event.user_metadata.summary], [str])
+            said += await converter_of(client, handle).decode([event.user_metadata.summary], [str])
     expected = ["call: 3 rows", "each: 3 rows, 6 items", "wait: 3 "]
     assert [text[: len(start)] for text, start in zip(said, expected, strict=True)] == expected
 
@@ -140,7 +146,7 @@ async def test_what_an_activity_failed_with_is_sealed(
     # The failure is there, its message is not.
     assert [failure.message for failure in failures] == ["Encoded failure"]
     assert b"canary" not in await text_of(handle)
-    decoded = await client.data_converter.decode_failure(failures[0])
+    decoded = await converter_of(client, handle).decode_failure(failures[0])
     assert CANARY in str(decoded)
 
 
@@ -161,7 +167,7 @@ async def test_what_a_task_failed_with_is_sealed(
         [failed] = await until(lambda: events_of(handle, "workflow_task_failed"))
         failure = failed.workflow_task_failed_event_attributes.failure
         assert failure.message == "Encoded failure" and b"canary" not in await text_of(handle)
-        assert CANARY in str(await client.data_converter.decode_failure(failure))
+        assert CANARY in str(await converter_of(client, handle).decode_failure(failure))
         await handle.terminate()
     async with database.connection() as connection:
         await connection.execute("delete from runs where id = %s", (run_id,))

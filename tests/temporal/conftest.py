@@ -1,0 +1,29 @@
+"""A worker with its workflows, and a stranger who reaches the same Temporal server but has no key."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from database import Database, Notifier
+from sealing import Keyring
+from settings import Settings
+from tests.automations.conftest import client, new_account, new_target, open_settings, receiver
+from tests.automations.engine import working
+
+__all__ = ["client", "new_account", "new_target", "open_settings", "receiver"]
+
+
+@pytest.fixture(scope="module")
+async def notifier(
+    open_settings: Settings, client: Client, database: Database, keyring: Keyring
+) -> AsyncGenerator[Notifier]:
+    async with working(open_settings, client, database, keyring) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def stranger(open_settings: Settings) -> Client:
+    """Anybody who reaches the port: what it sends is readable, and not sealed."""
+    return await Client.connect(str(open_settings.temporal_address), data_converter=pydantic_data_converter)

@@ -1,0 +1,284 @@
+"""What somebody can do who reaches Temporal but has no key: nothing by what they write themselves or copy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.workflowservice.v1 import (
+    RespondActivityTaskCompletedByIdRequest,
+)
+from temporalio.client import (
+    ActivityFailureError,
+    Client,
+    ScheduleActionExecutionStartWorkflow,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
+from temporalio.converter import DataConverter, WorkflowSerializationContext
+
+from database import Database, Notifier
+from models.runs import QUEUED_CHANNEL
+from models.targets import Target
+from sealing import Keyring
+from temporal import schedules
+from temporal.client import TASK_QUEUE
+from temporal.converter import data_converter
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    accept,
+    batch_workflow,
+    ended,
+    events_of,
+    requested,
+    statuses,
+    until,
+    webhook,
+)
+from workflows.messages import PURGE_LOOKUPS
+
+UnderWay = tuple[Target, UUID, WorkflowHandle[Any, Any]]
+_KEEP = timedelta(minutes=5)  # of a forged workflow, should it not end by itself
+
+
+def _raw(**fields: Any) -> RawValue:
+    """A payload as it is, past the sender's converter."""
+    return RawValue(Payload(**fields))
+
+
+FORMS: dict[str, Callable[[], list[Any]]] = {
+    "in clear": lambda: [PURGE_LOOKUPS],
+    "null": lambda: [None],
+    "none at all": list,
+    "too many": lambda: [PURGE_LOOKUPS, PURGE_LOOKUPS],
+    "nothing sealed": lambda: [_raw(metadata={"encoding": b"binary/vedette-sealed"})],
+    "junk": lambda: [_raw(metadata={"encoding": b"binary/vedette-sealed"}, data=b"\x01" * 64)],
+    "refused": lambda: [_raw(metadata={"encoding": b"binary/vedette-refused"})],
+    "without an encoding": lambda: [_raw(data=b"x")],
+}
+
+
+async def _forged(stranger: Client, kind: str, *args: Any, workflow_id: str = "") -> WorkflowHandle[Any, Any]:
+    return await stranger.start_workflow(
+        kind,
+        args=args,
+        id=workflow_id or f"forged/{uuid4()}",
+        task_queue=TASK_QUEUE,
+        execution_timeout=_KEEP,
+        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+    )
+
+
+async def _fails_at_once(handle: WorkflowHandle[Any, Any]) -> None:
+    """The workflow has failed in its first task, and nothing was done for it."""
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 20)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
+    assert not await events_of(handle, "workflow_task_failed")
+    assert not await events_of(handle, "activity_task_scheduled")
+
+
+async def _input_of(handle: WorkflowHandle[Any, Any]) -> Payload:
+    """What anybody can copy of a history: the sealed input."""
+    [started] = await events_of(handle, "workflow_execution_started")
+    [payload] = started.workflow_execution_started_event_attributes.input.payloads
+    return payload
+
+
+@pytest.fixture
+async def under_way(
+    client: Client, database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
+) -> UnderWay:
+    """A run whose webhook has been sent and is not answered yet, and its batch."""
+    target = await new_target([webhook(f"{receiver.url}/held")])
+    [run_id] = await accept(database, target)
+    notifier.notify(QUEUED_CHANNEL)
+    await requested(receiver, 1)
+    return target, run_id, await batch_workflow(client, database, run_id)
+
+
+def _sealed_for(keyring: Keyring, workflow_id: str) -> DataConverter:
+    """Seals as our own processes do for a workflow; without one, as releases did that bound nothing."""
+    converter = data_converter(keyring)
+    if not workflow_id:
+        return converter
+    return converter.with_context(WorkflowSerializationContext("default", workflow_id))
+
+
+class TestAStart:
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("kind", ["AutomationBatch", "TopUp", "Maintenance"])
+    async def test_that_is_forged_fails_its_workflow_which_has_done_nothing(
+        self, stranger: Client, notifier: Notifier, kind: str, form: str
+    ) -> None:
+        await _fails_at_once(await _forged(stranger, kind, *FORMS[form]()))
+
+    @pytest.mark.parametrize("kind", ["AutomationBatch", "TopUp", "Maintenance"])
+    async def test_that_another_installation_has_sealed_fails_too(
+        self, stranger: Client, notifier: Notifier, kind: str
+    ) -> None:
+        [payload] = await data_converter(Keyring(["k" * 32])).encode([PURGE_LOOKUPS])
+        await _fails_at_once(await _forged(stranger, kind, RawValue(payload)))
+
+    async def test_that_is_copied_under_another_id_fails_and_sends_nothing(
+        self,
+        stranger: Client,
+        database: Database,
+        notifier: Notifier,
+        receiver: Endpoint,
+        under_way: UnderWay,
+    ) -> None:
+        target, run_id, handle = under_way
+        copy = RawValue(await _input_of(handle))
+        await _fails_at_once(await _forged(stranger, "AutomationBatch", copy))
+        receiver.open.set()
+        assert statuses(await ended(database, notifier, target.account_id, run_id)) == {"call": "completed"}
+        assert len(receiver.requests) == 1
+
+    async def test_that_is_copied_under_its_own_id_when_it_is_over_sends_nothing(
+        self,
+        stranger: Client,
+        database: Database,
+        notifier: Notifier,
+        receiver: Endpoint,
+        under_way: UnderWay,
+    ) -> None:
+        target, run_id, handle = under_way
+        receiver.open.set()
+        before = await ended(database, notifier, target.account_id, run_id)
+        await handle.result()
+        copy = RawValue(await _input_of(handle))
+        await _forged(stranger, "AutomationBatch", copy, workflow_id=handle.id)
+        await asyncio.wait_for(handle.result(), 20)
+        assert len(receiver.requests) == 1
+        assert await ended(database, notifier, target.account_id, run_id) == before
+
+
+class TestASignal:
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("name", ["cancel_runs", "take_early_results", "unheard_of"])
+    async def test_that_is_forged_is_dropped(
+        self,
+        stranger: Client,
+        database: Database,
+        notifier: Notifier,
+        receiver: Endpoint,
+        under_way: UnderWay,
+        name: str,
+        form: str,
+    ) -> None:
+        target, run_id, handle = under_way
+        args = FORMS[form]()
+        await stranger.get_workflow_handle(handle.id).signal(name, args=args)
+        await stranger.get_workflow_handle(handle.id).signal(name, args=[[str(run_id)]])
+        receiver.open.set()
+        assert statuses(await ended(database, notifier, target.account_id, run_id)) == {"call": "completed"}
+        await handle.result()
+        assert not await events_of(handle, "workflow_task_failed")
+
+    async def test_that_is_copied_to_another_batch_is_dropped(
+        self,
+        keyring: Keyring,
+        stranger: Client,
+        database: Database,
+        notifier: Notifier,
+        receiver: Endpoint,
+        under_way: UnderWay,
+    ) -> None:
+        target, run_id, handle = under_way
+        [payload] = await _sealed_for(keyring, "automation/another").encode([[run_id]])
+        await stranger.get_workflow_handle(handle.id).signal("cancel_runs", RawValue(payload))
+        receiver.open.set()
+        assert statuses(await ended(database, notifier, target.account_id, run_id)) == {"call": "completed"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_query_that_is_forged_is_answered_with_an_error(
+    stranger: Client, receiver: Endpoint, under_way: UnderWay, form: str
+) -> None:
+    _, _, handle = under_way
+    forged = stranger.get_workflow_handle(handle.id)
+    with pytest.raises(WorkflowQueryFailedError):
+        await forged.query("live_steps", args=FORMS[form]())
+    receiver.open.set()
+    await handle.result()
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_an_update_is_refused(
+    stranger: Client, receiver: Endpoint, under_way: UnderWay, form: str
+) -> None:
+    _, _, handle = under_way
+    forged = stranger.get_workflow_handle(handle.id)
+    with pytest.raises(WorkflowUpdateFailedError):
+        await forged.execute_update("cancel_runs", args=FORMS[form]())
+    receiver.open.set()
+    await handle.result()
+    assert not await events_of(handle, "workflow_task_failed")
+
+
+async def test_a_result_that_is_forged_ends_the_batch_and_its_run_goes_again(
+    stranger: Client, database: Database, notifier: Notifier, receiver: Endpoint, under_way: UnderWay
+) -> None:
+    """Anybody can complete an activity by its id: what they say it gave is not believed."""
+    target, run_id, handle = under_way
+    [activity] = (await handle.describe()).raw_description.pending_activities
+    said = Payloads(payloads=[Payload(metadata={"encoding": b"json/plain"}, data=b'{"results": []}')])
+    await stranger.workflow_service.respond_activity_task_completed_by_id(
+        RespondActivityTaskCompletedByIdRequest(
+            namespace="default", workflow_id=handle.id, activity_id=activity.activity_id, result=said
+        )
+    )
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 20)
+    assert not await events_of(handle, "workflow_task_failed")
+    receiver.open.set()
+    assert statuses(await ended(database, notifier, target.account_id, run_id, 90)) == {"call": "completed"}
+
+
+async def test_an_activity_that_is_forged_is_not_begun(stranger: Client, notifier: Notifier) -> None:
+    handle = await stranger.start_activity(
+        "top_up",
+        f"topup/{uuid4()}/1",
+        id=f"forged/{uuid4()}",
+        task_queue=TASK_QUEUE,
+        start_to_close_timeout=_KEEP,
+        retry_policy=RetryPolicy(maximum_attempts=1),
+    )
+    with pytest.raises(ActivityFailureError):
+        await asyncio.wait_for(handle.result(), 20)
+
+
+async def test_what_an_earlier_release_sealed_without_a_workflow_still_opens(
+    keyring: Keyring, client: Client, stranger: Client, notifier: Notifier
+) -> None:
+    [payload] = await _sealed_for(keyring, "").encode([f"topup/{uuid4()}/1"])
+    handle = await _forged(stranger, "TopUp", RawValue(payload))
+    assert await asyncio.wait_for(client.get_workflow_handle(handle.id).result(), 20) == "not_due"
+
+
+async def test_a_schedule_starts_what_it_was_made_with(client: Client, notifier: Notifier) -> None:
+    """Its arguments are sealed for the id of its action; what it starts has that id and a time."""
+    await schedules.ensure(client)
+    schedule = client.get_schedule_handle(f"maintenance/{PURGE_LOOKUPS}")
+    await schedule.trigger()
+
+    async def done() -> WorkflowExecutionStatus | None:
+        begun = (await schedule.describe()).info.recent_actions
+        if not begun:
+            return None
+        assert isinstance(begun[-1].action, ScheduleActionExecutionStartWorkflow)
+        description = await client.get_workflow_handle(begun[-1].action.workflow_id).describe()
+        return None if description.status is WorkflowExecutionStatus.RUNNING else description.status
+
+    assert await until(done) is WorkflowExecutionStatus.COMPLETED
