@@ -21,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationErr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "VEDETTE_"
+_MOST_REQUESTS = 999_999_999
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
 # Beside the keys of providers, what can be given as a file.
@@ -159,6 +160,20 @@ class Settings(BaseSettings):
     def signup_open(self) -> bool:
         """Whether strangers may register: open on loopback unless set, closed elsewhere unless set."""
         return self.signup == "open" or (self.signup is None and self.loopback)
+
+    @property
+    def limit_login_account(self) -> Limit:
+        """The most failures of one unfamiliar address at one account, and of what else is held to so many."""
+        return self._slower_login(1)
+
+    @property
+    def limit_login_anywhere(self) -> Limit:
+        """The most failures at one account of all unfamiliar addresses together."""
+        return self._slower_login(10)
+
+    def _slower_login(self, times: int) -> Rate | None:
+        rate = self.limit_login
+        return rate and Rate(min(times * rate.requests, _MOST_REQUESTS), 10 * rate.seconds)
 
     def provider(self, name: str) -> ProviderSettings:
         """The operator's settings for the lookup source `name`."""

@@ -12,7 +12,7 @@ import psycopg_pool
 
 import logs
 from database import Database
-from models import idempotency, keys, limits, run_counts, sessions
+from models import idempotency, keys, known_addresses, limits, run_counts, sessions
 
 _FLUSH_SECONDS = 1.0
 _CLEAN_SECONDS = 60.0
@@ -78,4 +78,5 @@ class Housekeeping:
             await limits.forget_ended(connection)
             await idempotency.forget_expired(connection)
             await sessions.forget_expired(connection)
+            await known_addresses.forget_old(connection)
             await run_counts.compact(connection)

@@ -14,7 +14,7 @@ from sqlalchemy import Column, DateTime, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import audit, credits, keys, passwords, sessions
+from models import audit, credits, keys, known_addresses, passwords, sessions
 from models.audit import Actor, Target
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
@@ -70,6 +70,21 @@ def normalised_email(text: str) -> str:
     return valid.normalized.lower()
 
 
+def login_name(text: str) -> str:
+    """The e-mail to look an account up by and to count logins under: what is none is nobody's."""
+    try:
+        return normalised_email(text)
+    except Invalid:
+        return text.strip().lower()
+
+
+class EmailTaken(Conflict):
+    """There is an account with this e-mail."""
+
+    def __init__(self) -> None:
+        super().__init__("email_taken", "There is an account with this e-mail already.")
+
+
 async def create_account(
     connection: Connection,
     email: str,
@@ -95,7 +110,7 @@ async def create_account(
 
     Raises:
         Invalid: the e-mail is not one.
-        Conflict: there is an account with this e-mail.
+        EmailTaken: there is an account with this e-mail.
     """
     email = normalised_email(email)
     try:
@@ -107,7 +122,7 @@ async def create_account(
             )
             account = cast(Account, await cursor.fetchone())
     except psycopg.errors.UniqueViolation:
-        raise Conflict("email_taken", "There is an account with this e-mail already.") from None
+        raise EmailTaken from None
     await credits.open_balance(connection, account.id)
     if credits_granted:
         await credits.grant(
@@ -159,8 +174,8 @@ async def get(connection: Connection, account_id: UUID) -> Account:
 
 
 async def find_by_email(connection: Connection, email: str) -> tuple[Account, str] | None:
-    """The account with this e-mail, and its password's hash."""
-    cursor = await connection.execute("select * from accounts where email = %s", (email.strip().lower(),))
+    """The account with this normalised e-mail, and its password's hash."""
+    cursor = await connection.execute("select * from accounts where email = %s", (email,))
     row = await cursor.fetchone()
     if row is None:
         return None
@@ -185,14 +200,28 @@ async def store_password(connection: Connection, account_id: UUID, password_hash
 
 
 async def change_password(
-    connection: Connection, actor: Actor, password_hash: str, *, keep_session: UUID | None = None
+    connection: Connection,
+    actor: Actor,
+    password_hash: str,
+    *,
+    keep_session: UUID | None = None,
+    keep_address: str | None = None,
 ) -> None:
-    """Set a new password and end the account's sessions but `keep_session`; call it in a transaction."""
+    """Set a new password and end what the old one has opened; call it in a transaction.
+
+    Args:
+        connection: inside a transaction.
+        actor: who changes the password of whose account.
+        password_hash: from `passwords.hashed`.
+        keep_session: the only session that goes on.
+        keep_address: the only address that stays known, if it is.
+    """
     await connection.execute(
         "update accounts set password_hash = %s, updated_at = now() where id = %s",
         (password_hash, actor.account_id),
     )
     ended = await sessions.end_all(connection, actor.account_id, but=keep_session)
+    await known_addresses.forget(connection, actor.account_id, but=keep_address)
     await audit.record(
         connection, actor, "account.password_changed", Target("account", actor.account_id),
         {"sessions_ended": ended},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any
 
 from fastapi import Depends, Request
@@ -50,29 +51,36 @@ class Attempt:
     """A try at a password: it counts before it is made, and is given back when it was the right one."""
 
     services: Services
-    taken: list[tuple[Subject, Taken]]
+    taken: list[tuple[Subject, Taken]] = field(default_factory=list[tuple[Subject, Taken]])
 
-    @classmethod
-    async def begin(cls, services: Services, request: Request, name: str, *subjects: str) -> Attempt:
-        """Count a try for each subject.
+    async def count(self, name: str, subject: str, *, request: Request | None = None) -> None:
+        """Count a try of `subject` under the limit `name`.
 
         Raises:
-            RateLimited: one of them has failed too often.
+            RateLimited: it has failed too often.
         """
-        attempt = cls(services, [])
-        for subject in subjects:
-            decision = await services.limiter.check(name, subject, remember=False)
-            if decision is not None:
-                attempt.taken.append(((name, subject), decision.taken))
-                if len(attempt.taken) == 1:
-                    _announce(request, decision)
-        return attempt
+        decision = await self.services.limiter.check(name, subject, remember=False)
+        if decision is not None:
+            self.taken.append(((name, subject), decision.taken))
+            if request is not None:
+                _announce(request, decision)
 
     async def succeeded(self) -> None:
         """Give the try back."""
         async with self.services.database.connection() as connection:
             for subject, taken in self.taken:
                 await limits.give_back(connection, subject, taken.opened_at)
+
+
+def network_of(client: str | None) -> str:
+    """What a client's address is counted under: of IPv6 the /64, which is the least that a subscriber has."""
+    try:
+        address = ip_address(client or "")
+    except ValueError:
+        return ""  # a Unix socket
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(address.ipv4_mapped or IPv6Network((int(address) >> 64 << 64, 64)))
 
 
 def _announce(request: Request, decision: Decision) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
@@ -15,8 +16,9 @@ from api.http.context import context_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from models import accounts, passwords, sessions
-from models.accounts import Account
+from database import Connection
+from models import accounts, known_addresses, passwords, sessions
+from models.accounts import Account, EmailTaken
 from models.errors import Forbidden, Unauthenticated
 
 router = APIRouter(prefix="/api/auth", tags=["authentication"], route_class=StrictRoute)
@@ -93,44 +95,44 @@ class Me(BaseModel):
     credential: CredentialView
 
 
-@router.post("/register", status_code=201, responses=problems(403, 409, 429))
+@router.post("/register", status_code=201, responses=problems(403, 429))
 async def register(body: Registration, request: Request, services: ServicesDep) -> SessionStarted:
-    """Create an account and log in."""
+    """Create an account and log in. A refusal does not say why: that would tell who has an account."""
     if not services.settings.signup_open:
         raise Forbidden("signup_closed", "Sign-up is closed; the operator creates accounts.")
-    context = context_of(request.scope)
-    await limits.Attempt.begin(services, request, "login", context.client or "")
-    email = accounts.normalised_email(body.email)
+    context, email = context_of(request.scope), accounts.normalised_email(body.email)
+    network, refusals = limits.network_of(context.client), limits.Attempt(services)
+    await limits.Attempt(services).count("login", network, request=request)
+    await refusals.count("login_account", f"register/{network}")
     password_hash = await passwords.hashed(body.password)
     grant = services.settings.signup_credits
-    async with services.database.transaction() as connection:
-        account = await accounts.create_account(
-            connection,
-            email,
-            password_hash,
-            body.name,
-            grant,
-            request_id=context.request_id,
-            ip=context.client,
-        )
-        token = await sessions.begin(
-            connection, services.keyring, account.id, services.settings.session_hours, context.client
-        )
-    return _started(account, token)
+    try:
+        async with services.database.transaction() as connection:
+            account = await accounts.create_account(
+                connection,
+                email,
+                password_hash,
+                body.name,
+                grant,
+                request_id=context.request_id,
+                ip=context.client,
+            )
+            started = await _start(services, connection, account, context.client)
+    except EmailTaken:
+        raise Forbidden("registration_refused", "No account was made. Log in if you have one.") from None
+    await refusals.succeeded()
+    return started
 
 
 @router.post("/login", responses=problems(401, 429))
 async def login(body: Login, request: Request, services: ServicesDep) -> SessionStarted:
     """Log in. A wrong e-mail and a wrong password answer alike."""
-    client = context_of(request.scope).client or ""
-    attempt = await limits.Attempt.begin(services, request, "login", client, f"{client} {body.email.lower()}")
-    account = await _verified(services, body)
+    client, email = context_of(request.scope).client, accounts.login_name(body.email)
+    attempt = await _begin_login(services, request, limits.network_of(client), email)
+    account = await _verified(services, email, body.password)
     await attempt.succeeded()
-    async with services.database.connection() as connection:
-        token = await sessions.begin(
-            connection, services.keyring, account.id, services.settings.session_hours, client
-        )
-    return _started(account, token)
+    async with services.database.transaction() as connection:
+        return await _start(services, connection, account, client)
 
 
 @router.post("/logout", status_code=204, responses=problems(403))
@@ -159,7 +161,9 @@ async def change_password(
 ) -> None:
     """Change the password; all other sessions end."""
     who = actor(request, caller)
-    attempt = await limits.Attempt.begin(services, request, "login", f"password/{caller.account_id}")
+    network, attempt = limits.network_of(who.ip), limits.Attempt(services)
+    await attempt.count("login", network, request=request)
+    await attempt.count("login_account", f"password/{caller.credential_id}")
     async with services.database.connection() as connection:
         stored = await accounts.password_hash_of(connection, caller.account_id)
     fits, _ = await passwords.verify(body.current_password, stored)
@@ -168,14 +172,36 @@ async def change_password(
     await attempt.succeeded()
     password_hash = await passwords.hashed(body.new_password)
     async with services.database.transaction() as connection:
-        await accounts.change_password(connection, who, password_hash, keep_session=caller.credential_id)
+        await accounts.change_password(
+            connection, who, password_hash, keep_session=caller.credential_id, keep_address=network
+        )
 
 
-async def _verified(services: Services, body: Login) -> Account:
+async def _begin_login(services: Services, request: Request, network: str, email: str) -> limits.Attempt:
+    """Count a login before it is tried.
+
+    Where the account was logged in to before, only the address counts: whoever guesses elsewhere cannot
+    keep its people out.
+
+    Raises:
+        RateLimited: the address, it at this e-mail, or all unfamiliar ones at this e-mail failed too often.
+    """
+    attempt = limits.Attempt(services)
+    await attempt.count("login", network, request=request)
     async with services.database.connection() as connection:
-        found = await accounts.find_by_email(connection, body.email)
+        known = await known_addresses.is_known(connection, email, network)
+    if not known:
+        counted = hashlib.sha256(email.encode()).hexdigest()
+        await attempt.count("login_account", f"{network}/{counted}")
+        await attempt.count("login_anywhere", counted)
+    return attempt
+
+
+async def _verified(services: Services, email: str, password: str) -> Account:
+    async with services.database.connection() as connection:
+        found = await accounts.find_by_email(connection, email)
     account, stored = found or (None, None)
-    fits, renewed = await passwords.verify(body.password, stored)
+    fits, renewed = await passwords.verify(password, stored)
     if account is None or not fits:
         raise Unauthenticated("invalid_credentials", "E-mail or password is not right.")
     if renewed is not None:
@@ -184,6 +210,12 @@ async def _verified(services: Services, body: Login) -> Account:
     return account
 
 
-def _started(account: Account, token: sessions.Token) -> SessionStarted:
+async def _start(
+    services: Services, connection: Connection, account: Account, client: str | None
+) -> SessionStarted:
+    """Begin a session, whose address is known from now on."""
+    hours = services.settings.session_hours
+    token = await sessions.begin(connection, services.keyring, account.id, hours, client)
+    await known_addresses.remember(connection, account.id, limits.network_of(client))
     user = User.model_validate(account, from_attributes=True)
     return SessionStarted(token=token.token, expires_at=token.expires_at, user=user)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
+import time
 from collections.abc import AsyncGenerator
 from ipaddress import ip_network
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from database import Database
@@ -39,7 +42,51 @@ async def test_an_email_has_one_account_whatever_its_case(api: Api) -> None:
     body = registration()
     await api.http.post("/api/auth/register", json=body)
     response = await api.http.post("/api/auth/register", json={**body, "email": str(body["email"]).upper()})
-    assert (response.status_code, response.json()["code"]) == (409, "email_taken")
+    assert (response.status_code, response.json()["code"]) == (403, "registration_refused")
+
+
+async def test_a_refusal_says_nothing_of_the_email(api: Api) -> None:
+    body = registration()
+    await api.http.post("/api/auth/register", json=body)
+    refused = (await api.http.post("/api/auth/register", json=body)).json()
+    told = f"{refused['title']} {refused['detail']} {refused['code']}".lower()
+    assert not [word for word in ("mail", "taken", "exists", "conflict", str(body["email"])) if word in told]
+
+
+async def test_a_refusal_takes_as_long_as_an_account(api: Api) -> None:
+    async def seconds(body: dict[str, object], status: int) -> float:
+        started = time.perf_counter()
+        assert (await api.http.post("/api/auth/register", json=body)).status_code == status
+        return time.perf_counter() - started
+
+    made: list[float] = []
+    refused: list[float] = []
+    for _ in range(7):
+        body = registration()
+        made.append(await seconds(body, 201))
+        refused.append(await seconds(body, 403))
+    assert 0.5 < statistics.median(refused) / statistics.median(made) < 2
+
+
+async def test_whoever_was_refused_often_is_refused_whatever_the_email(
+    settings: Settings, database: Database
+) -> None:
+    async with database.connection() as connection:
+        await connection.execute("truncate rate_windows")
+    async with running(settings, limit_login=Rate(3, 60)) as api:
+
+        async def register(body: dict[str, object]) -> httpx.Response:
+            # The shorter limit of the address is over again each time.
+            async with database.connection() as connection:
+                await connection.execute("delete from rate_windows where name = 'login'")
+            return await api.http.post("/api/auth/register", json=body)
+
+        taken = registration()
+        made = [(await register(body)).status_code for body in (taken, *(registration() for _ in range(4)))]
+        assert made == [201] * 5, "accounts that are made are no refusals"
+        answers = [await register(body) for body in (taken, taken, taken, taken, registration())]
+        assert [answer.status_code for answer in answers] == [403, 403, 403, 429, 429]
+        assert 500 < int(answers[-1].headers["retry-after"]) <= 600
 
 
 BAD = {
@@ -101,7 +148,7 @@ async def test_sign_ups_share_the_login_limit(settings: Settings, database: Data
 async def test_one_address_registering_twice_at_once_makes_one_account(api: Api) -> None:
     body = registration()
     answers = await asyncio.gather(*(api.http.post("/api/auth/register", json=body) for _ in range(4)))
-    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+    assert sorted(answer.status_code for answer in answers) == [201, 403, 403, 403]
 
 
 class TestTheFirstAccount:
