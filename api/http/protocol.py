@@ -10,12 +10,25 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
+_PIECE_BYTES = 16 * 1024
+_TOO_LONG = "The request line and headers are too long."
+
+
+class HeadTooLong(Exception):
+    """The bound on a request's line and headers, or its trailers, is passed."""
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """A request's line and headers may have 64 KiB and take 30 seconds; uvicorn alone bounds neither."""
+    """A request's line and headers may have 64 KiB and take 30 seconds; uvicorn alone bounds neither.
+
+    The parser hands over whole headers only, and does not say where in a segment a head begins. So both are
+    counted: the bytes of what it has handed over, and those since it last had anything to hand over that is
+    not part of a head. What follows a chunked body, the trailers, counts as a head of its own.
+    """
 
     _head_bytes = 0
+    _bytes_since_end = 0
+    _ended = False
     _in_head = False
     _head_timer: asyncio.TimerHandle | None = None
 
@@ -30,12 +43,14 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, unless the head is too long with it."""
-        super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self.send_400_response("The request line and headers are too long.")
+        """Take what came, in pieces: no head is longer than the bound by more than one of them."""
+        while data and not self.transport.is_closing():
+            piece, data = data[:_PIECE_BYTES], data[_PIECE_BYTES:]
+            self._ended = False
+            super().data_received(piece)
+            self._bytes_since_end = 0 if self._ended else self._bytes_since_end + len(piece)
+            if self._bytes_since_end > MAX_HEAD_BYTES and not self.transport.is_closing():
+                self.send_400_response(_TOO_LONG)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -44,14 +59,46 @@ class BoundedHttp(HttpToolsProtocol):
         if self._head_timer is None:
             self._wait_for_head()
 
+    def on_url(self, url: bytes) -> None:
+        """A part of the request line is there."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header is there; one of the trailers is only counted, since nothing reads them."""
+        self._count(len(name) + len(value) + len(": \r\n"))
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Its head is there."""
-        self._in_head = False
+        self._in_head, self._ended, self._head_bytes = False, True, 0
         self._stop_waiting()
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        """A part of a chunked body begins, or its trailers."""
+        self._ended = True
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body is there."""
+        self._ended = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is there as a whole."""
+        self._ended = True
+        super().on_message_complete()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise HeadTooLong
+
     def send_400_response(self, msg: str) -> None:
         """Answer what is not a request, and close the connection."""
+        if self._head_bytes > MAX_HEAD_BYTES:  # uvicorn only knows that the parser stopped
+            msg = _TOO_LONG
         self._stop_waiting()
         request_id = os.urandom(12).hex()
         body = orjson.dumps(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import re
 from contextlib import AsyncExitStack
 
 import pytest
@@ -13,18 +15,25 @@ from tests.api_server import Api
 
 
 async def exchange(api: Api, *parts: bytes) -> bytes:
-    """Send bytes, then read until the server closes."""
+    """Send bytes and read meanwhile, until the server closes: what it said, also where it hung up on us."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rsplit(":", 1)[1]))
+    answer = bytearray()
+
+    async def read() -> None:
+        while part := await reader.read(65536):
+            answer.extend(part)
+
     async with AsyncExitStack() as stack:
         stack.callback(writer.close)
-        try:
+        reading = asyncio.create_task(read())
+        with contextlib.suppress(ConnectionError):
             for part in parts:
                 writer.write(part)
                 await writer.drain()
-            async with asyncio.timeout(10):
-                return await reader.read()
-        except ConnectionError:
-            return b""
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(20):
+                await reading
+    return bytes(answer)
 
 
 def problem(answer: bytes) -> dict[str, object]:
@@ -53,6 +62,67 @@ async def test_a_head_that_never_ends_is_refused_at_its_limit(api: Api, line: by
     count = protocol.MAX_HEAD_BYTES // len(line) + 2
     answer = await exchange(api, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-B: ", *[line] * count)
     assert problem(answer)["code"] == "bad_http"
+
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+POST = (
+    b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+SPAM = b"X-A: " + b"a" * 1000 + b"\r\n"
+OVER = protocol.MAX_HEAD_BYTES * 3 // 2
+"""Bytes of a head that is too long."""
+
+
+def in_pieces(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+@pytest.mark.parametrize("size", [1, 100, 4096, 1 << 20])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        GET + SPAM * (OVER // len(SPAM)) + b"\r\n",
+        GET + b"X-A: " + b"a" * OVER + b"\r\n\r\n",
+        GET + b"a" * OVER + b": b\r\n\r\n",
+        GET + b"X: y\r\n" * (OVER // 6) + b"\r\n",
+        b"GET /" + b"a" * OVER + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\r\n" * OVER,
+        POST + b"2\r\n{}\r\n0\r\n" + SPAM * (OVER // len(SPAM)) + b"\r\n",
+        POST + b"2\r\n{}\r\n0\r\nX-A: " + b"a" * OVER + b"\r\n\r\n",
+        POST + b"2;x=" + b"a" * OVER + b"\r\n{}\r\n0\r\n\r\n",
+    ],
+    ids=["headers", "value", "name", "short headers", "request line", "blank lines", "trailers", "trailer",
+         "chunk extension"],
+)  # fmt: skip
+async def test_a_head_that_is_too_long_is_refused_in_whatever_pieces_it_comes(
+    api: Api, sent: bytes, size: int
+) -> None:
+    answer = await exchange(api, *in_pieces(sent, size))
+    assert b"too long" in answer and b" 200 " not in answer
+
+
+async def test_a_long_head_behind_other_requests_in_one_segment_is_refused(api: Api) -> None:
+    answer = await exchange(api, (GET + b"\r\n") * 3 + GET + SPAM * (OVER // len(SPAM)) + b"\r\n")
+    assert b"too long" in answer
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20])
+async def test_a_body_does_not_count_as_head_nor_one_head_for_another(api: Api, size: int) -> None:
+    """Each part but the last is near its own bound: a head, a body of many chunks, trailers, a head again."""
+    near = SPAM * 60
+    head = POST.replace(b"\r\n\r\n", b"\r\n" + near + b"\r\n")
+    chunks = b"1\r\n \r\n" * 50_000 + b"2\r\n{}\r\n0\r\n" + near + b"\r\n"
+    last = GET + near + b"Connection: close\r\n\r\n"
+    answer = await exchange(api, *in_pieces((head + chunks) * 2 + last, size))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"400", b"400", b"200"]
+    assert b"too long" not in answer and answer.count(b'"invalid_input"') == 2
+
+
+async def test_trailers_are_not_taken_for_headers(api: Api) -> None:
+    trailers = b"0\r\nX-Request-Id: from-the-trailers\r\nConnection: close\r\n\r\n"
+    sent = POST + b"2\r\n{}\r\n" + trailers + GET + b"Connection: close\r\n\r\n"
+    assert b"from-the-trailers" not in await exchange(api, sent)
 
 
 async def test_a_head_within_its_limit_passes_on_a_connection_used_for_many(api: Api) -> None:
