@@ -20,6 +20,7 @@ from api.http.routetable import RouteTable
 from api.routes import auth, credits, health, ingest, keys, lookups, rehearsals, runs, secrets, workflows
 from api.together import Together
 from api.waiting import RunWaiter
+from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
 from models import root_key, sessions
 from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
@@ -80,6 +81,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     lookups = Lookups(settings, database, keyring, outbound)
     await lookups.open()
     stack.push_async_callback(lookups.close)
+    write_probe = WriteProbe(database)
+    stack.push_async_callback(write_probe.stop)
     notifier, housekeeping = Notifier(database), Housekeeping(database)
     for part in (notifier, listener, housekeeping):
         part.start()
@@ -93,6 +96,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         temporal=await connect(settings, keyring, lazy=True),
         credentials=credentials,
         housekeeping=housekeeping,
+        write_probe=write_probe,
         waiter=waiter,
         outbound=outbound,
         lookups=lookups,

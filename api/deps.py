@@ -21,6 +21,7 @@ from api.http.context import context_of
 from api.http.limiter import Limiter
 from api.together import Together
 from api.waiting import RunWaiter
+from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
 from models.audit import Actor
 from models.definitions import Rules
@@ -49,6 +50,7 @@ class Services:
     temporal: Client
     credentials: Credentials
     housekeeping: Housekeeping
+    write_probe: WriteProbe
     waiter: RunWaiter
     outbound: Outbound
     lookups: Lookups

@@ -52,9 +52,11 @@ async def healthz() -> Health:
     return Health()
 
 
-@router.get("/readyz", responses={503: {"model": Readiness, "description": "the database is away"}})
+@router.get(
+    "/readyz", responses={503: {"model": Readiness, "description": "the database is away or cannot write"}}
+)
 async def readyz(services: ServicesDep, response: Response) -> Readiness:
-    """Whether the service can work: 503 only without the database, since all else can wait."""
+    """Whether the service can work: 503 without a database that can write, since all else can wait."""
     names = ("database", "schema", "secrets", "workers", "temporal", "data")
     checks = (_database, _schema, _secrets, _workers, _temporal, _data)
     answers = await asyncio.gather(*(_checked(check(services)) for check in checks))
@@ -109,8 +111,8 @@ async def _checked(check: Awaitable[str]) -> str:
 
 async def _database(services: Services) -> str:
     async with services.database.connection() as connection:
-        await connection.execute("select 1")
-    return "ok"
+        await connection.execute("select 1")  # gives its connection back before the probe takes one
+    return await services.write_probe.problem() or "ok"
 
 
 async def _schema(services: Services) -> str:

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from uuid import uuid4
 
+import httpx
 import psycopg
 import pytest
 
@@ -211,6 +212,7 @@ async def test_the_disk_fills_while_it_runs_and_nothing_acknowledged_is_lost(
             while acknowledged < 10_000:  # until there is no room for rows
                 connection.execute("insert into kept values (%s, repeat('x', 1000))", (acknowledged,))
                 acknowledged += 1
+        await eventually(lambda: readiness_is(stack, 503, "cannot write: its disk is full"), 30)
         with pytest.raises(psycopg.Error), psycopg.connect(url, autocommit=True) as connection:
             for _ in range(1000):  # until there is no room for the write-ahead log, which stops the server
                 connection.execute("select pg_logical_emit_message(true, 'test', repeat('x', 100000))")
@@ -223,11 +225,19 @@ async def test_the_disk_fills_while_it_runs_and_nothing_acknowledged_is_lost(
             return vedette(data, "accounts", "create", "after@example.com").returncode == 0
 
         await eventually(created, 90, "accounts can be created again")
+        await eventually(lambda: readiness_is(stack, 200, "ok"), 30)
         with psycopg.connect(url) as connection:
             row = connection.execute("select count(*) from kept").fetchone()
         assert row is not None and row[0] >= acknowledged > 0
     finally:
         assert await stack.stop() == 0
+
+
+async def readiness_is(stack: StackProcess, status: int, database: str) -> bool:
+    """Whether `/readyz` says this of the database."""
+    async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+        answer = await client.get(f"{stack.url}/readyz")
+    return (answer.status_code, answer.json()["checks"]["database"]) == (status, database)
 
 
 def fill(file: Path, leaving: int) -> None:

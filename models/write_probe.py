@@ -1,0 +1,49 @@
+"""Whether the database can write: a real write, of what an insert needs at worst."""
+
+from __future__ import annotations
+
+import psycopg
+from sqlalchemy import Column, SmallInteger, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+
+_PAGES = 4
+
+
+class WriteProbeRow(SQLModel, table=True):
+    """A row that fills a page. It means nothing."""
+
+    __tablename__ = "write_probe"  # pyright: ignore[reportAssignmentType]
+
+    id: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    filling: str = Field(sa_column=Column(Text, nullable=False))
+
+
+async def try_to_write(connection: Connection) -> str | None:
+    """Write a few pages in a transaction; what stands in the way, or None.
+
+    On a full disk a row still fits into a page that is there, and the write-ahead log into its last file:
+    so the table gets new files, and pages that have to be added to them.
+
+    Raises:
+        psycopg.OperationalError: the connection is lost.
+    """
+    try:
+        async with connection.transaction():
+            await connection.execute("set local lock_timeout = '200ms'")
+            await connection.execute("truncate write_probe")
+            await connection.execute(
+                "insert into write_probe (id, filling) select n, repeat('x', 8000)"
+                " from generate_series(1, %s) as n",
+                (_PAGES,),
+            )
+    except psycopg.errors.LockNotAvailable:
+        return None  # another process writes it right now, or a dump reads it
+    except psycopg.errors.DiskFull:
+        return "cannot write: its disk is full"
+    except psycopg.Error as error:
+        if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
+            raise
+        return f"cannot write (SQLSTATE {error.sqlstate})"
+    return None
