@@ -96,6 +96,6 @@ async def test_what_does_not_exist_is_said_in_one_line(
     settings: Settings, database: Database, arguments: tuple[str, ...]
 ) -> None:
     done = await asyncio.to_thread(vedette, settings.data, *arguments, DATABASE_URL=database.url)
-    assert done.returncode == ExitCode.UNEXPECTED
-    assert done.stderr.startswith("There is no such ")
+    assert done.returncode == ExitCode.USAGE
+    assert ": There is no such " in done.stderr
     assert len(done.stderr.splitlines()) == 1
