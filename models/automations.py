@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Json
-from pydantic import BaseModel
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -34,6 +33,7 @@ from models.audit import Actor
 from models.definitions import Checked
 from models.errors import NotFound, VersionMismatch
 from models.identifiers import new_id
+from models.views import View
 from sealing import Keyring
 from workflows.checks import reads_request, secrets_used
 from workflows.definition import Definition, Status
@@ -108,23 +108,29 @@ class Tenant(SQLModel, table=True):
     served_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
-class WorkflowView(BaseModel, frozen=True):
+class WorkflowView(View):
     """The workflow object of the API."""
 
-    id: UUID
-    name: str
-    description: str | None
-    status: Status
-    trigger: dict[str, Any]
-    steps: list[dict[str, Any]]
-    input_schema: dict[str, Any] | None
-    version: int
-    webhook_url: str
-    created_at: datetime
-    updated_at: datetime
-    last_run_at: datetime | None = None
-    runs_total: int = 0
-    warnings: list[dict[str, str]] | None = None
+    id: UUID = Field(description="The workflow's id.")
+    name: str = Field(description="What it is called.")
+    description: str | None = Field(description="What it is for.")
+    status: Status = Field(description="Only an active workflow starts runs.")
+    trigger: dict[str, Any] = Field(description="What starts its runs, as it was saved.")
+    steps: list[dict[str, Any]] = Field(description="What a run does, as it was saved.")
+    input_schema: dict[str, Any] | None = Field(
+        description="A JSON Schema that the input of every run must meet; null for none."
+    )
+    version: int = Field(description='The number of the current version; `If-Match` takes it as `"v3"`.')
+    webhook_url: str = Field(description="Its ingest URL: who has it can start runs.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was last changed.")
+    last_run_at: datetime | None = Field(
+        default=None, description="When its latest run was accepted; null for never."
+    )
+    runs_total: int = Field(default=0, description="How many runs were accepted.")
+    warnings: list[dict[str, str]] | None = Field(
+        default=None, description="What is doubtful about it; only after it was saved, else null."
+    )
 
 
 def token_hash(token: str) -> bytes:

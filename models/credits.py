@@ -25,6 +25,7 @@ from models.audit import Actor, Target
 from models.errors import Conflict, InsufficientCredits, NotFound
 from models.identifiers import new_id
 from models.ledger import EntryKind
+from models.views import View
 
 
 class Balance(SQLModel, table=True):
@@ -76,22 +77,24 @@ class Change:
 class AutoTopUp(BaseModel, frozen=True):
     """When the balance falls below `threshold`, `amount` is added, at most `monthly_cap` in a UTC month."""
 
-    enabled: bool
-    threshold: int
-    amount: int
-    monthly_cap: int | None
+    enabled: bool = Field(description="Whether credits are added by themselves.")
+    threshold: int = Field(description="Below this balance they are added.")
+    amount: int = Field(description="How many are added at a time.")
+    monthly_cap: int | None = Field(
+        description="How many are added in a UTC month at most; null for no bound."
+    )
 
 
-class BalanceView(BaseModel, frozen=True):
+class BalanceView(View):
     """The credits of an account as the API shows them."""
 
-    balance: int
-    held: int
-    used: int
-    currency: Literal["credits"] = "credits"
-    low_balance_threshold: int
-    auto_topup: AutoTopUp
-    updated_at: datetime
+    balance: int = Field(description="What can be spent now.")
+    held: int = Field(description="What is held for work under way, and no part of the balance.")
+    used: int = Field(description="What was spent so far.")
+    currency: Literal["credits"] = Field(default="credits", description="The unit of all amounts.")
+    low_balance_threshold: int = Field(description="Below this balance the account counts as low.")
+    auto_topup: AutoTopUp = Field(description="When credits are added by themselves.")
+    updated_at: datetime = Field(description="When the balance last changed.")
 
 
 # One statement per kind of change. `moved` locks and moves the balance, and does so only if the reference

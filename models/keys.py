@@ -65,16 +65,16 @@ class KeyRow(SQLModel, table=True):
 class Key(BaseModel, frozen=True):
     """A key as the API shows it: never its secret."""
 
-    id: UUID
-    name: str
-    key_preview: str
-    scopes: list[Scope]
-    total_requests: int
-    credits_used: int
-    created_at: datetime
-    last_used: datetime | None
-    expires_at: datetime | None
-    revoked_at: datetime | None
+    id: UUID = Field(description="The key's id.")
+    name: str = Field(description="What the key is for.")
+    key_preview: str = Field(description="Its beginning and its last four characters.")
+    scopes: list[Scope] = Field(description="What it may do.")
+    total_requests: int = Field(description="How many requests were made with it.")
+    credits_used: int = Field(description="How many credits were spent with it.")
+    created_at: datetime = Field(description="When it was made.")
+    last_used: datetime | None = Field(description="When it was last used; null for never.")
+    expires_at: datetime | None = Field(description="When it ends by itself; null for never.")
+    revoked_at: datetime | None = Field(description="When it was revoked; null while it works.")
 
 
 @dataclass(frozen=True)

@@ -76,13 +76,13 @@ append_only(SQLModel.metadata.tables["credit_entries"])
 class EntryView(BaseModel, frozen=True):
     """An entry of the ledger as the API shows it."""
 
-    id: UUID
-    kind: EntryKind
-    amount: int
-    balance_after: int
-    reference: str
-    description: str
-    created_at: datetime
+    id: UUID = Field(description="The entry's id.")
+    kind: EntryKind = Field(description="What changed the balance.")
+    amount: int = Field(description="By how much, with its sign: the sum of all amounts is the balance.")
+    balance_after: int = Field(description="The balance after it.")
+    reference: str = Field(description="What it was for, unique for its kind.")
+    description: str = Field(description="The same in words.")
+    created_at: datetime = Field(description="When it was booked.")
 
 
 class Funds(NamedTuple):

@@ -18,6 +18,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.errors import ModelError
+from models.views import View
 from sealing import Keyring
 from settings import Rate
 
@@ -61,14 +62,16 @@ class NoProvider(ModelError):
 class ProviderReport(BaseModel):
     """What became of one source in one lookup."""
 
-    name: str
-    status: Status
-    ms: int
-    fields: list[str]
-    cached: bool
-    stale: bool | None = None
-    retry_after: int | None = None
-    detail: str | None = None
+    name: str = Field(description="The source.")
+    status: Status = Field(description="What became of it.")
+    ms: int = Field(description="How long it took, in milliseconds.")
+    fields: list[str] = Field(description="The dotted fields that it filled.")
+    cached: bool = Field(description="Whether its answer was kept from an earlier lookup.")
+    stale: bool | None = Field(
+        None, description="Whether the kept answer is older than it should be, since the source failed now."
+    )
+    retry_after: int | None = Field(None, description="In how many seconds it can be asked again.")
+    detail: str | None = Field(None, description="Why it was skipped or failed.")
 
 
 class Block(BaseModel):
@@ -80,12 +83,16 @@ class Block(BaseModel):
 class LookupAnswer(Block):
     """What every lookup's answer has after the fields of its kind."""
 
-    credits: int
-    cached: bool
-    partial: bool
-    providers: list[ProviderReport]
-    sources: dict[str, list[str]]
-    conflicts: dict[str, dict[str, Any]]
+    credits: int = Field(description="What the lookup cost.")
+    cached: bool = Field(description="Whether all of it comes from kept answers.")
+    partial: bool = Field(
+        description="Whether a source that is set up failed, was limited or lacks its data."
+    )
+    providers: list[ProviderReport] = Field(description="Who was asked, and what became of it.")
+    sources: dict[str, list[str]] = Field(description="By dotted field, the sources that gave its value.")
+    conflicts: dict[str, dict[str, Any]] = Field(
+        description="By dotted field, the value of each source, where they differ."
+    )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -95,19 +102,23 @@ class LookupAnswer(Block):
         cls.model_rebuild(force=True)
 
 
-class ProviderRow(BaseModel):
+class ProviderRow(View):
     """One source of one kind of lookup, as GET /api/providers lists it."""
 
-    name: str
-    kind: str
-    state: State
-    fields: list[str]
-    licence: str
-    attribution: str
-    quota: str | None = None
-    dataset_age: int | None = None
-    last_success: datetime | None = None
-    error_rate: float | None = None
+    name: str = Field(description="The source.")
+    kind: str = Field(description="The kind of lookup.")
+    state: State = Field(description="Whether it can be asked, and if not, why.")
+    fields: list[str] = Field(description="The dotted fields that it can fill.")
+    licence: str = Field(description="The licence of its data.")
+    attribution: str = Field(description="What is to be said where its data is shown.")
+    quota: str | None = Field(None, description="How often it may be asked.")
+    dataset_age: int | None = Field(
+        None, description="The age of its data on this machine, in seconds; null without such data."
+    )
+    last_success: datetime | None = Field(None, description="When it last answered; null for never.")
+    error_rate: float | None = Field(
+        None, description="The share of requests that failed of late, 0 to 1; null where there were none."
+    )
 
 
 class KeptAnswer(SQLModel, table=True):

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import Field
 
+from models.views import View
 from workflows.dataflow import written
 from workflows.messages import LiveStep, Progress
 
@@ -17,49 +18,51 @@ StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "sk
 TriggerType = Literal["manual", "webhook", "schedule", "file_upload", "monitor_event"]
 
 
-class StepView(BaseModel, frozen=True):
+class StepView(View):
     """One step of the run object of the API."""
 
-    id: str
-    type: str
-    status: StepStatus
-    input: Any = None
-    output: Any = None
-    error: dict[str, Any] | None = None
-    attempts: int = 0
-    duration_ms: int | None = None
-    credits_used: int = 0
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
+    id: str = Field(description="The step's id.")
+    type: str = Field(description="Its type.")
+    status: StepStatus = Field(description="Where it stands.")
+    input: Any = Field(
+        default=None, description="What it was given: of a webhook the request, of a lookup the target."
+    )
+    output: Any = Field(default=None, description="What later steps can read; null if there is none.")
+    error: dict[str, Any] | None = Field(
+        default=None, description="Why it failed, as `code` and `message`; null if it did not."
+    )
+    attempts: int = Field(default=0, description="How often it was tried.")
+    duration_ms: int | None = Field(default=None, description="From its start to its end, in milliseconds.")
+    credits_used: int = Field(default=0, description="What its answer cost.")
+    started_at: datetime | None = Field(default=None, description="When it began; null before.")
+    completed_at: datetime | None = Field(default=None, description="When it ended; null before.")
 
 
-class RunView(BaseModel, frozen=True):
-    """The run object of the API.
+class RunView(View):
+    """The run object of the API."""
 
-    Attributes:
-        credits_used: what the ledger has for it so far; a lookup that a cancel came upon may still add to it.
-        restarted_from: the run that this one is a retry of.
-        test: it was a dry run, of which nothing is kept.
-    """
-
-    id: UUID
-    workflow_id: UUID
-    workflow_name: str
-    workflow_version: int
-    status: RunStatus
-    trigger: TriggerType
-    input: Any
-    output: Any
-    error: dict[str, Any] | None
-    steps: list[StepView]
-    steps_total: int
-    steps_completed: int
-    credits_used: int
-    started_at: datetime | None
-    completed_at: datetime | None
-    duration_ms: int | None
-    restarted_from: UUID | None
-    test: bool = False
+    id: UUID = Field(description="The run's id.")
+    workflow_id: UUID = Field(description="The workflow that it is a run of.")
+    workflow_name: str = Field(description="What that is called now.")
+    workflow_version: int = Field(description="The version that it runs.")
+    status: RunStatus = Field(description="Where it stands.")
+    trigger: TriggerType = Field(description="What started it.")
+    input: Any = Field(description="The event: what expressions read as `trigger`.")
+    output: Any = Field(description="The output of the last completed step in list order.")
+    error: dict[str, Any] | None = Field(
+        description="Why it failed, as `step`, `code` and `message`; null if it did not."
+    )
+    steps: list[StepView] = Field(description="Its steps, in list order.")
+    steps_total: int = Field(description="How many steps it has.")
+    steps_completed: int = Field(description="How many of them completed.")
+    credits_used: int = Field(
+        description="What the ledger has for it so far; a lookup that a cancel came upon may still add to it."
+    )
+    started_at: datetime | None = Field(description="When it began; null before.")
+    completed_at: datetime | None = Field(description="When it ended; null before.")
+    duration_ms: int | None = Field(description="From its start to its end, in milliseconds.")
+    restarted_from: UUID | None = Field(description="The run that this one is a retry of.")
+    test: bool = Field(default=False, description="Whether it was a dry run, of which nothing is kept.")
 
 
 def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: bool = False) -> RunView:

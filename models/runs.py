@@ -147,9 +147,9 @@ class RunStepItem(SQLModel, table=True):
 class RunAccepted(BaseModel, frozen=True):
     """The answer to accepted work."""
 
-    run_id: UUID
-    status: Literal["queued"]
-    message: str
+    run_id: UUID = Field(description="The run's id.")
+    status: Literal["queued"] = Field(description="It waits for its turn.")
+    message: str = Field(description="The same for people.")
 
 
 class Accepted(BaseModel, frozen=True):

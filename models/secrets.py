@@ -45,17 +45,17 @@ class Secret(SQLModel, table=True):
 class SecretUse(BaseModel, frozen=True):
     """A workflow whose current version names a secret."""
 
-    id: UUID
-    name: str
+    id: UUID = Field(description="The workflow's id.")
+    name: str = Field(description="Its name.")
 
 
 class SecretView(BaseModel, frozen=True):
     """A secret as the API shows it: never its value."""
 
-    name: str
-    created_at: datetime
-    updated_at: datetime
-    used_by: list[SecretUse]
+    name: str = Field(description="The secret's name.")
+    created_at: datetime = Field(description="When it was first stored.")
+    updated_at: datetime = Field(description="When its value was last replaced.")
+    used_by: list[SecretUse] = Field(description="The workflows whose current version names it.")
 
 
 @dataclass(frozen=True)

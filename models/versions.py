@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from database import Connection
 from models.errors import NotFound
@@ -15,24 +15,26 @@ from models.errors import NotFound
 class VersionView(BaseModel, frozen=True):
     """One version, and which fields of the workflow it changed."""
 
-    version: int
-    name: str
-    created_at: datetime
-    created_by: str
-    changes: list[str]
+    version: int = Field(description="The version's number, from 1.")
+    name: str = Field(description="What the workflow was called.")
+    created_at: datetime = Field(description="When it was saved.")
+    created_by: str = Field(description="Who saved it.")
+    changes: list[str] = Field(description="The fields that differ from the version before.")
 
 
 class VersionDefinition(BaseModel, frozen=True):
     """The workflow as it was. Its status is not part of a version."""
 
-    version: int
-    name: str
-    description: str | None
-    trigger: dict[str, Any]
-    steps: list[dict[str, Any]]
-    input_schema: dict[str, Any] | None
-    created_at: datetime
-    created_by: str
+    version: int = Field(description="The version's number, from 1.")
+    name: str = Field(description="What the workflow was called.")
+    description: str | None = Field(description="What it was for.")
+    trigger: dict[str, Any] = Field(description="What started its runs.")
+    steps: list[dict[str, Any]] = Field(description="What a run did.")
+    input_schema: dict[str, Any] | None = Field(
+        description="The JSON Schema that inputs had to meet; null for none."
+    )
+    created_at: datetime = Field(description="When it was saved.")
+    created_by: str = Field(description="Who saved it.")
 
 
 # Field → what it is where a definition does not have it: to write that out changes nothing.

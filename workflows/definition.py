@@ -45,10 +45,16 @@ class _Model(BaseModel):
 class Retry(_Model):
     """When a failed attempt is repeated: after `initial_seconds`, then `backoff` times longer each."""
 
-    max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    initial_seconds: Annotated[float, Field(gt=0, le=3600)] = 1
-    backoff: Annotated[float, Field(ge=1, le=10)] = 2
-    max_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    max_attempts: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=3, description="How often it is tried in all."
+    )
+    initial_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
+        default=1, description="The pause before the second attempt."
+    )
+    backoff: Annotated[float, Field(ge=1, le=10)] = Field(
+        default=2, description="By how much each further pause is longer."
+    )
+    max_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(default=60, description="The longest pause.")
 
     def delay(self, failed_attempts: int) -> float:
         """Seconds to wait after the given number of failed attempts (≥ 1)."""
@@ -56,51 +62,58 @@ class Retry(_Model):
 
 
 class StepBase(_Model):
-    """What every step has.
+    """What every step has."""
 
-    Attributes:
-        id: unique in the workflow; later steps refer to the output by it.
-        name: for people.
-        needs: the steps that must be done first; by default the one before in the list.
-        on_error: what follows when the step has failed for good: the run fails, or goes on without the
-            output, or goes on with these later steps, which run only then.
-    """
-
-    id: StepId
-    name: Label | None = None
-    needs: list[StepId] | None = Field(None, max_length=MAX_STEPS)
-    on_error: Literal["fail", "continue"] | list[StepId] = "fail"
+    id: StepId = Field(description="Unique in the workflow; later steps refer to the output by it.")
+    name: Label | None = Field(None, description="For people.")
+    needs: list[StepId] | None = Field(
+        default=None,
+        max_length=MAX_STEPS,
+        description="The steps that must be done first; by default the one before in the list.",
+    )
+    on_error: Literal["fail", "continue"] | list[StepId] = Field(
+        default="fail",
+        description="What follows when the step has failed for good: the run fails, or goes on without the "
+        "output, or goes on with these later steps, which run only then.",
+    )
 
 
 class IteratingStep(StepBase):
-    """What a step has that can be done once for each item of an array.
+    """What a step has that can be done once for each item of an array."""
 
-    Attributes:
-        for_each: an expression that gives the array; the output is an array in the same order. With
-            `on_error: continue` an item that fails gives `{"error"}`, else it fails the step.
-        max_concurrency: how many items may be at work at a time.
-    """
-
-    for_each: Text | None = None
-    max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = MAX_CONCURRENCY
+    for_each: Text | None = Field(
+        default=None,
+        description="An expression that gives the array; the output is an array in the same order. With "
+        '`on_error: continue` an item that fails gives `{"error"}`, else it fails the step.',
+    )
+    max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = Field(
+        default=MAX_CONCURRENCY, description="How many items may be at work at a time."
+    )
 
 
 class CallingBase(IteratingStep):
-    """What a step has that reaches outside; `timeout` (seconds) bounds all attempts and pauses together."""
+    """What a step has that reaches outside."""
 
-    retry: Retry = Retry()
-    timeout: float | None = Field(None, gt=0, le=86400)
+    retry: Retry = Field(
+        default_factory=lambda: Retry(),
+        description="When a failed attempt is repeated; by default after 1 s and 2 s, 3 attempts in all.",
+    )
+    timeout: float | None = Field(
+        default=None, gt=0, le=86400, description="Bounds all attempts and pauses together, in seconds."
+    )
 
 
 class LookupConfig(_Model):
-    """What to look up: `field` is a reference (`trigger.ip`), `value` a template (`{{ trigger.ip }}`).
+    """What to look up: either `field` or `value` says it."""
 
-    `fields` are the only dotted fields of the answer that matter: sources that fill none are not asked.
-    """
-
-    field: Text | None = None
-    value: Text | None = None
-    fields: list[Text] | None = Field(None, min_length=1, max_length=100)
+    field: Text | None = Field(None, description="A reference to the target: `trigger.ip`.")
+    value: Text | None = Field(None, description="A template that gives the target: `{{ trigger.ip }}`.")
+    fields: list[Text] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="The only dotted fields of the answer that matter: sources that fill none are not asked.",
+    )
 
     @property
     def pointer(self) -> str:
@@ -121,8 +134,8 @@ class LookupStep(CallingBase):
         "breach_lookup",
         "username_lookup",
         "websearch_lookup",
-    ]
-    config: LookupConfig
+    ] = Field(description="What is looked up.")
+    config: LookupConfig = Field(description="The target.")
 
     @property
     def kind(self) -> str:
@@ -133,9 +146,11 @@ class LookupStep(CallingBase):
 class ConditionConfig(_Model):
     """`then` and `else` list later steps that run only on that branch; with neither, false ends the run."""
 
-    expression: Text
-    then: list[StepId] | None = None
-    otherwise: list[StepId] | None = Field(None, alias="else")
+    expression: Text = Field(description="What decides; false are null, `false`, `''`, `[]` and `{}`.")
+    then: list[StepId] | None = Field(None, description="Later steps that run only if it is true.")
+    otherwise: list[StepId] | None = Field(
+        default=None, alias="else", description="Later steps that run only if it is false."
+    )
 
     model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
 
@@ -143,37 +158,46 @@ class ConditionConfig(_Model):
 class ConditionStep(StepBase):
     """Decides; the output is `{"result": true|false}`."""
 
-    type: Literal["condition"]
-    config: ConditionConfig
+    type: Literal["condition"] = Field(description="Always `condition`.")
+    config: ConditionConfig = Field(description="The condition and its branches.")
 
 
 class TransformConfig(_Model):
     """Either one expression, or a mapping of names to expressions."""
 
-    expression: Text | None = None
-    mapping: dict[MappingName, Text] | None = Field(None, min_length=1)
+    expression: Text | None = Field(None, description="One expression: the output is its value.")
+    mapping: dict[MappingName, Text] | None = Field(
+        default=None,
+        min_length=1,
+        description="Names and expressions: the output is an object of their values.",
+    )
 
 
 class TransformStep(IteratingStep):
     """Makes new data of what is there; the output is its value."""
 
-    type: Literal["transform"]
-    config: TransformConfig
+    type: Literal["transform"] = Field(description="Always `transform`.")
+    config: TransformConfig = Field(description="What to make.")
 
 
 class WebhookConfig(_Model):
-    """An HTTP request, its parts with templates; `timeout` (seconds) bounds one attempt.
+    """An HTTP request, its parts with templates."""
 
-    `success` are the statuses that count as such: `200`, `2xx`, or a list of them.
-    """
-
-    url: Text
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
-    headers: dict[HeaderName, str] = Field(default_factory=dict[str, str], max_length=50)
-    body: Any = None
-    timeout: float = Field(15, gt=0, le=120)
-    success: StatusPattern | Annotated[list[StatusPattern], Field(min_length=1)] = "2xx"
-    follow_redirects: bool = False
+    url: Text = Field(description="Where to; may have templates.")
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = Field(
+        default="POST", description="The HTTP method."
+    )
+    headers: dict[HeaderName, str] = Field(
+        default_factory=dict[str, str],
+        max_length=50,
+        description="Headers by name; their values may have templates.",
+    )
+    body: Any = Field(None, description="Any JSON, its strings may be templates; a string is sent as it is.")
+    timeout: float = Field(15, gt=0, le=120, description="Bounds one attempt, in seconds.")
+    success: StatusPattern | Annotated[list[StatusPattern], Field(min_length=1)] = Field(
+        default="2xx", description="The statuses that count as success: `200`, `2xx`, or a list of them."
+    )
+    follow_redirects: bool = Field(default=False, description="Whether to follow up to five redirects.")
 
     def is_success(self, status: int) -> bool:
         """Whether a status is one of `success`."""
@@ -184,18 +208,18 @@ class WebhookConfig(_Model):
 class WebhookStep(CallingBase):
     """Sends an HTTP request; the output is `{"status", "headers", "body"}`."""
 
-    type: Literal["webhook"]
-    config: WebhookConfig
+    type: Literal["webhook"] = Field(description="Always `webhook`.")
+    config: WebhookConfig = Field(description="The request.")
 
 
 class DelayConfig(_Model):
     """How long to wait: one of them. `until` is a timestamp or a template that gives one."""
 
-    seconds: float | None = Field(None, gt=0)
-    minutes: float | None = Field(None, gt=0)
-    hours: float | None = Field(None, gt=0)
-    days: float | None = Field(None, gt=0)
-    until: Text | None = None
+    seconds: float | None = Field(None, gt=0, description="Seconds to wait.")
+    minutes: float | None = Field(None, gt=0, description="Minutes to wait.")
+    hours: float | None = Field(None, gt=0, description="Hours to wait.")
+    days: float | None = Field(None, gt=0, description="Days to wait.")
+    until: Text | None = Field(None, description="A timestamp with its zone, or a template that gives one.")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -212,8 +236,8 @@ class DelayConfig(_Model):
 class DelayStep(StepBase):
     """Waits; the output is `{"until"}`, the moment it waited for."""
 
-    type: Literal["delay"]
-    config: DelayConfig
+    type: Literal["delay"] = Field(description="Always `delay`.")
+    config: DelayConfig = Field(description="How long.")
 
 
 CallingStep = LookupStep | WebhookStep
@@ -224,17 +248,22 @@ Step = Annotated[
 
 
 class Definition(_Model):
-    """A workflow as its author wrote it. One version of it never changes.
+    """A workflow as its author wrote it. One version of it never changes."""
 
-    Attributes:
-        input_schema: a JSON Schema that the input of every run must meet.
-    """
-
-    name: Name
-    description: str | None = Field(None, max_length=10_000)
-    trigger: Trigger = ManualTrigger()
-    steps: list[Step] = Field(default_factory=list[Step], max_length=MAX_STEPS)
-    input_schema: dict[str, Any] | None = None
+    name: Name = Field(description="What the workflow is called.")
+    description: str | None = Field(None, max_length=10_000, description="What it is for.")
+    trigger: Trigger = Field(
+        default_factory=lambda: ManualTrigger(type="manual"),
+        description="What starts its runs; by default a call to `/run` alone.",
+    )
+    steps: list[Step] = Field(
+        default_factory=list[Step],
+        max_length=MAX_STEPS,
+        description="What a run does, in this order unless `needs` says otherwise.",
+    )
+    input_schema: dict[str, Any] | None = Field(
+        default=None, description="A JSON Schema (draft 2020-12) that the input of every run must meet."
+    )
 
 
 def field_expression(reference: str) -> Expression:

@@ -27,80 +27,92 @@ class _Trigger(BaseModel):
 class ManualTrigger(_Trigger):
     """Started by a call to `/run`."""
 
-    type: Literal["manual"] = "manual"
+    type: Literal["manual"] = Field(description="Always `manual`.")
 
 
 class Signature(_Trigger):
-    """How senders prove who they are: by the scheme of a service, with a secret that is named here.
+    """How senders prove who they are: by the scheme of a service, with a secret that is named here."""
 
-    Attributes:
-        secret: the name of a secret of the account, never its value.
-        header: where the signature stands, if not where the scheme has it.
-    """
-
-    scheme: Literal["standard-webhooks", "github", "stripe", "slack", "hmac-sha256"]
-    secret: SecretName
-    header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = None
+    scheme: Literal["standard-webhooks", "github", "stripe", "slack", "hmac-sha256"] = Field(
+        description="The service whose scheme it is."
+    )
+    secret: SecretName = Field(description="The name of a secret of the account, never its value.")
+    header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = Field(
+        None, description="Where the signature stands, if not where the scheme has it."
+    )
 
 
 class WebhookTrigger(_Trigger):
-    """Started by a POST to its ingest URL. `dedupe` is an expression over `trigger` and `request`."""
+    """Started by a POST to its ingest URL."""
 
-    type: Literal["webhook"]
-    dedupe: _Text | None = None
-    signature: Signature | None = None
+    type: Literal["webhook"] = Field(description="Always `webhook`.")
+    dedupe: _Text | None = Field(
+        None, description="An expression over `trigger` and `request`: events of one value are one run."
+    )
+    signature: Signature | None = Field(None, description="How senders prove who they are.")
 
 
 class Every(_Trigger):
     """A period: one of these, up to 365 days."""
 
-    minutes: Annotated[int, Field(ge=1, le=365 * 24 * 60)] | None = None
-    hours: Annotated[int, Field(ge=1, le=365 * 24)] | None = None
-    days: Annotated[int, Field(ge=1, le=365)] | None = None
+    minutes: Annotated[int, Field(ge=1, le=365 * 24 * 60)] | None = Field(
+        None, description="Minutes between runs."
+    )
+    hours: Annotated[int, Field(ge=1, le=365 * 24)] | None = Field(None, description="Hours between runs.")
+    days: Annotated[int, Field(ge=1, le=365)] | None = Field(None, description="Days between runs.")
 
 
 class Schedule(_Trigger):
-    """When: one of `cron` (five fields), `every` and `frequency`.
+    """When: one of `cron`, `every` and `frequency`."""
 
-    `timezone` is the IANA zone that `cron` and `frequency` are read in; without one, UTC.
-    """
-
-    cron: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    every: Every | None = None
-    frequency: Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"] | None = None
-    timezone: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+    cron: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None, description="Minute, hour, day, month, weekday: `30 9 * * 1-5`."
+    )
+    every: Every | None = Field(None, description="A period.")
+    frequency: Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"] | None = Field(
+        None, description="A period by its name."
+    )
+    timezone: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
+        None, description="The IANA zone that `cron` and `frequency` are read in; without one, UTC."
+    )
 
 
 class ScheduleTrigger(_Trigger):
-    """Started by the clock; `input` is the `trigger` of its expressions. A bare string is a `cron`."""
+    """Started by the clock."""
 
-    type: Literal["schedule"]
+    type: Literal["schedule"] = Field(description="Always `schedule`.")
     schedule: Annotated[
         Schedule,
         BeforeValidator(
             lambda given: {"cron": given} if isinstance(given, str) else given,
             json_schema_input_type=Schedule | str,
         ),
-    ]
-    input: Any = None
+    ] = Field(description="When; a bare string is a `cron`.")
+    input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
 
 
 class FileUploadTrigger(_Trigger):
-    """Started by a CSV file, for each row or as a whole; `column_map` gives columns other names."""
+    """Started by a CSV file, for each row or as a whole."""
 
-    type: Literal["file_upload"]
-    mode: Literal["per_row", "whole_file"] = "per_row"
+    type: Literal["file_upload"] = Field(description="Always `file_upload`.")
+    mode: Literal["per_row", "whole_file"] = Field(
+        "per_row", description="A run for each row, or one for the file."
+    )
     column_map: dict[Annotated[str, StringConstraints(min_length=1, max_length=200)], _Text] | None = Field(
-        None, max_length=1000
+        None, max_length=1000, description="Other names for columns, by their name in the file."
     )
 
 
 class MonitorEventTrigger(_Trigger):
     """Started by what a monitor finds: one of the account's, or any."""
 
-    type: Literal["monitor_event"]
-    monitor_id: Annotated[UUID, Field(strict=False)] | None = None
-    event: Literal["monitor.run.completed", "monitor.run.failed"] = "monitor.run.completed"
+    type: Literal["monitor_event"] = Field(description="Always `monitor_event`.")
+    monitor_id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="One of the account's monitors; null for any."
+    )
+    event: Literal["monitor.run.completed", "monitor.run.failed"] = Field(
+        "monitor.run.completed", description="Which of its events."
+    )
 
 
 Trigger = Annotated[

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, cast, get_args
 
 import orjson
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from workflows import checks, triggers
 from workflows.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
@@ -29,7 +29,7 @@ _STEP: TypeAdapter[Step] = TypeAdapter(Step)
 class Document(Definition):
     """What a client sends: a definition, and whether it is to be active at once."""
 
-    status: Status = "active"
+    status: Status = Field("active", description="Only an active workflow starts runs.")
 
 
 class Report(NamedTuple):

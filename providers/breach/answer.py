@@ -10,8 +10,13 @@ from models.lookups import LookupAnswer
 class BreachAnswer(LookupAnswer):
     """The known breaches that an address is in. `services` and `exposed_data` are there if there are any."""
 
-    email: str
-    breaches: int
-    services: list[str] = Field(default_factory=list[str])
-    exposed_data: list[str] = Field(default_factory=list[str])
-    message: str
+    email: str = Field(description="The address.")
+    breaches: int = Field(description="How many known breaches it is in.")
+    services: list[str] = Field(
+        default_factory=list[str], description="The services that were breached; absent if there are none."
+    )
+    exposed_data: list[str] = Field(
+        default_factory=list[str],
+        description="The sorts of data that were exposed; absent if there are none.",
+    )
+    message: str = Field(description="The same in words.")

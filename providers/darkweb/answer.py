@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from models.lookups import Block, LookupAnswer
 
 
 class Leak(Block):
     """Where the mention is part of a leak: which, where it is, by whom, and how many records it has."""
 
-    name: str | None
-    host: str | None
-    actors: list[str]
-    affected_records: int | None
+    name: str | None = Field(description="What the leak is called.")
+    host: str | None = Field(description="Where it is.")
+    actors: list[str] = Field(description="Who leaked it.")
+    affected_records: int | None = Field(description="How many records it has.")
 
 
 class Named(Block):
     """A channel or a user."""
 
-    name: str | None
-    id: str | None
+    name: str | None = Field(description="The name.")
+    id: str | None = Field(description="The id where it is from.")
 
 
 class Chat(Block):
     """Where the mention is a chat message."""
 
-    channel: Named
-    users: list[Named]
-    server: str | None
+    channel: Named = Field(description="Where it was said.")
+    users: list[Named] = Field(description="Who said it.")
+    server: str | None = Field(description="The server of the channel.")
 
 
 class Mention(Block):
@@ -37,27 +39,29 @@ class Mention(Block):
     From `leak` on, fields are there only where the source has them.
     """
 
-    source: str
-    title: str | None
-    body: str | None
-    domain: str | None
-    hackishness: float | None
-    crawl_date: str | None
-    emails: list[str]
-    leak: Leak | None = None
-    chat: Chat | None = None
-    irc: dict[str, Any] | None = None
-    paste: dict[str, Any] | None = None
-    forum: dict[str, Any] | None = None
-    market: dict[str, Any] | None = None
-    ips: list[str] | None = None
-    cves: list[str] | None = None
+    source: str = Field(description="The source that found it.")
+    title: str | None = Field(description="The document's title.")
+    body: str | None = Field(description="Its text, without passwords, card numbers and keys.")
+    domain: str | None = Field(description="The domain that it is on.")
+    hackishness: float | None = Field(description="How likely it is about hacking, from 0 to 1.")
+    crawl_date: str | None = Field(description="When it was found.")
+    emails: list[str] = Field(description="The e-mail addresses in it.")
+    leak: Leak | None = Field(None, description="The leak that it is part of.")
+    chat: Chat | None = Field(None, description="The chat that it is part of.")
+    irc: dict[str, Any] | None = Field(None, description="The IRC message that it is.")
+    paste: dict[str, Any] | None = Field(None, description="The paste that it is.")
+    forum: dict[str, Any] | None = Field(None, description="The post in a forum that it is.")
+    market: dict[str, Any] | None = Field(
+        None, description="The offer on a market that it is: vendor, price, category."
+    )
+    ips: list[str] | None = Field(None, description="The IP addresses in it.")
+    cves: list[str] | None = Field(None, description="The CVE ids in it.")
 
 
 class DarkwebAnswer(LookupAnswer):
     """A page of what mentions the query. `total`: as many as the sources say that there are."""
 
-    query: str
-    total: int
-    result_count: int
-    results: list[Mention]
+    query: str = Field(description="The query.")
+    total: int = Field(description="How many mentions the sources say that there are.")
+    result_count: int = Field(description="How many there are in `results`.")
+    results: list[Mention] = Field(description="The mentions of this page, the latest first.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from models.lookups import Block, LookupAnswer
 
 
@@ -11,57 +13,57 @@ class Whois(Block):
     `created` and `expires` are dates, `YYYY-MM-DD`.
     """
 
-    registrar: str | None
-    created: str | None
-    expires: str | None
-    name_servers: list[str]
+    registrar: str | None = Field(description="Where the domain is registered.")
+    created: str | None = Field(description="Since when, `YYYY-MM-DD`.")
+    expires: str | None = Field(description="Until when, `YYYY-MM-DD`.")
+    name_servers: list[str] = Field(description="Its name servers.")
 
 
 class Dns(Block):
     """The records of the name itself, in the form that zone files have, and its DMARC policy."""
 
-    a: list[str]
-    aaaa: list[str]
-    mx: list[str]
-    txt: list[str]
-    ns: list[str]
-    soa: str | None
-    caa: list[str]
-    dmarc: str | None
+    a: list[str] = Field(description="IPv4 addresses.")
+    aaaa: list[str] = Field(description="IPv6 addresses.")
+    mx: list[str] = Field(description="Mail servers with their preference.")
+    txt: list[str] = Field(description="Texts.")
+    ns: list[str] = Field(description="Name servers.")
+    soa: str | None = Field(description="The start of authority.")
+    caa: list[str] = Field(description="Who may issue certificates.")
+    dmarc: str | None = Field(description="The DMARC policy.")
 
 
 class Ssl(Block):
     """The certificate that the name's web server shows, valid or not; dates are `YYYY-MM-DD`."""
 
-    issuer: str | None
-    valid_from: str | None
-    valid_to: str | None
-    subject_alt_names: list[str]
+    issuer: str | None = Field(description="Who issued the certificate.")
+    valid_from: str | None = Field(description="Since when it is valid, `YYYY-MM-DD`.")
+    valid_to: str | None = Field(description="Until when it is valid, `YYYY-MM-DD`.")
+    subject_alt_names: list[str] = Field(description="The names that it is for.")
 
 
-class Threat(Block):
+class DomainThreat(Block):
     """Whether someone holds the domain to be malicious; null is unknown, which is not the same as false."""
 
-    malicious: bool | None
-    categories: list[str]
+    malicious: bool | None = Field(description="Whether someone holds the domain to be malicious.")
+    categories: list[str] = Field(description="As what.")
 
 
 class Hosting(Block):
     """Where the name leads: its first IPv4 address, and the network and country of that."""
 
-    ip: str | None
-    asn: int | None
-    asn_name: str | None
-    company: str | None
-    country_code: str | None
+    ip: str | None = Field(description="The first IPv4 address of the name.")
+    asn: int | None = Field(description="The number of its network.")
+    asn_name: str | None = Field(description="The name of its network.")
+    company: str | None = Field(description="Who runs it.")
+    country_code: str | None = Field(description="Where it is, by two letters.")
 
 
 class DomainAnswer(LookupAnswer):
     """What is known about a domain."""
 
-    domain: str
-    whois: Whois
-    dns: Dns
-    ssl: Ssl
-    threat: Threat
-    hosting: Hosting
+    domain: str = Field(description="The domain as it was looked up, as an A-label.")
+    whois: Whois = Field(description="Its registration.")
+    dns: Dns = Field(description="Its DNS records.")
+    ssl: Ssl = Field(description="The certificate of its web server.")
+    threat: DomainThreat = Field(description="What is known against it.")
+    hosting: Hosting = Field(description="Where it is hosted.")

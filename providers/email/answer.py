@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from models.lookups import Block, LookupAnswer
 
 Validity = Literal["valid", "invalid", "risky", "unknown"]
@@ -12,81 +14,83 @@ Validity = Literal["valid", "invalid", "risky", "unknown"]
 class Socials(Block):
     """The person's pages, as URLs."""
 
-    linkedin: str | None
-    twitter: str | None
-    instagram: str | None
-    facebook: str | None
-    github: str | None
+    linkedin: str | None = Field(description="The page at LinkedIn.")
+    twitter: str | None = Field(description="The page at Twitter.")
+    instagram: str | None = Field(description="The page at Instagram.")
+    facebook: str | None = Field(description="The page at Facebook.")
+    github: str | None = Field(description="The page at GitHub.")
 
 
 class Breach(Block):
     """The known breaches that the address is in."""
 
-    count: int | None
-    services: list[str]
-    exposed_data: list[str]
+    count: int | None = Field(description="How many there are.")
+    services: list[str] = Field(description="The services that were breached.")
+    exposed_data: list[str] = Field(description="The sorts of data that were exposed.")
 
 
 class RegisteredServices(Block):
     """The services that are known to have an account for the address."""
 
-    count: int | None
-    services: list[str]
+    count: int | None = Field(description="How many there are.")
+    services: list[str] = Field(description="The services.")
 
 
 class NewsItem(Block):
     """A page in the news that names the person."""
 
-    title: str
-    url: str
-    date: str | None
-    source: str | None
+    title: str = Field(description="The page's title.")
+    url: str = Field(description="Its URL.")
+    date: str | None = Field(description="When it appeared, `YYYY-MM-DD`.")
+    source: str | None = Field(description="Where it appeared.")
 
 
 class Publication(Block):
     """A work of the person's."""
 
-    title: str
-    url: str | None
-    year: int | None
-    cited_by: int | None
+    title: str = Field(description="The work's title.")
+    url: str | None = Field(description="Its URL.")
+    year: int | None = Field(description="When it appeared.")
+    cited_by: int | None = Field(description="How many works cite it.")
 
 
 class EmailAnswer(LookupAnswer):
     """What is known about an e-mail address and the person behind it."""
 
-    email: str
-    first_name: str | None
-    last_name: str | None
-    name: str | None
-    company: str | None
-    job_role: str | None
-    role: str | None
-    seniority: str | None
-    department: str | None
-    industry: str | None
-    location: str | None
-    country: str | None
-    city: str | None
-    birthplace: str | None
-    current_location: str | None
-    bio: str | None
-    age: int | None
-    gender: str | None
-    education: str | None
-    phone: str | None
-    photo: str | None
-    languages: list[str]
-    skills: list[str]
-    company_domain: str | None
-    company_size: str | None
-    validity: Validity | None
-    is_disposable: bool | None
-    is_role_account: bool | None
-    is_free_provider: bool | None
-    mx_found: bool | None
-    socials: Socials
-    breach: Breach
-    registered_services: RegisteredServices
-    news: list[NewsItem]
-    publications: list[Publication]
+    email: str = Field(description="The address.")
+    first_name: str | None = Field(description="The person's first name.")
+    last_name: str | None = Field(description="The person's last name.")
+    name: str | None = Field(description="The person's full name.")
+    company: str | None = Field(description="The company that the person works for.")
+    job_role: str | None = Field(description="The job.")
+    role: str | None = Field(description="The field of the job.")
+    seniority: str | None = Field(description="The rank of the job.")
+    department: str | None = Field(description="The department.")
+    industry: str | None = Field(description="The company's industry.")
+    location: str | None = Field(description="Where the person is, in one text.")
+    country: str | None = Field(description="The country of that.")
+    city: str | None = Field(description="The city of that.")
+    birthplace: str | None = Field(description="Where the person was born.")
+    current_location: str | None = Field(description="Where the person lives now.")
+    bio: str | None = Field(description="What the person says of themselves.")
+    age: int | None = Field(description="The age in years.")
+    gender: str | None = Field(description="The gender.")
+    education: str | None = Field(description="Schools and degrees.")
+    phone: str | None = Field(description="A phone number.")
+    photo: str | None = Field(description="The URL of a picture.")
+    languages: list[str] = Field(description="The languages that the person speaks.")
+    skills: list[str] = Field(description="What the person can do.")
+    company_domain: str | None = Field(description="The domain of the company's site.")
+    company_size: str | None = Field(description="How many people the company employs, as a range.")
+    validity: Validity | None = Field(description="Whether the address can receive mail.")
+    is_disposable: bool | None = Field(description="Whether it is of a provider of throw-away addresses.")
+    is_role_account: bool | None = Field(
+        description="Whether it is a function's rather than a person's, such as info@."
+    )
+    is_free_provider: bool | None = Field(description="Whether it is of a free provider.")
+    mx_found: bool | None = Field(description="Whether its domain has a mail server.")
+    socials: Socials = Field(description="The person's pages.")
+    breach: Breach = Field(description="Known breaches of the address.")
+    registered_services: RegisteredServices = Field(description="Services with an account for the address.")
+    news: list[NewsItem] = Field(description="Pages in the news that name the person.")
+    publications: list[Publication] = Field(description="Works of the person.")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from models.lookups import Block, LookupAnswer
 
 
 class Account(Block):
     """An account of that name; nothing says that two accounts are the same person's."""
 
-    site: str
-    url: str
-    category: str
-    evidence: str
+    site: str = Field(description="The site's name.")
+    url: str = Field(description="The account's page.")
+    category: str = Field(description="What sort of site it is.")
+    evidence: str = Field(description="Why it is taken for an account.")
 
 
 class UsernameAnswer(LookupAnswer):
     """Where a user name is taken; `checked` is how many sites said whether it is."""
 
-    username: str
-    total: int | None
-    found: list[Account]
-    checked: int
+    username: str = Field(description="The name.")
+    total: int | None = Field(description="How many accounts were found; null if no site could be asked.")
+    found: list[Account] = Field(description="The accounts.")
+    checked: int = Field(description="How many sites said whether there is one.")

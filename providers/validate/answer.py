@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from models.lookups import Block, LookupAnswer
 from providers.email.answer import Validity
 
@@ -9,17 +11,17 @@ from providers.email.answer import Validity
 class Checks(Block):
     """What was looked at. Null is not known, or not looked at since the syntax is wrong already."""
 
-    syntax: bool | None
-    mx: bool | None
-    disposable: bool | None
-    role: bool | None
-    free_provider: bool | None
+    syntax: bool | None = Field(description="Whether it is written as an address.")
+    mx: bool | None = Field(description="Whether its domain has a mail server.")
+    disposable: bool | None = Field(description="Whether it is of a provider of throw-away addresses.")
+    role: bool | None = Field(description="Whether it is a function's rather than a person's.")
+    free_provider: bool | None = Field(description="Whether it is of a free provider.")
 
 
 class ValidateAnswer(LookupAnswer):
     """Whether an address can receive mail, and why that is thought."""
 
-    email: str
-    validity: Validity
-    message: str
-    checks: Checks
+    email: str = Field(description="The address as it was sent.")
+    validity: Validity = Field(description="Whether it can receive mail.")
+    message: str = Field(description="The same in words.")
+    checks: Checks = Field(description="What was looked at.")

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from models.lookups import Block, LookupAnswer
 
 
 class WebResult(Block):
     """A page; `published` is a date, `YYYY-MM-DD`."""
 
-    title: str
-    url: str
-    snippet: str | None
-    published: str | None
+    title: str = Field(description="The page's title.")
+    url: str = Field(description="Its URL.")
+    snippet: str | None = Field(description="A part of its text.")
+    published: str | None = Field(description="When it appeared, `YYYY-MM-DD`.")
 
 
 class Enrichment(Block):
     """The encyclopedia's article about exactly what was searched for."""
 
-    title: str | None
-    summary: str | None
-    url: str | None
+    title: str | None = Field(description="The article's title.")
+    summary: str | None = Field(description="Its first paragraph.")
+    url: str | None = Field(description="Its URL.")
 
 
 class WebSearchAnswer(LookupAnswer):
     """What the web has on a query; `total` is how many pages the engine with the most knows of."""
 
-    query: str
-    results: list[WebResult]
-    total: int | None
-    enrichment: Enrichment | None
+    query: str = Field(description="The query.")
+    results: list[WebResult] = Field(description="The pages, best first.")
+    total: int | None = Field(
+        description="How many pages the engine with the most knows of; null if none says."
+    )
+    enrichment: Enrichment | None = Field(
+        description="The encyclopedia's article about it; null without one."
+    )
