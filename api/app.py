@@ -17,7 +17,19 @@ from api.http.limiter import Limiter
 from api.http.middleware import Edge
 from api.http.openapi import Application
 from api.http.routetable import RouteTable
-from api.routes import auth, credits, health, ingest, keys, lookups, rehearsals, runs, secrets, workflows
+from api.routes import (
+    auth,
+    credits,
+    error_pages,
+    health,
+    ingest,
+    keys,
+    lookups,
+    rehearsals,
+    runs,
+    secrets,
+    workflows,
+)
 from api.together import Together
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
@@ -43,24 +55,37 @@ def create_app(settings: Settings) -> FastAPI:
         raise StartError("DATABASE_URL is not set.", ExitCode.DATABASE)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[dict[str, str]]:
         app.state.routes = RouteTable(app)
         app.router.routes.insert(0, app.state.routes)
         async with AsyncExitStack() as stack:
             app.state.services = await _open(settings, stack)
-            yield
+            yield {"address": settings.address}  # in the scope of every request
 
     app = Application(
         title="vedette",
         version="0.1.0",
         summary="Look up, watch and automate",
+        servers=[{"url": settings.address}],
         lifespan=lifespan,
         middleware=[Middleware(Edge, settings=settings)],
         redoc_url=None,
         redirect_slashes=False,
     )
     errors.install(app)
-    for module in (auth, keys, credits, lookups, ingest, runs, secrets, workflows, rehearsals, health):
+    for module in (
+        auth,
+        keys,
+        credits,
+        lookups,
+        ingest,
+        runs,
+        secrets,
+        workflows,
+        rehearsals,
+        health,
+        error_pages,
+    ):
         app.include_router(module.router)
     return app
 

@@ -36,6 +36,7 @@ from sealing import Keyring
 from settings import Settings
 
 AGENT_PREFIX = "/api/agent/"
+SESSION_SCHEME = "session"
 
 
 @dataclass
@@ -104,8 +105,11 @@ class Authorisation(SecurityBase):
     """A credential that may use a scope. In OpenAPI, the scope stands in the operation's `security`."""
 
     def __init__(self, scope: str | None, *, session_only: bool) -> None:
-        self.model = BearerScheme(description="A session token or an API key; a key also as X-API-Key.")
-        self.scheme_name = "bearer"
+        if session_only:
+            self.model = BearerScheme(bearerFormat="JWT", description="A session's token.")
+        else:
+            self.model = BearerScheme(description="A session token or an API key; a key also as X-API-Key.")
+        self.scheme_name = SESSION_SCHEME if session_only else "bearer"
         self.scope = scope
         self.session_only = session_only
 

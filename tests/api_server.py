@@ -11,12 +11,14 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import orjson
 import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
 from api.deps import Services
 from api.http.protocol import BoundedHttp
+from api.http.routetable import RouteTable
 from models import accounts, keys, passwords, sessions
 from models.accounts import Account
 from models.audit import Actor
@@ -64,8 +66,25 @@ class Api:
     async def client(self, **headers: str) -> httpx.AsyncClient:
         """An HTTP client with these headers (`_` for `-`)."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        client = httpx.AsyncClient(base_url=self.url, headers=named, timeout=30, trust_env=False)
+        client = httpx.AsyncClient(
+            base_url=self.url, headers=named, timeout=30, trust_env=False,
+            event_hooks={"response": [self._check_documented]},
+        )  # fmt: skip
         return await self.stack.enter_async_context(client)
+
+    async def _check_documented(self, response: httpx.Response) -> None:
+        """An error that a route of the service answers stands in its OpenAPI, whatever the test is of."""
+        media_type = "application/problem+json"
+        method, path = response.request.method, response.request.url.path
+        routes: RouteTable = self.app.state.routes
+        _, found = routes.matches({"type": "http", "path": path, "method": method})
+        ours = "route" in found and found["route"].endpoint.__module__.startswith("api.")
+        if ours and response.headers.get("content-type") == media_type:
+            code = orjson.loads(await response.aread())["code"]
+            operation = self.app.openapi()["paths"][routes.template(found)][method.lower()]
+            documented = operation["responses"].get(str(response.status_code), {})
+            codes = documented.get("content", {}).get(media_type, {}).get("examples", {})
+            assert code in codes, f"{method} {path} answers {code}: name it in problems() of the route"
 
     async def person(self, *, credits: int = 0, scopes: Iterable[Scope] = keys.ALL_SCOPES) -> Person:
         """A new account."""

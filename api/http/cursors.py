@@ -1,8 +1,18 @@
-"""Cursors of lists whose entries are numbered: the number before which the next page goes on."""
+"""Pages of lists. A cursor is a number: that of the entry before which the next page goes on."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from fastapi import Query
+
 from models.errors import FieldError, Invalid
+
+Limit = Annotated[int, Query(ge=1, le=100, description="How many to give at most.")]
+Page = Annotated[int, Query(ge=1, le=100_000, description="The number of the page, from 1.")]
+Cursor = Annotated[
+    str | None, Query(description="`next_cursor` of the page before; without it, the first page.")
+]
 
 
 def number_of(cursor: str | None, digits: int) -> int | None:

@@ -19,6 +19,7 @@ from starlette.types import Scope
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
+from api.http.catalogue import problem_body
 from api.http.context import context_of
 from api.http.validation import field_errors
 from models import errors, idempotency
@@ -61,28 +62,28 @@ _CODE_OF = {
 class FieldProblem(BaseModel):
     """One thing wrong with the input."""
 
-    pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
-    code: str
-    message: str
-    parameter: str | None = Field(None, description="the query parameter or header, if it is not the body")
-    row: int | None = Field(None, description="for CSV: the row, the header being row 1")
-    column: str | None = None
+    pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole.")
+    code: str = Field(description="What is wrong, for programs: stable, snake_case.")
+    message: str = Field(description="What is wrong and what would be right.")
+    parameter: str | None = Field(None, description="The query parameter or header, if it is not the body.")
+    row: int | None = Field(None, description="For CSV: the row, the header being row 1.")
+    column: str | None = Field(None, description="For CSV: the column.")
 
 
 class ProblemDocument(BaseModel):
     """What went wrong (RFC 9457), and beside it what programs need: `code` and `request_id`."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(title="Problem", extra="allow")
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    code: str = Field(description="stable, snake_case")
-    message: str = Field(description="the same text as `detail`")
-    request_id: str
-    errors: list[FieldProblem] | None = None
+    type: str = Field(description="The URL of the code's page: cause, remedy, example.")
+    title: str = Field(description="The phrase of the status.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What is wrong, for people.")
+    instance: str = Field(description="The path of the request.")
+    code: str = Field(description="What is wrong, for programs: stable, snake_case.")
+    message: str = Field(description="The same text as `detail`.")
+    request_id: str = Field(description="Names the request in the service's log.")
+    errors: list[FieldProblem] | None = Field(None, description="What is wrong with the input, all at once.")
 
 
 class Problem(HTTPException):
@@ -114,17 +115,15 @@ def problem_response(
 ) -> Response:
     """The problem document as an answer; it is logged with its code."""
     context = context_of(scope)
-    body: dict[str, Any] = {
-        "type": f"urn:vedette:problem:{code}",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": message,
-        "instance": _INGEST_TOKEN.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1")),
-        "code": code,
-        "message": message,
-        "request_id": context.request_id,
-        **(details or {}),
-    }
+    body = problem_body(
+        scope["state"]["address"],
+        code,
+        status,
+        message,
+        instance=_INGEST_TOKEN.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1")),
+        request_id=context.request_id,
+        details=details,
+    )
     if field_errors:
         body["errors"] = [_field_problem(error) for error in field_errors]
     log = _log.error if status == HTTPStatus.INTERNAL_SERVER_ERROR else _log.info
@@ -172,7 +171,7 @@ def _http_error(request: Request, error: Exception) -> Response:
         allowed = request.app.state.routes.methods(request.scope["path"])
         headers["Allow"] = ", ".join(allowed)
         message = f"This path answers {headers['Allow']}."
-    code = _CODE_OF.get(status, HTTPStatus(status).name.lower())
+    code = _CODE_OF.get(status, "invalid_request")
     return problem_response(request.scope, status, code, message, headers=headers)
 
 

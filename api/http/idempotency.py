@@ -57,7 +57,9 @@ async def _take(request: Request, idempotency_key: KeyHeader = None) -> None:
         context_of(request.scope).idempotency_key = idempotency_key
 
 
-async def _refuse(idempotency_key: KeyHeader = None) -> None:
+async def _refuse(
+    idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key", include_in_schema=False)] = None,
+) -> None:
     if idempotency_key is not None:
         raise Problem(
             400, "idempotency_not_supported", "A stream cannot be replayed: send no Idempotency-Key."

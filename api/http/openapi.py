@@ -1,90 +1,190 @@
-"""OpenAPI as it is: for each operation exactly the statuses it gives, with problem documents for errors."""
+"""OpenAPI as it is: for each operation the statuses and codes it gives, in words that generators read well.
+
+What FastAPI's document lacks is completed here, so that routes say only what is theirs alone.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
-from api.deps import AGENT_PREFIX
+from api.deps import AGENT_PREFIX, SESSION_SCHEME
+from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
 
 _REFERENCE = "#/components/schemas/"
 _RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
 _REQUEST_ID = {"X-Request-Id": {"description": "names the request in the log", "schema": {"type": "string"}}}
 
+_OF_JSON_BODIES = (
+    "invalid_input", "invalid_json", "invalid_text", "number_out_of_range", "too_deep", "body_too_slow",
+    "body_too_large", "unsupported_media_type", "unsupported_content_encoding",
+)  # fmt: skip
+_OF_IDEMPOTENCY_KEYS = ("invalid_idempotency_key", "idempotency_in_progress", "idempotency_key_reused")
+
 Operation = dict[str, Any]
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For `responses=` of a route: the statuses that its own rules give, beside those of every route like it.
+def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """For `responses=` of a route: the codes that its own rules give, beside those of every route like it.
 
-    Of themselves come: 400, 500 and under /api 503; 401 and 403 where a credential is needed; 404 where
-    the path has an id; 413 and 415 where there is a body; 409 and 422 with an Idempotency-Key.
+    Of themselves come those of credentials, scopes, JSON bodies, parameters, ids in the path and
+    Idempotency-Keys; `unknown_host`, `internal_error` and, under /api, `database_unavailable`.
+
+    Raises:
+        LookupError: a code is not among the `answers` of errors.toml.
     """
-    return {status: {"description": HTTPStatus(status).phrase} for status in statuses}
+    responses: dict[int | str, dict[str, Any]] = {}
+    for code in codes:
+        entry = CATALOGUE.get(code)
+        if entry is None or entry.status is None:
+            raise LookupError(f"problems() takes codes of [answers.…] in api/http/errors.toml, not {code!r}")
+        response = responses.setdefault(
+            entry.status, {"description": "", "content": {MEDIA_TYPE: {"examples": {}}}}
+        )
+        response["content"][MEDIA_TYPE]["examples"][code] = {"$ref": f"#/components/examples/{code}"}
+    return responses
 
 
 def completed(document: dict[str, Any]) -> dict[str, Any]:
     """FastAPI's document, completed in place."""
-    schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
+    components: dict[str, Any] = document.setdefault("components", {})
+    schemas: dict[str, Any] = components.setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     problem = ProblemDocument.model_json_schema(ref_template=_REFERENCE + "{model}")
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
-    schemes = document["components"].get("securitySchemes")
-    if schemes:
-        schemes["apiKey"] = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
-    for path, operations in document["paths"].items():
-        for operation in operations.values():
-            _complete(path, operation)
+    if "securitySchemes" in components:
+        components["securitySchemes"]["apiKey"] = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
+    address = document["servers"][0]["url"]
+    components["examples"] = {
+        code: {"summary": entry.cause, "value": example_of(entry, address)}
+        for code, entry in CATALOGUE.items()
+        if entry.status is not None
+    }
+    for schema in schemas.values():
+        for described in schema.get("properties", {}).values():
+            _tell_default(described)
+    for path, _, operation in operations(document):
+        _complete(path, operation)
+    _tell_mounts_apart(document)
     return document
 
 
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, Operation]]:
+    """Path, method and operation, for all of a document."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def _tell_default(described: dict[str, Any]) -> None:
+    """Say a property's default in words: what has a `default`, generators take for always there."""
+    default = described.pop("default", None)
+    if default is not None:
+        text = default if isinstance(default, str) else orjson.dumps(default).decode()
+        described["description"] = f"{described.get('description', '')} Default: {text}.".strip()
+
+
 def _complete(path: str, operation: Operation) -> None:
-    if operation.get("security"):
-        scopes: list[str] = next(iter(operation["security"][0].values()))
-        operation["security"] = [{"bearer": scopes}, {"apiKey": scopes}]
+    _state_security(operation)
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path":
+            parameter.setdefault("description", _of_path(parameter["name"]))
     responses: dict[str, Any] = operation["responses"]
     content = responses.get("422", {}).get("content", {})
     if content.get("application/json", {}).get("schema", {}).get("$ref", "").endswith("HTTPValidationError"):
         del responses["422"]
-    for status in _implied(path, operation):
-        responses.setdefault(str(status), {"description": HTTPStatus(status).phrase})
+    for status, implied in problems(*_implied(path, operation)).items():
+        response = responses.setdefault(str(status), implied)
+        examples = response.get("content", {}).get(MEDIA_TYPE, {}).get("examples")
+        if examples is not None:
+            examples.update(implied["content"][MEDIA_TYPE]["examples"])
     for status, response in responses.items():
-        if status >= "400" and "content" not in response:
-            schema = {"$ref": f"{_REFERENCE}Problem"}
-            response["content"] = {MEDIA_TYPE: {"schema": schema}}
+        refused = response.get("content", {}).get(MEDIA_TYPE)
+        if refused is not None:
+            refused["schema"] = {"$ref": f"{_REFERENCE}Problem"}
+            refused["examples"] = dict(sorted(refused["examples"].items()))
+            response["description"] = f"{HTTPStatus(int(status)).phrase}: {', '.join(refused['examples'])}"
         headers = response.setdefault("headers", {})
         headers.update(_REQUEST_ID, **(_RETRY_AFTER if status in ("429", "503") else {}))
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def _implied(path: str, operation: Operation) -> set[int]:
-    parameters = operation.get("parameters", [])
-    statuses = {400, 500}
+def _state_security(operation: Operation) -> None:
+    """Credentials are sent as `bearer` or `apiKey`; without any the list is empty, not absent."""
+    needed: list[dict[str, list[str]]] = operation.setdefault("security", [])
+    if needed and SESSION_SCHEME not in needed[0]:
+        scopes = next(iter(needed[0].values()))
+        operation["security"] = [{"bearer": scopes}, {"apiKey": scopes}]
+
+
+def _of_path(name: str) -> str:
+    noun = name.removesuffix("_id")
+    if name == "id":
+        return "Its id, a UUID."
+    return f"The {noun.replace('_', ' ')}'s id, a UUID." if noun != name else f"The {name}."
+
+
+def _implied(path: str, operation: Operation) -> Iterator[str]:
+    yield from ("unknown_host", "internal_error")
     if path.startswith("/api/"):
-        statuses.add(503)
-    if security := operation.get("security"):
-        statuses.add(401)
-        if any(security[0].values()) or path.startswith(AGENT_PREFIX):
-            statuses.add(403)
+        yield "database_unavailable"
+    parameters = operation.get("parameters", [])
+    if security := operation["security"]:
+        yield from ("not_authenticated", "invalid_credentials", "conflicting_credentials")
+        if any(next(iter(security[0].values()))):
+            yield "insufficient_scope"
+        if SESSION_SCHEME in security[0]:
+            yield "session_required"
+        if path.startswith(AGENT_PREFIX):
+            yield "api_key_required"
     if any(parameter["in"] == "path" for parameter in parameters):
-        statuses.add(404)
+        yield "not_found"
+    if any(parameter["in"] != "path" for parameter in parameters):
+        yield "invalid_input"
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
-        statuses |= {413, 415}
-    if any(p["in"] == "header" and p["name"] == "Idempotency-Key" for p in parameters):
-        statuses |= {409, 422}
-    return statuses
+        yield from _OF_JSON_BODIES
+    if security and any(parameter["name"] == "Idempotency-Key" for parameter in parameters):
+        yield from _OF_IDEMPOTENCY_KEYS
+
+
+def _tell_mounts_apart(document: dict[str, Any]) -> None:
+    """One handler on several paths or methods: the shortest path keeps its name, others add what they add.
+
+    `GET /api/lists/{id}` is `get_list`, then `GET /api/agent/lists/{id}` is `get_list_agent`.
+    """
+    shortest: dict[str, tuple[str, str]] = {}
+    for path, method, operation in sorted(operations(document), key=lambda found: found[0].count("/")):
+        name = operation["operationId"]
+        first, _ = shortest.setdefault(name, (path, method))
+        if (path, method) != shortest[name]:
+            further = [part for part in path.split("/") if part not in first.split("/") and "{" not in part]
+            operation["operationId"] = "_".join([name, *(further or [method])]).replace("-", "_")
+
+
+def _name_of(route: APIRoute) -> str:
+    return route.name
 
 
 class Application(FastAPI):
     """FastAPI whose OpenAPI document tells the whole truth."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(generate_unique_id_function=_name_of, **options)
+
     def openapi(self) -> dict[str, Any]:
         """The document, made once."""
         if not self.openapi_schema:
-            self.openapi_schema = completed(super().openapi())
+            with warnings.catch_warnings():
+                # Handlers with several mounts are told apart when the document is completed.
+                warnings.filterwarnings("ignore", "Duplicate Operation ID", UserWarning)
+                self.openapi_schema = completed(super().openapi())
         return self.openapi_schema

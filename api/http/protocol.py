@@ -8,6 +8,8 @@ import os
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api.http.catalogue import problem_body
+
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
 _PIECE_BYTES = 16 * 1024
@@ -101,12 +103,10 @@ class BoundedHttp(HttpToolsProtocol):
             msg = _TOO_LONG
         self._stop_waiting()
         request_id = os.urandom(12).hex()
-        body = orjson.dumps(
-            {
-                "type": "urn:vedette:problem:bad_http", "title": "Bad Request", "status": 400, "detail": msg,
-                "instance": "", "code": "bad_http", "message": msg, "request_id": request_id,
-            }
-        )  # fmt: skip
+        problem = problem_body(
+            self.app_state["address"], "bad_http", 400, msg, instance="", request_id=request_id
+        )
+        body = orjson.dumps(problem)
         head = (
             "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
             f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\nconnection: close\r\n\r\n"

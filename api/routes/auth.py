@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from api.deps import Caller, Services, ServicesDep, actor, authorised
 from api.http import limits
@@ -20,6 +20,7 @@ from database import Connection
 from models import accounts, known_addresses, passwords, sessions
 from models.accounts import Account, EmailTaken
 from models.errors import Forbidden, Unauthenticated
+from models.views import View
 
 router = APIRouter(prefix="/api/auth", tags=["authentication"], route_class=StrictRoute)
 
@@ -39,9 +40,9 @@ class Registration(Body):
         json_schema_extra={"examples": [{"email": "ada@example.com", "password": "correct horse battery"}]}
     )
 
-    email: Email
-    password: NewPassword
-    name: Name | None = None
+    email: Email = Field(description="The address to log in with.")
+    password: NewPassword = Field(description="12 to 1,024 characters.")
+    name: Name | None = Field(default=None, description="The person's name.")
 
 
 class Login(Body):
@@ -51,51 +52,55 @@ class Login(Body):
         json_schema_extra={"examples": [{"email": "ada@example.com", "password": "correct horse battery"}]}
     )
 
-    email: Email
-    password: Password
+    email: Email = Field(description="The address of the account.")
+    password: Password = Field(description="Its password.")
 
 
 class PasswordChange(Body):
     """The old password and the new one."""
 
-    current_password: Password
-    new_password: NewPassword
+    current_password: Password = Field(description="The password until now.")
+    new_password: NewPassword = Field(description="12 to 1,024 characters.")
 
 
 class User(BaseModel):
     """A person's account."""
 
-    id: UUID
-    email: str
-    name: str | None
-    created_at: datetime
+    id: UUID = Field(description="The account's id.")
+    email: str = Field(description="The address to log in with.")
+    name: str | None = Field(description="The person's name; null if none was given.")
+    created_at: datetime = Field(description="When the account was made.")
 
 
-class SessionStarted(BaseModel):
+class SessionStarted(View):
     """A session: send `token` as `Authorization: Bearer`."""
 
-    token: str
-    token_type: Literal["bearer"] = "bearer"
-    expires_at: datetime
-    user: User
+    token: str = Field(description="Send it as `Authorization: Bearer`; it is shown this once.")
+    token_type: Literal["bearer"] = Field(default="bearer", description="How the token is sent.")
+    expires_at: datetime = Field(description="When the session ends by itself.")
+    user: User = Field(description="Whose session it is.")
 
 
 class CredentialView(BaseModel):
     """What the request was made with."""
 
-    kind: Literal["session", "key"]
-    id: UUID
-    scopes: list[str]
+    kind: Literal["session", "key"] = Field(description="A session, or an API key.")
+    id: UUID = Field(description="The id of the session or key.")
+    scopes: list[str] = Field(description="What it may do.")
 
 
 class Me(BaseModel):
     """Who the request was made by."""
 
-    user: User
-    credential: CredentialView
+    user: User = Field(description="The account.")
+    credential: CredentialView = Field(description="The session or key of the request.")
 
 
-@router.post("/register", status_code=201, responses=problems(403, 429))
+@router.post(
+    "/register",
+    status_code=201,
+    responses=problems("signup_closed", "registration_refused", "rate_limited"),
+)
 async def register(body: Registration, request: Request, services: ServicesDep) -> SessionStarted:
     """Create an account and log in. A refusal does not say why: that would tell who has an account."""
     if not services.settings.signup_open:
@@ -124,7 +129,7 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
     return started
 
 
-@router.post("/login", responses=problems(401, 429))
+@router.post("/login", responses=problems("invalid_credentials", "rate_limited"))
 async def login(body: Login, request: Request, services: ServicesDep) -> SessionStarted:
     """Log in. A wrong e-mail and a wrong password answer alike."""
     client, email = context_of(request.scope).client, accounts.login_name(body.email)
@@ -135,7 +140,7 @@ async def login(body: Login, request: Request, services: ServicesDep) -> Session
         return await _start(services, connection, account, client)
 
 
-@router.post("/logout", status_code=204, responses=problems(403))
+@router.post("/logout", status_code=204)
 async def logout(request: Request, caller: SessionCaller, services: ServicesDep) -> None:
     """End this session: its token is dead at once."""
     async with services.database.transaction() as connection:
@@ -152,7 +157,7 @@ async def me(caller: Annotated[Caller, authorised(None)], services: ServicesDep)
     return Me(user=User.model_validate(account, from_attributes=True), credential=credential)
 
 
-@router.post("/password", status_code=204, responses=problems(403, 429))
+@router.post("/password", status_code=204, responses=problems("wrong_password", "rate_limited"))
 async def change_password(
     body: PasswordChange,
     request: Request,

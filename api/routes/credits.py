@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from api.deps import Caller, ServicesDep, actor, authorised
-from api.http.cursors import cursor_of, number_of
+from api.http.cursors import Cursor, Limit, cursor_of, number_of
 from api.http.json_body import StrictRoute
 from api.http.validation import Body
 from models import credits, ledger, topups
@@ -29,10 +29,12 @@ class AutoTopUpWanted(Body):
         }
     )
 
-    enabled: StrictBool
-    threshold: Amount
-    amount: Amount
-    monthly_cap: Amount | None = None
+    enabled: StrictBool = Field(description="Whether credits are added by themselves.")
+    threshold: Amount = Field(description="Below this balance they are added.")
+    amount: Amount = Field(description="How many are added at a time.")
+    monthly_cap: Amount | None = Field(
+        None, description="How many are added in a UTC month at most; null for no bound."
+    )
 
 
 class CreditSettings(Body):
@@ -41,14 +43,16 @@ class CreditSettings(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"low_balance_threshold": 100}]})
     read_only = frozenset(BalanceView.model_fields) - {"low_balance_threshold"}
 
-    low_balance_threshold: Amount
+    low_balance_threshold: Amount = Field(description="Below this balance the account counts as low.")
 
 
 class LedgerPage(BaseModel):
     """Entries, newest first."""
 
-    entries: list[EntryView]
-    next_cursor: str | None
+    entries: list[EntryView] = Field(description="The entries of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one."
+    )
 
 
 @router.get("")
@@ -75,8 +79,8 @@ async def set_credit_settings(
 async def get_ledger(
     caller: Annotated[Caller, authorised("credits")],
     services: ServicesDep,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: str | None = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
 ) -> LedgerPage:
     """Every change of the balance; the sum of all amounts is the balance."""
     before = number_of(cursor, 18)

@@ -11,7 +11,7 @@ from typing import Literal
 import psycopg
 import psycopg_pool
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from temporalio.service import RPCError
 
 from api.deps import Services, ServicesDep
@@ -21,6 +21,7 @@ from api.http.openapi import problems
 from migrations.upgrade import head
 from models import root_key, run_counts, workers
 from models.errors import Forbidden, Unauthenticated
+from models.views import View
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
 
@@ -33,17 +34,19 @@ _FORWARDING = frozenset({
 })  # fmt: skip
 
 
-class Health(BaseModel):
+class Health(View):
     """The process answers."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok"] = Field(default="ok", description="Always `ok`: the process answers.")
 
 
 class Readiness(BaseModel):
     """What the service needs, part by part: `ok`, or what is wrong."""
 
-    status: Literal["ready", "degraded", "unavailable"]
-    checks: dict[str, str]
+    status: Literal["ready", "degraded", "unavailable"] = Field(
+        description="`unavailable` without the database, `degraded` without another part."
+    )
+    checks: dict[str, str] = Field(description="Each part by name: `ok`, or what is wrong.")
 
 
 @router.get("/healthz")
@@ -72,7 +75,7 @@ async def readyz(services: ServicesDep, response: Response) -> Readiness:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **problems(401, 403)},
+    responses={200: {"content": {"text/plain": {}}}, **problems("invalid_credentials", "loopback_only")},
 )
 async def get_metrics(request: Request, services: ServicesDep) -> Response:
     """Counters for Prometheus: to this machine only, or to whoever has `VEDETTE_METRICS_TOKEN`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 import structlog
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -18,7 +18,7 @@ from api.http import limits
 from api.http.errors import Problem
 from api.http.json_body import StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
-from api.routes.runs import FINISHED, answer
+from api.routes.runs import FINISHED, Wait, answer
 from models import runs
 from models.errors import FieldError, Invalid
 from models.runs import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
@@ -31,19 +31,43 @@ router = APIRouter(prefix="/api/workflows/ingest", tags=["ingest"], route_class=
 _MAX_FIELDS = 1000
 _CHARSETS = (b"utf-8", b"utf8", b"iso-8859-1", b"iso8859-1", b"latin-1", b"latin1")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+# Any JSON is taken; of bodies of any type the clients that openapi-python-client makes can send none.
+_EVENT_SCHEMA = {"type": "object", "additionalProperties": True}
+_FORM_SCHEMA = {"type": "object", "additionalProperties": {"type": "string"}}
+# The body is read here, by rules of its own, and not by FastAPI.
+_REQUEST: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The event: any JSON, or a form as an object; a field that comes twice is an array.",
+        "content": {
+            "application/json": {"schema": _EVENT_SCHEMA, "example": {"email": "ada@example.com"}},
+            **{media_type: {"schema": _FORM_SCHEMA} for media_type in _FORMS},
+        },
+    },
+    "parameters": [
+        {
+            "name": name,
+            "in": "header",
+            "description": f"{whose} id of the event: one that comes again is the same run.",
+            "schema": {"type": "string", "maxLength": MAX_DEDUPE_LENGTH},
+        }
+        for name, whose in (("Idempotency-Key", "The sender's"), ("webhook-id", "Standard Webhooks'"))
+    ],
+}
 
 
 @router.post(
     "/{token}",
     status_code=202,
     response_model=RunAccepted,
-    responses={**problems(409, 413, 415, 429), **FINISHED},
+    responses={**problems("workflow_not_active", "unsupported_charset", "rate_limited"), **FINISHED},
+    openapi_extra=_REQUEST,
 )
 async def ingest(
     token: str,
     request: Request,
     services: ServicesDep,
-    wait: Annotated[int | None, Query(ge=1, le=30)] = None,
+    wait: Wait = None,
 ) -> Response:
     """Accept an event for the workflow with this ingest token: it will be run, once.
 

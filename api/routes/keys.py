@@ -15,10 +15,12 @@ from api.http.openapi import problems
 from api.http.validation import Body
 from models import keys
 from models.keys import Bounds, Key, Scope
+from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
 Keeper = Annotated[Caller, authorised("keys")]
+Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
 
 class NewKey(Body):
@@ -26,7 +28,9 @@ class NewKey(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "CI", "scopes": ["lookups"]}]})
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
+        description="What the key is for."
+    )
     scopes: list[Scope] | None = Field(None, min_length=1, max_length=20, description="default: all but keys")
     expires_at: AwareDatetime | None = Field(
         None, description="default: never; when a key creates it, at most and by default when that one ends"
@@ -36,29 +40,29 @@ class NewKey(Body):
 class KeyCreated(BaseModel):
     """The new key. `key` is shown this once."""
 
-    id: UUID
-    name: str
-    key: str
-    key_preview: str
-    scopes: list[Scope]
-    created_at: datetime
-    expires_at: datetime | None
+    id: UUID = Field(description="The key's id.")
+    name: str = Field(description="What the key is for.")
+    key: str = Field(description="The key itself, shown this once.")
+    key_preview: str = Field(description="Its beginning and its last four characters.")
+    scopes: list[Scope] = Field(description="What it may do.")
+    created_at: datetime = Field(description="When it was made.")
+    expires_at: datetime | None = Field(description="When it ends by itself; null for never.")
 
 
 class Keys(BaseModel):
     """All keys of the account, newest first."""
 
-    keys: list[Key]
+    keys: list[Key] = Field(description="The keys.")
 
 
-class Done(BaseModel):
+class Done(View):
     """It is done."""
 
-    success: bool = True
-    message: str
+    success: bool = Field(default=True, description="Always true.")
+    message: str = Field(description="What was done, for people.")
 
 
-@router.post("", status_code=201, responses=problems(409))
+@router.post("", status_code=201, responses=problems("too_many_keys"))
 async def create_key(body: NewKey, request: Request, caller: Keeper, services: ServicesDep) -> KeyCreated:
     """Create a key. A key with the scope `keys` may create others, that can do no more and last no longer."""
     bounds = Bounds(caller.scopes, caller.expires_at if caller.kind == "key" else None)
@@ -75,13 +79,13 @@ async def list_keys(caller: Keeper, services: ServicesDep) -> Keys:
         return Keys(keys=await keys.list_keys(connection, caller.account_id, caller.scopes))
 
 
-@router.delete("", responses=problems(404))
+@router.delete("", responses=problems("not_found"))
 async def delete_key_by_query(
-    id: Annotated[Id, Query()],
+    id: Annotated[Id, Query(description="The key's id.")],
     request: Request,
     caller: Keeper,
     services: ServicesDep,
-    permanent: bool = False,
+    permanent: Permanent = False,
 ) -> Done:
     """Revoke a key, at once and everywhere; `permanent` also removes its record."""
     return await delete_key(id, request, caller, services, permanent)
@@ -89,7 +93,7 @@ async def delete_key_by_query(
 
 @router.delete("/{id}")
 async def delete_key(
-    id: Id, request: Request, caller: Keeper, services: ServicesDep, permanent: bool = False
+    id: Id, request: Request, caller: Keeper, services: ServicesDep, permanent: Permanent = False
 ) -> Done:
     """Revoke a key, at once and everywhere; `permanent` also removes its record."""
     async with services.database.transaction() as connection:

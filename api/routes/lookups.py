@@ -49,7 +49,13 @@ async def _payer(request: Request, caller: Reader) -> Callable[[], Payer]:
     return payer
 
 
-PAID: Any = {"dependencies": [limited("lookups"), Idempotent], "responses": problems(402, 429, 502)}
+FREE = ("rate_limited", "all_providers_failed", "no_provider")
+"""The codes of all lookups."""
+
+PAID: Any = {
+    "dependencies": [limited("lookups"), Idempotent],
+    "responses": problems("insufficient_credits", *FREE),
+}
 """What the routes of lookups that cost something share."""
 
 Paying = Annotated[Callable[[], Payer], Depends(_payer)]
@@ -61,7 +67,7 @@ class IpQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ip": "8.8.8.8"}]})
 
-    ip: str
+    ip: str = Field(description="An IPv4 or IPv6 address.")
 
 
 class EmailQuery(Body):
@@ -69,7 +75,7 @@ class EmailQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"email": "ada@example.com"}]})
 
-    email: str
+    email: str = Field(description="An e-mail address.")
 
 
 class PhoneQuery(Body):
@@ -77,9 +83,13 @@ class PhoneQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"phone": "+14155552671"}]})
 
-    phone: str | None = None
-    query: str | None = None
-    country: str | None = None
+    phone: str | None = Field(
+        None, description="A phone number, with its country code unless `country` is given."
+    )
+    query: str | None = Field(None, description="The same as `phone`.")
+    country: str | None = Field(
+        None, description="The country of a number without its code, by two letters (ISO 3166-1)."
+    )
 
     def target(self) -> str:
         """The number in E.164.
@@ -99,8 +109,8 @@ class DomainQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"domain": "example.com"}]})
 
-    domain: str | None = None
-    query: str | None = None
+    domain: str | None = Field(None, description="A domain name, in any script.")
+    query: str | None = Field(None, description="The same as `domain`.")
 
 
 class UsernameQuery(Body):
@@ -108,8 +118,8 @@ class UsernameQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"username": "octocat"}]})
 
-    username: str | None = None
-    query: str | None = None
+    username: str | None = Field(None, description="A user name.")
+    query: str | None = Field(None, description="The same as `username`.")
 
 
 class WebSearchQuery(Body):
@@ -117,8 +127,8 @@ class WebSearchQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Ada Lovelace", "limit": 10}]})
 
-    query: str
-    limit: int = Field(SHOWN, ge=1, le=LIMIT)
+    query: str = Field(description="What to search for.")
+    limit: int = Field(SHOWN, ge=1, le=LIMIT, description="How many results to give at most.")
 
 
 class CompanyQuery(Body):
@@ -126,9 +136,11 @@ class CompanyQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"company": "Example Bank plc", "limit": 10}]})
 
-    company: str | None = None
-    query: str | None = None
-    limit: int = Field(PEOPLE, ge=1, le=MOST_PEOPLE)
+    company: str | None = Field(None, description="A company's name or domain.")
+    query: str | None = Field(None, description="The same as `company`.")
+    limit: int = Field(
+        PEOPLE, ge=1, le=MOST_PEOPLE, description="How many people to give, and to pay for, at most."
+    )
 
 
 class DarkwebQuery(Body):
@@ -136,8 +148,8 @@ class DarkwebQuery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "example.com", "offset": 0}]})
 
-    query: str
-    offset: int = Field(0, ge=0, le=100_000)
+    query: str = Field(description="An e-mail address, a domain, an IP address or words.")
+    offset: int = Field(0, ge=0, le=100_000, description="How many mentions to leave out; a page has 20.")
 
 
 def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
@@ -171,10 +183,12 @@ def _chosen(fields: str | None) -> set[str] | None:
 class Providers(BaseModel):
     """All sources."""
 
-    providers: list[ProviderRow]
+    providers: list[ProviderRow] = Field(
+        description="The sources, each once for every kind of lookup that it is asked for."
+    )
 
 
-@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(429, 502))
+@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(*FREE))
 async def look_up_ip(body: IpQuery, caller: Reader, services: ServicesDep) -> IpAnswer:
     """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
     result = await services.lookups.lookup("ip", body.ip)
@@ -184,7 +198,7 @@ async def look_up_ip(body: IpQuery, caller: Reader, services: ServicesDep) -> Ip
 @router.post(
     "/agent/breaches",
     dependencies=[limited("breaches")],
-    responses=problems(429, 502),
+    responses=problems(*FREE),
     response_model_exclude_unset=True,
 )
 async def check_breaches(body: EmailQuery, caller: Reader, services: ServicesDep) -> BreachAnswer:
@@ -207,7 +221,7 @@ async def look_up_email(
     return EmailAnswer.model_validate(result.answer())
 
 
-@router.post("/agent/validate", dependencies=[limited("lookups")], responses=problems(429, 502))
+@router.post("/agent/validate", dependencies=[limited("lookups")], responses=problems(*FREE))
 async def validate_email(body: EmailQuery, caller: Reader, services: ServicesDep) -> ValidateAnswer:
     """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
     result = await services.lookups.lookup("validate", body.email, pointer="/email")

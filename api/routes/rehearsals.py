@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 
 from api.deps import Caller, Id, ServicesDep, authorised, rules_for
 from api.http.json_body import StrictRoute
@@ -25,8 +25,10 @@ def _unread(steps: Any) -> Any:
 class RehearsalBody(Body):
     """What the dry run starts with; `steps` instead of the workflow's own, checked as those are."""
 
-    input: Any = None
-    steps: Annotated[Any, PlainValidator(_unread, json_schema_input_type=list[Step])] = None
+    input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
+    steps: Annotated[Any, PlainValidator(_unread, json_schema_input_type=list[Step])] = Field(
+        None, description="Steps to try instead of the workflow's own."
+    )
 
 
 @router.post("/{workflow_id}/test")

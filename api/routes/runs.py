@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 import logs
 from api.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, authorised
+from api.http.cursors import Limit, Page
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
@@ -36,6 +37,10 @@ _IDS_IN_A_NOTIFICATION = 200
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
+Wait = Annotated[
+    int | None,
+    Query(ge=1, le=30, description="How many seconds to wait for the run's end; without it, none."),
+]
 
 FINISHED: dict[int | str, dict[str, Any]] = {
     200: {"model": RunView, "description": "With `wait`: the run, finished."}
@@ -52,32 +57,36 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 class RunPage(BaseModel):
     """A page of runs, newest first."""
 
-    runs: list[RunView]
-    total: int
-    page: int
+    runs: list[RunView] = Field(description="The runs of this page.")
+    total: int = Field(description="How many there are in all.")
+    page: int = Field(description="The number of this page.")
 
 
 class RetryBody(Body):
     """Where to retry from, and with which version of the workflow."""
 
-    from_step: str | None = None
-    version: Annotated[int, Field(strict=True)] | None = None
+    from_step: str | None = Field(
+        default=None, description="The id of a step to do again, with all that needs it."
+    )
+    version: Annotated[int, Field(strict=True)] | None = Field(
+        default=None, description="The workflow's version to run, instead of the one that the run ran."
+    )
 
 
 class RunRestarted(RunAccepted, frozen=True):
     """The answer to an accepted retry."""
 
-    restarted_from: UUID
+    restarted_from: UUID = Field(description="The run that it is a retry of.")
 
 
 @router.get("")
 async def list_runs(
     caller: Author,
     services: ServicesDep,
-    workflow_id: Id | None = None,
-    status: RunStatus | None = None,
-    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    workflow_id: Annotated[Id | None, Query(description="Only runs of this workflow.")] = None,
+    status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
+    page: Page = 1,
+    limit: Limit = 20,
 ) -> RunPage:
     """The account's runs, newest first; none where the workflow is unknown."""
     async with services.database.connection() as connection:
@@ -159,7 +168,7 @@ async def cancel_all(services: Services, account_id: UUID, workflow_id: UUID) ->
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunRestarted,
-    responses=problems(409),
+    responses=problems("run_not_ended", "nothing_to_retry", "workflow_not_active"),
 )
 async def retry_run(
     run_id: Id, request: Request, caller: Author, services: ServicesDep, body: RetryBody | None = None

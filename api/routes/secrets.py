@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
 from api.deps import Caller, ServicesDep, actor, authorised
@@ -14,10 +14,12 @@ from api.http.openapi import problems
 from api.http.validation import Body
 from models import secrets
 from models.secrets import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, NAME, SecretView
+from models.views import View
 
 router = APIRouter(prefix="/api/workflows/secrets", tags=["workflows"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
+Force = Annotated[bool, Query(description="Delete it even if workflows use it.")]
 
 
 class NewSecret(Body):
@@ -34,7 +36,9 @@ class NewSecret(Body):
         ),
         Field(description="letters, digits and _, no digit first: `{{ secrets.NAME }}` names it"),
     ]
-    value: Annotated[str, StringConstraints(min_length=1, max_length=MAX_VALUE_LENGTH)]
+    value: Annotated[str, StringConstraints(min_length=1, max_length=MAX_VALUE_LENGTH)] = Field(
+        description="What to keep; it never comes back."
+    )
 
 
 class SecretName(Body):
@@ -42,28 +46,28 @@ class SecretName(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "CRM_TOKEN"}]})
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True)]
-    force: StrictBool = False
+    name: Annotated[str, StringConstraints(strip_whitespace=True)] = Field(description="The secret's name.")
+    force: StrictBool = Field(default=False, description="Delete it even if workflows use it.")
 
 
 class SecretStored(BaseModel):
     """The value is stored."""
 
-    name: str
-    created_at: datetime
+    name: str = Field(description="The secret's name.")
+    created_at: datetime = Field(description="When it was first stored.")
 
 
 class Secrets(BaseModel):
     """All secrets of the account, by name."""
 
-    secrets: list[SecretView]
+    secrets: list[SecretView] = Field(description="The secrets, without their values.")
 
 
-class SecretDeleted(BaseModel):
+class SecretDeleted(View):
     """It is gone."""
 
-    success: bool = True
-    message: str = "The secret is deleted."
+    success: bool = Field(default=True, description="Always true.")
+    message: str = Field(default="The secret is deleted.", description="What was done, for people.")
 
 
 @router.get("")
@@ -78,7 +82,7 @@ async def list_secrets(caller: Author, services: ServicesDep) -> Secrets:
     status_code=201,
     responses={
         200: {"model": SecretStored, "description": "It was there; its value is new"},
-        **problems(409),
+        **problems("too_many_secrets"),
     },
 )
 async def store_secret(
@@ -93,17 +97,17 @@ async def store_secret(
     return SecretStored(name=body.name, created_at=stored.created_at)
 
 
-@router.delete("", responses=problems(404, 409))
+@router.delete("", responses=problems("not_found", "secret_in_use"))
 async def delete_secret_by_body(
-    body: SecretName, request: Request, caller: Author, services: ServicesDep, force: bool = False
+    body: SecretName, request: Request, caller: Author, services: ServicesDep, force: Force = False
 ) -> SecretDeleted:
     """Delete a secret. One that workflows use is only deleted with `force`; their steps then fail."""
     return await delete_secret(body.name, request, caller, services, force or body.force)
 
 
-@router.delete("/{name}", responses=problems(409))
+@router.delete("/{name}", responses=problems("secret_in_use"))
 async def delete_secret(
-    name: str, request: Request, caller: Author, services: ServicesDep, force: bool = False
+    name: str, request: Request, caller: Author, services: ServicesDep, force: Force = False
 ) -> SecretDeleted:
     """Delete a secret. One that workflows use is only deleted with `force`; their steps then fail."""
     async with services.database.transaction() as connection:

@@ -8,22 +8,24 @@ import fastapi
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, PlainValidator
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from api import saving
 from api.deps import Caller, Id, ServicesDep, actor, authorised, rules_for
 from api.http.conditions import IfMatch, expected_version
-from api.http.cursors import cursor_of, number_of
+from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
 from api.http.idempotency import Idempotent
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from api.routes.runs import FINISHED, answer, cancel_all, claimed_key
+from api.routes.runs import FINISHED, Wait, answer, cancel_all, claimed_key
 from models import automations, definitions, targets, versions
 from models.automations import WorkflowView
 from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
+from models.views import View
 from workflows.definition import MAX_STEPS, Name, Status, Step
-from workflows.triggers import ManualTrigger, Trigger
+from workflows.triggers import Trigger
 from workflows.validation import Document
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
@@ -31,15 +33,26 @@ router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=Stri
 Author = Annotated[Caller, authorised("workflows")]
 
 
-class WorkflowChanges(BaseModel):
+class WorkflowChanges(TypedDict, total=False):
     """The fields to change; the absent ones stay. Those that nobody can set are ignored."""
 
-    name: Name = ""
-    description: str | None = Field(None, max_length=10_000)
-    trigger: Trigger = ManualTrigger()
-    steps: list[Step] = Field(default_factory=list[Step], max_length=MAX_STEPS)
-    input_schema: dict[str, Any] | None = None
-    status: Status = "active"
+    name: Annotated[Name, Field(description="What the workflow is called.")]
+    description: Annotated[str | None, Field(max_length=10_000, description="What it is for.")]
+    trigger: Annotated[Trigger, Field(description="What starts its runs.")]
+    steps: Annotated[
+        list[Step],
+        Field(
+            max_length=MAX_STEPS,
+            description="What a run does, in this order unless `needs` says otherwise.",
+        ),
+    ]
+    input_schema: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="A JSON Schema (draft 2020-12) that the input of every run must meet; null for none."
+        ),
+    ]
+    status: Annotated[Status, Field(description="Only an active workflow starts runs.")]
 
 
 def _object(body: Any) -> dict[str, Any]:
@@ -60,45 +73,47 @@ GivenChanges = Annotated[
 class RunBody(Body):
     """What a run by hand starts with."""
 
-    input: Any = None
+    input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
 
 
 class WorkflowPage(BaseModel):
     """A page of workflows, newest first."""
 
-    workflows: list[WorkflowView]
-    total: int
-    page: int
+    workflows: list[WorkflowView] = Field(description="The workflows of this page.")
+    total: int = Field(description="How many there are in all.")
+    page: int = Field(description="The number of this page.")
 
 
 class FoundView(BaseModel):
     """One thing wrong or doubtful."""
 
     pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
-    code: str
-    message: str
+    code: str = Field(description="What is wrong, for programs: stable, snake_case.")
+    message: str = Field(description="What is wrong and what would be right.")
 
 
 class Validity(BaseModel):
     """Whether a document can be saved as a workflow, and what stands in the way."""
 
-    valid: bool
-    errors: list[FoundView]
-    warnings: list[FoundView]
+    valid: bool = Field(description="Whether it can be saved.")
+    errors: list[FoundView] = Field(description="What stands in the way, all at once.")
+    warnings: list[FoundView] = Field(description="What is doubtful.")
 
 
 class VersionPage(BaseModel):
     """Versions, newest first."""
 
-    versions: list[VersionView]
-    next_cursor: str | None
+    versions: list[VersionView] = Field(description="The versions of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one."
+    )
 
 
-class Deleted(BaseModel):
+class Deleted(View):
     """It is gone."""
 
-    success: bool = True
-    message: str = "The workflow is deleted."
+    success: bool = Field(default=True, description="Always true.")
+    message: str = Field(default="The workflow is deleted.", description="What was done, for people.")
 
 
 @router.post("", status_code=201)
@@ -131,9 +146,9 @@ async def get_workflow_schema(caller: Author) -> dict[str, Any]:
 async def list_workflows(
     caller: Author,
     services: ServicesDep,
-    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    status: Status | None = None,
+    page: Page = 1,
+    limit: Limit = 20,
+    status: Annotated[Status | None, Query(description="Only those with this status.")] = None,
 ) -> WorkflowPage:
     """The account's workflows, newest first."""
     async with services.database.connection() as connection:
@@ -156,8 +171,8 @@ async def get_workflow(
     return _tagged(view, response)
 
 
-@router.put("/{workflow_id}", responses=problems(412))
-@router.patch("/{workflow_id}", responses=problems(412))
+@router.put("/{workflow_id}", responses=problems("version_mismatch"))
+@router.patch("/{workflow_id}", responses=problems("version_mismatch"))
 async def change_workflow(
     workflow_id: Id,
     body: GivenChanges,
@@ -180,8 +195,8 @@ async def list_workflow_versions(
     workflow_id: Id,
     caller: Author,
     services: ServicesDep,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: str | None = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
 ) -> VersionPage:
     """The versions of the workflow, newest first, and which fields each changed."""
     before = number_of(cursor, 9)
@@ -204,7 +219,7 @@ async def get_workflow_version(
         return await versions.get(connection, caller.account_id, workflow_id, version)
 
 
-@router.post("/{workflow_id}/versions/{version}/restore", responses=problems(412))
+@router.post("/{workflow_id}/versions/{version}/restore", responses=problems("version_mismatch"))
 async def restore_workflow_version(
     workflow_id: Id,
     version: Version,
@@ -222,7 +237,7 @@ async def restore_workflow_version(
     return _tagged(view, response)
 
 
-@router.delete("/{workflow_id}", responses=problems(412))
+@router.delete("/{workflow_id}", responses=problems("version_mismatch"))
 async def delete_workflow(
     workflow_id: Id,
     request: Request,
@@ -255,7 +270,7 @@ def _tagged(view: WorkflowView, response: Response) -> WorkflowView:
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunAccepted,
-    responses={**problems(409), **FINISHED},
+    responses={**problems("workflow_not_active"), **FINISHED},
 )
 async def run_workflow(
     workflow_id: Id,
@@ -263,7 +278,7 @@ async def run_workflow(
     request: Request,
     caller: Author,
     services: ServicesDep,
-    wait: Annotated[int | None, Query(ge=1, le=30)] = None,
+    wait: Wait = None,
 ) -> Response:
     """Start a run by hand; `input` is the `trigger` of its expressions."""
     async with services.database.connection() as connection:

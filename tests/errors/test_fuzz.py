@@ -43,7 +43,7 @@ async def test_nothing_that_a_fuzzer_sends_breaks_the_api(
         token = person.secret if credential == "key" else person.token
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()",
-            "run", f"{api.url}/openapi.json", "--header", f"Authorization: Bearer {token}",
+            "run", f"{api.url}/openapi.json", "--url", api.url, "--header", f"Authorization: Bearer {token}",
             "--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "10",
             "--seed", "1", "--workers", "1", *SELECTIONS[credential], "--no-color",
             "--generation-database", "none",

@@ -74,7 +74,7 @@ async def cut() -> StreamingResponse:
     return StreamingResponse(parts())
 
 
-@router.get("/engine", responses=problems(503))
+@router.get("/engine", responses=problems("engine_unavailable"))
 async def engine(services: ServicesDep) -> None:
     with needs_engine():
         await services.temporal.get_workflow_handle("none").describe()
@@ -101,7 +101,8 @@ def check(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert problem["code"] == code
     assert problem["message"] == problem["detail"] != ""
     assert problem["request_id"] == response.headers["x-request-id"]
-    assert {"type", "title", "instance"} <= problem.keys()
+    assert problem["type"].endswith(f":8000/errors/{code}")
+    assert {"title", "instance"} <= problem.keys()
     return problem
 
 

@@ -54,7 +54,9 @@ def problem(answer: bytes) -> dict[str, object]:
     ],
 )
 async def test_what_is_not_http_is_answered_with_a_problem_document(api: Api, sent: bytes) -> None:
-    assert problem(await exchange(api, sent))["code"] == "bad_http"
+    answered = problem(await exchange(api, sent))
+    assert answered["code"] == "bad_http"
+    assert answered["type"] == f"{api.services.settings.address}/errors/bad_http"
 
 
 @pytest.mark.parametrize("line", [b"X-A: " + b"a" * 1000 + b"\r\n", b"X-A: a\r\n", b"a" * 1000])

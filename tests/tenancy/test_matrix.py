@@ -52,8 +52,8 @@ MATRIX = {
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
     "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
 }
-# Routes whose id is not an account's: an ingest token is its own credential.
-EXEMPT = {"POST /api/workflows/ingest/{token}"}
+# Routes whose id is not an account's: an ingest token is its own credential, error codes are everyone's.
+EXEMPT = {"POST /api/workflows/ingest/{token}", "GET /errors/{code}"}
 
 
 def operations(settings: Settings) -> dict[str, dict[str, Any]]:

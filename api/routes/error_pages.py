@@ -1,0 +1,102 @@
+"""The pages that the `type` of every error leads to."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from api.http.catalogue import CATALOGUE, Entry, Place, example_of
+from api.http.json_body import StrictRoute
+from models.errors import NotFound
+
+router = APIRouter(prefix="/errors", tags=["errors"], route_class=StrictRoute)
+
+_TEXT = {"schema": {"type": "string"}}
+_PLACES: dict[Place, str] = {
+    "answers": "The code of an answer with status {status}.",
+    "fields": "In the errors of an answer with status 400, or of what validating a workflow finds.",
+    "warnings": "In the warnings of a workflow, which is saved all the same.",
+    "runs": "In the error of a run or of one of its steps.",
+}
+_HTML = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{code}</title>
+<h1>{code}</h1>
+<p>{place}</p>
+<h2>Cause</h2>
+<p>{cause}</p>
+<h2>Remedy</h2>
+<p>{remedy}</p>
+<h2>Example</h2>
+<pre>{example}</pre>
+</html>
+"""
+_MARKDOWN = """# {code}
+
+{place}
+
+## Cause
+
+{cause}
+
+## Remedy
+
+{remedy}
+
+## Example
+
+```json
+{example}
+```
+"""
+
+
+class ErrorPage(BaseModel):
+    """What there is to know about an error code."""
+
+    code: str = Field(description="The code, stable, in snake_case.")
+    place: str = Field(description="Where clients meet it.")
+    cause: str = Field(description="Why it comes.")
+    remedy: str = Field(description="What to do about it.")
+    example: dict[str, Any] = Field(description="The JSON in which it stands.")
+
+
+@router.get(
+    "/{code}",
+    response_model=ErrorPage,
+    responses={200: {"description": "The page.", "content": {"text/html": _TEXT, "text/markdown": _TEXT}}},
+)
+async def get_error_page(code: str, request: Request) -> Response:
+    """What an error code means and what to do about it: HTML, or Markdown or JSON by `Accept`."""
+    entry = CATALOGUE.get(code)
+    if entry is None:
+        raise NotFound("error code")
+    page = _page(entry, request.state.address)
+    wanted = re.search("text/html|text/markdown|application/json", request.headers.get("accept", ""))
+    media_type = wanted[0] if wanted else "text/html"
+    if media_type == "application/json":
+        content = page.model_dump_json()
+    elif media_type == "text/markdown":
+        content = _MARKDOWN.format(**_texts(page))
+    else:
+        content = _HTML.format(**{name: escape(text) for name, text in _texts(page).items()})
+    return Response(content, media_type=media_type, headers={"Vary": "Accept"})
+
+
+def _page(entry: Entry, address: str) -> ErrorPage:
+    place = _PLACES[entry.place].format(status=entry.status)
+    return ErrorPage(
+        **entry.model_dump(include={"code", "cause", "remedy"}),
+        place=place,
+        example=example_of(entry, address),
+    )
+
+
+def _texts(page: ErrorPage) -> dict[str, str]:
+    return page.model_dump() | {"example": orjson.dumps(page.example, option=orjson.OPT_INDENT_2).decode()}

@@ -1,0 +1,214 @@
+"""What every operation and every schema of the OpenAPI document has, those of today and those to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from api.app import create_app
+from api.http.catalogue import CATALOGUE
+from api.http.openapi import Application, operations, problems
+from settings import Settings
+
+PROBLEM = "application/problem+json"
+# Fields of answers that are absent where there is nothing to say; all others are always there.
+SOMETIMES_ABSENT = {
+    "BreachAnswer": {"services", "exposed_data"},
+    "FieldProblem": {"parameter", "row", "column"},
+    "Mention": {"leak", "chat", "irc", "paste", "forum", "market", "ips", "cves"},
+    "Problem": {"errors"},
+    "ProviderReport": {"stale", "retry_after", "detail"},
+}
+
+
+@pytest.fixture
+def app(settings: Settings) -> FastAPI:
+    return create_app(settings)
+
+
+@pytest.fixture
+def document(app: FastAPI) -> dict[str, Any]:
+    return app.openapi()
+
+
+@pytest.fixture
+def schemas(document: dict[str, Any]) -> dict[str, Any]:
+    return document["components"]["schemas"]
+
+
+def within(value: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object in a document, with its place."""
+    if isinstance(value, dict):
+        yield place, value
+        for name, inner in value.items():
+            yield from within(inner, f"{place}/{name}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from within(inner, f"{place}/{index}")
+
+
+def named_in(value: Any, schemas: dict[str, Any]) -> set[str]:
+    """The schemas that a part of the document leads to."""
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        for _, inner in within(waiting.pop()):
+            name = str(inner.get("$ref", "")).partition("#/components/schemas/")[2]
+            if name and name not in found:
+                found.add(name)
+                waiting.append(schemas[name])
+    return found
+
+
+def test_an_operation_is_called_as_its_function_is(app: FastAPI, document: dict[str, Any]) -> None:
+    functions = {
+        (context.path, method.lower()): context.original_route.name
+        for context in iter_route_contexts(app.routes)
+        if isinstance(context.original_route, APIRoute)
+        for method in context.methods or ()
+    }
+    ids = {(path, method): operation["operationId"] for path, method, operation in operations(document)}
+    assert len(set(ids.values())) == len(ids)
+    first = {name: place for place, name in ids.items() if functions[place] == name}
+    for place, name in ids.items():
+        function = functions[place]
+        assert name == function or (name.startswith(f"{function}_") and function in first), (place, name)
+
+
+def test_further_mounts_of_a_handler_are_named_by_what_their_paths_add() -> None:
+    router = APIRouter()
+
+    @router.get("/api/agent/lists/{id}/bulk-targets")
+    @router.get("/api/agent/lists/{id}")
+    @router.put("/api/lists/{id}")
+    @router.get("/api/lists/{id}")
+    async def get_list(id: str) -> None: ...
+
+    app = Application(servers=[{"url": "http://localhost"}])
+    app.include_router(router)
+    ids = {(path, method): operation["operationId"] for path, method, operation in operations(app.openapi())}
+    assert ids == {
+        ("/api/lists/{id}", "get"): "get_list",
+        ("/api/lists/{id}", "put"): "get_list_put",
+        ("/api/agent/lists/{id}", "get"): "get_list_agent",
+        ("/api/agent/lists/{id}/bulk-targets", "get"): "get_list_agent_bulk_targets",
+    }
+
+
+def test_a_schema_has_a_title_of_its_own_and_it_is_its_name(schemas: dict[str, Any]) -> None:
+    """Two classes of one name get long names, of which generators make the same one again: rename one."""
+    wrong = {name: schema.get("title") for name, schema in schemas.items() if schema.get("title") != name}
+    assert not wrong
+
+
+def test_every_schema_and_every_property_is_described(schemas: dict[str, Any]) -> None:
+    """A description that says the same as the property's own schema is left out by Pydantic."""
+    bare = [name for name, schema in schemas.items() if not schema.get("description")]
+    bare += [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, described in schema.get("properties", {}).items()
+        if not described.get("description")
+    ]
+    assert not bare
+
+
+def test_every_operation_and_every_parameter_is_described(document: dict[str, Any]) -> None:
+    assert all(operation["summary"] and operation["description"] for _, _, operation in operations(document))
+    assert not [
+        f"{operation['operationId']}: {parameter['name']}"
+        for _, _, operation in operations(document)
+        for parameter in operation.get("parameters", [])
+        if not parameter.get("description")
+    ]
+
+
+def test_every_operation_says_who_may_call_it(document: dict[str, Any]) -> None:
+    schemes = document["components"]["securitySchemes"].keys()
+    for path, method, operation in operations(document):
+        needed = operation["security"]  # empty, not absent, where nothing is needed
+        assert {scheme for one in needed for scheme in one} <= schemes
+        assert needed or not path.startswith("/api/") or "token" in path or path.startswith("/api/auth/"), (
+            method,
+            path,
+        )
+
+
+def test_an_operation_lists_each_error_with_its_codes(document: dict[str, Any]) -> None:
+    examples = document["components"]["examples"]
+    for _, _, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            if status >= "400" and PROBLEM in answer["content"]:
+                content = answer["content"][PROBLEM]
+                assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
+                assert content["examples"], (operation["operationId"], status)
+                for code, example in content["examples"].items():
+                    assert example == {"$ref": f"#/components/examples/{code}"}
+                    assert examples[code]["value"]["status"] == int(status)
+                    assert code in answer["description"]
+
+
+@pytest.mark.parametrize("code", [404, "no_such_code", "http_status"])
+def test_a_route_can_only_name_codes_that_an_answer_may_have(code: Any) -> None:
+    with pytest.raises(LookupError, match=r"errors\.toml"):
+        problems(code)
+
+
+def test_the_document_says_where_the_service_is(settings: Settings) -> None:
+    app = create_app(settings.model_copy(update={"public_url": "https://api.example.com/"}))
+    document = app.openapi()
+    assert document["servers"] == [{"url": "https://api.example.com"}]
+    shown = document["components"]["examples"]["not_found"]["value"]["type"]
+    assert shown == "https://api.example.com/errors/not_found"
+
+
+def test_no_property_has_a_default(schemas: dict[str, Any]) -> None:
+    """One generator drops models for it (unions), another takes such fields of requests for required."""
+    assert not [place for place, schema in within(schemas) if "default" in schema]
+
+
+def test_the_default_of_a_property_is_told_in_words(schemas: dict[str, Any]) -> None:
+    assert schemas["DarkwebQuery"]["properties"]["offset"]["description"].endswith("Default: 0.")
+
+
+def test_what_an_answer_always_has_is_required(document: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Give the field no default, or let its model be a `models.views.View`; or list it above."""
+    answered = named_in([operation["responses"] for _, _, operation in operations(document)], schemas)
+    optional = {
+        name: set(schemas[name].get("properties", {})) - set(schemas[name].get("required", []))
+        for name in answered
+    }
+    assert {name: fields for name, fields in optional.items() if fields} == SOMETIMES_ABSENT
+
+
+def test_no_schema_is_for_requests_and_for_answers(document: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Such a one would get two names, or could not say of a field that only answers always have it."""
+    found = [operation for _, _, operation in operations(document)]
+    sent = named_in([operation.get("requestBody") for operation in found], schemas)
+    assert not sent & named_in([operation["responses"] for operation in found], schemas)
+
+
+def test_every_body_has_its_media_types_and_schemas(document: dict[str, Any]) -> None:
+    for path, method, operation in operations(document):
+        body = operation.get("requestBody")
+        if body is not None:
+            assert all(content.get("schema") for content in body["content"].values()), (method, path)
+
+
+def test_ingest_says_what_it_takes(document: dict[str, Any]) -> None:
+    operation = document["paths"]["/api/workflows/ingest/{token}"]["post"]
+    assert operation["requestBody"]["content"].keys() == {
+        "application/json", "application/x-www-form-urlencoded", "multipart/form-data",
+    }  # fmt: skip
+    headers = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "header"}
+    assert headers == {"Idempotency-Key", "webhook-id"}
+    assert "422" not in operation["responses"]  # other bodies with one key are one event
+
+
+def test_every_code_of_an_answer_is_an_example(document: dict[str, Any]) -> None:
+    answers = {code for code, entry in CATALOGUE.items() if entry.place == "answers"}
+    assert document["components"]["examples"].keys() == answers
