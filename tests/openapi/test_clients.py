@@ -1,0 +1,47 @@
+"""From the document, generators make clients that compile, and that work."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.api_server import Api
+from tests.openapi import generators
+from tests.openapi.generators import HERE, TYPESCRIPT, run
+
+
+@pytest.fixture(scope="module")
+async def document(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The running API's own document, as a file."""
+    path = tmp_path_factory.mktemp("openapi") / "openapi.json"
+    path.write_bytes((await api.http.get("/openapi.json")).content)
+    return path
+
+
+async def test_openapi_python_client_makes_a_client_that_works(
+    api: Api, document: Path, tmp_path: Path
+) -> None:
+    environment = await asyncio.to_thread(generators.openapi_python_client)
+    python, package = environment / "bin" / "python", tmp_path / "vedette_client"
+    await asyncio.to_thread(
+        run, python, "-m", "openapi_python_client", "generate", "--path", document, "--output-path", package,
+        "--meta", "none", "--fail-on-warning", PATH=f"{environment}/bin:/usr/bin:/bin",
+    )  # fmt: skip
+    await asyncio.to_thread(run, python, "-m", "compileall", "-q", package)
+    shutil.copy(HERE / "python_program.py", tmp_path)
+    person = await api.person()
+    await asyncio.to_thread(
+        run, python, "-W", "error", tmp_path / "python_program.py", api.url, person.secret, cwd=tmp_path
+    )
+
+
+async def test_openapi_typescript_makes_types_that_hold(document: Path, tmp_path: Path) -> None:
+    packages = await asyncio.to_thread(generators.openapi_typescript) / "node_modules"
+    tool = packages / "openapi-typescript" / "bin" / "cli.js"
+    await asyncio.to_thread(run, "node", tool, document, "--output", tmp_path / "vedette.d.ts")
+    for name in ("program.ts", "tsconfig.json"):
+        shutil.copy(TYPESCRIPT / name, tmp_path)
+    await asyncio.to_thread(run, "node", packages / "typescript" / "bin" / "tsc", cwd=tmp_path)
