@@ -1,7 +1,7 @@
 """Settings: the environment, read once, checked and typed.
 
-Every name is `VEDETTE_…` except the three that other tools share (`DATABASE_URL`, `TEMPORAL_ADDRESS`,
-`TEMPORAL_NAMESPACE`). Any secret can be given as a file by appending `_FILE` to its name.
+Every name is `VEDETTE_…` except those that other tools share (`DATABASE_URL`, `TEMPORAL_…`). Any secret can
+be given as a file by appending `_FILE` to its name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_REQUESTS = 999_999_999
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
 # Beside the keys of providers, what can be given as a file.
-_SECRETS = ("DATABASE_URL", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
+_SECRETS = ("DATABASE_URL", "TEMPORAL_API_KEY", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
 
 
 class ExitCode(IntEnum):
@@ -104,6 +104,12 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
     temporal_namespace: str = Field("default", validation_alias="TEMPORAL_NAMESPACE")
+    temporal_tls: bool | None = Field(None, validation_alias="TEMPORAL_TLS")
+    temporal_tls_ca_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_CA_FILE")
+    temporal_tls_cert_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_CERT_FILE")
+    temporal_tls_key_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_KEY_FILE")
+    temporal_api_key: SecretStr | None = Field(None, validation_alias="TEMPORAL_API_KEY")
+    temporal_ui: bool = False
     api_processes: int = Field(1, ge=1, le=64)
     worker_processes: int = Field(1, ge=1, le=64)
     secret_key: SecretStr | None = None
@@ -220,10 +226,28 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         field: environ[name] for name, field in names().items() if environ.get(name, "") != ""
     }
     try:
-        return Settings(**values, providers=_providers(environ))  # pyright: ignore[reportArgumentType]
+        settings = Settings(**values, providers=_providers(environ))  # pyright: ignore[reportArgumentType]
     except ValidationError as error:
         lines = [_complaint(item["loc"], item["msg"]) for item in error.errors()]
         raise StartError("\n".join(lines), ExitCode.SETTING) from None
+    if complaint := _temporal_complaint(settings):
+        raise StartError(complaint, ExitCode.SETTING)
+    return settings
+
+
+def _temporal_complaint(settings: Settings) -> str | None:
+    """What does not fit together among the settings of the connection to Temporal."""
+    known = ("temporal_tls_ca_file", "temporal_tls_cert_file", "temporal_tls_key_file")
+    files = [field.upper() for field in known if getattr(settings, field) is not None]
+    given = [*files, *(["TEMPORAL_API_KEY"] if settings.temporal_api_key else [])]
+    if (given or settings.temporal_tls) and settings.temporal_address is None:
+        name = given[0] if given else "TEMPORAL_TLS"
+        return f"{name}: is for a server of your own. Set TEMPORAL_ADDRESS=<host:port> too, or unset {name}."
+    if files and settings.temporal_tls is False:
+        return f"{files[0]}: TEMPORAL_TLS is off. Unset one of the two."
+    if (settings.temporal_tls_cert_file is None) != (settings.temporal_tls_key_file is None):
+        return "TEMPORAL_TLS_CERT_FILE and TEMPORAL_TLS_KEY_FILE belong together: set both or neither."
+    return None
 
 
 def _complaint(location: tuple[int | str, ...], message: str) -> str:

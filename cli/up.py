@@ -44,6 +44,6 @@ def worker() -> None:
     settings = connected_settings()
     if settings.temporal_address is None:
         raise StartError("TEMPORAL_ADDRESS is not set.", ExitCode.TEMPORAL)
-    asyncio.run(prepare_given(settings.temporal_address, settings.temporal_namespace))
+    asyncio.run(prepare_given(settings))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(worker_module.run(settings))

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
+import ssl
+from typing import TYPE_CHECKING
 
 import psycopg
 
-from settings import ExitCode, StartError
+from settings import ExitCode, Settings, StartError
+
+if TYPE_CHECKING:
+    from temporal.client import Connection
 
 _CONNECT_SECONDS = 5
+# What a client of HTTP/2 begins with: the preface, and settings without any.
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^/\s]*(@)|(\bpassword=)('[^']*'|[^\s&]+)")
 
 
@@ -59,8 +67,8 @@ def migrate(url: str) -> None:
     raise StartError(f"The database at {masked(url)} cannot be migrated: {reason}", ExitCode.DATABASE)
 
 
-async def check_temporal(address: str, namespace: str) -> None:
-    """Connect once, and see that the namespace is there.
+async def check_temporal(settings: Settings) -> None:
+    """Connect once to the server that the settings name, and see that the namespace is there.
 
     Raises:
         StartError: saying what is wrong.
@@ -69,18 +77,64 @@ async def check_temporal(address: str, namespace: str) -> None:
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    request = DescribeNamespaceRequest(namespace=namespace)
+    from temporal.client import connection
+
+    options = connection(settings)
+    request = DescribeNamespaceRequest(namespace=options["namespace"])
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            client = await Client.connect(address, namespace=namespace)
+            # Lazily: else what the server says against the first call is part of a text.
+            client = await Client.connect(**options, lazy=True)
             await client.workflow_service.describe_namespace(request)
     except (RuntimeError, ValueError, TimeoutError):
-        reason = "it cannot be reached; give host:port"
+        reason = await asyncio.to_thread(_why_unreachable, settings, options)
     except RPCError as error:
         reason = error.message
     else:
         return
     raise StartError(
-        f"Temporal at {address} (TEMPORAL_ADDRESS, namespace {namespace}) cannot be used: {reason}.",
+        f"Temporal at {options['target_host']} (TEMPORAL_ADDRESS, namespace {options['namespace']}) "
+        f"cannot be used: {reason}.",
         ExitCode.TEMPORAL,
     )
+
+
+def _why_unreachable(settings: Settings, options: Connection) -> str:
+    """What a connection of our own finds out: the SDK tells of all that goes wrong in one text."""
+    host, _, port = options["target_host"].rpartition(":")
+    if not host or not port.isdecimal():
+        return "it cannot be reached; give host:port"
+    host, tls = host.strip("[]"), _context(settings) if options["tls"] else None
+    try:
+        with socket.create_connection((host, int(port)), _CONNECT_SECONDS) as plain:
+            with tls.wrap_socket(plain, server_hostname=host) if tls else plain as stream:
+                stream.sendall(_HTTP2)
+                answered = stream.recv(1)
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"its certificate is not accepted ({error.verify_message}). TEMPORAL_TLS_CA_FILE must hold the "
+            "certificate of who signed it, and TEMPORAL_ADDRESS a name that stands in it"
+        )
+    except ssl.SSLError as error:
+        if error.reason == "WRONG_VERSION_NUMBER":
+            return "it does not speak TLS: unset TEMPORAL_TLS, or set it to 0 beside an API key"
+        answered = b""
+    except OSError:
+        return "it cannot be reached; give host:port"
+    if answered:
+        return "it does not answer as Temporal does, or does not accept TEMPORAL_API_KEY"
+    if tls is None:
+        return "it ends the connection: set TEMPORAL_TLS=1 if it speaks TLS"
+    return (
+        "it ends the TLS connection. If it asks for a client certificate, TEMPORAL_TLS_CERT_FILE and "
+        "TEMPORAL_TLS_KEY_FILE must hold one that it knows"
+    )
+
+
+def _context(settings: Settings) -> ssl.SSLContext:
+    """The same trust and the same certificate as the SDK is given."""
+    context = ssl.create_default_context(cafile=settings.temporal_tls_ca_file)
+    context.set_alpn_protocols(["h2"])
+    if settings.temporal_tls_cert_file is not None:
+        context.load_cert_chain(settings.temporal_tls_cert_file, settings.temporal_tls_key_file)
+    return context

@@ -158,7 +158,7 @@ async def _no_secret_key(path: Path, url: str | None) -> Finding:
 
 async def _temporal(settings: Settings) -> Finding:
     if settings.temporal_address is not None:
-        await check_temporal(settings.temporal_address, settings.temporal_namespace)
+        await check_temporal(settings)
         return Finding("temporal", "ok", f"answers at {settings.temporal_address}")
     program = temporal_binary.present(temporal_binary.cache_folder(settings.data))
     if program is not None:

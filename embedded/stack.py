@@ -176,7 +176,7 @@ class Stack:
     async def _start_temporal(self) -> tuple[str, str | None]:
         given, namespace = self._settings.temporal_address, self._settings.temporal_namespace
         if given is not None:
-            await prepare_given(given, namespace)
+            await prepare_given(self._settings)
             return given, None
         started = time.monotonic()
         self._temporal = Temporal(self._data, self._log("temporal"), self._report, namespace=namespace)

@@ -24,7 +24,8 @@ from embedded.connections import check_temporal
 from embedded.process import Child, command_line, stop_leftover
 from embedded.report import Report
 from embedded.temporal_binary import obtain
-from settings import ExitCode, StartError
+from settings import ExitCode, Settings, StartError
+from temporal.client import Connection, connection
 
 SEARCH_ATTRIBUTES = ("VedetteAccount", "VedetteKind", "VedetteDefinition", "VedetteTrigger")
 """Ours, all of type Keyword: what workflows are found by. They hold ids and kinds, never personal data."""
@@ -146,7 +147,10 @@ class Temporal:
         problem = ""
         while time.monotonic() < deadline and self.child.pid is not None:
             try:
-                await prepare(self.address, self._namespace, retention=_RETENTION)
+                here = Connection(
+                    target_host=self.address, namespace=self._namespace, api_key=None, tls=False
+                )
+                await prepare(here, retention=_RETENTION)
                 return
             except (RuntimeError, RPCError) as error:
                 problem = str(error)
@@ -159,19 +163,18 @@ class Temporal:
         )
 
 
-async def prepare(address: str, namespace: str, *, retention: timedelta | None = None) -> None:
+async def prepare(server: Connection, *, retention: timedelta | None = None) -> None:
     """Make sure that a server has our search attributes. Doing it again changes nothing.
 
     Args:
-        address: host and port.
-        namespace: it must exist.
+        server: its namespace must exist.
         retention: how long closed workflows are kept; None leaves it as it is.
 
     Raises:
         RuntimeError: if the server cannot be reached.
         RPCError: if it refuses.
     """
-    client = await Client.connect(address, namespace=namespace)
+    client, namespace = await Client.connect(**server), server["namespace"]
     await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     known = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=namespace)
@@ -191,19 +194,19 @@ async def prepare(address: str, namespace: str, *, retention: timedelta | None =
         )
 
 
-async def prepare_given(address: str, namespace: str) -> None:
+async def prepare_given(settings: Settings) -> None:
     """The same for a server that the settings name.
 
     Raises:
         StartError: if it cannot be reached, has no such namespace, or does not let us add what is missing.
     """
-    await check_temporal(address, namespace)
+    await check_temporal(settings)
     try:
-        await prepare(address, namespace)
+        await prepare(connection(settings))
     except RPCError as error:
         raise StartError(
-            f"Temporal at {address} lacks search attributes of type Keyword and refuses to add them "
-            f"({error.message}): have its operator add {', '.join(SEARCH_ATTRIBUTES)}.",
+            f"Temporal at {settings.temporal_address} lacks search attributes of type Keyword and refuses to "
+            f"add them ({error.message}): have its operator add {', '.join(SEARCH_ATTRIBUTES)}.",
             ExitCode.TEMPORAL,
         ) from None
 

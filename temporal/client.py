@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TypedDict
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from temporalio.client import Client
+from temporalio.service import TLSConfig
 
 from sealing import Keyring
-from settings import Settings
+from settings import ExitCode, Settings, StartError
 from temporal.converter import data_converter
 
 TASK_QUEUE = "vedette"
+
+
+class Connection(TypedDict):
+    """Which server, and how: the arguments of `Client.connect` that the settings decide."""
+
+    target_host: str
+    namespace: str
+    api_key: str | None
+    tls: TLSConfig | bool
 
 
 async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -> Client:
@@ -20,11 +35,71 @@ async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -
         lazy: connect at the first call, so that a process can start while the server is away.
 
     Raises:
+        StartError: if a file that the settings name cannot be used.
         RuntimeError: if the server cannot be reached and `lazy` is false.
     """
-    return await Client.connect(
-        settings.temporal_address or "127.0.0.1:7233",
-        namespace=settings.temporal_namespace,
-        data_converter=data_converter(keyring),
-        lazy=lazy,
+    return await Client.connect(**connection(settings), data_converter=data_converter(keyring), lazy=lazy)
+
+
+def connection(settings: Settings) -> Connection:
+    """Say how to connect to the Temporal server that the settings name.
+
+    TLS is on if it is asked for, or if there is an API key or a file for it.
+
+    Raises:
+        StartError: naming the setting whose file cannot be read or holds something else.
+    """
+    key = settings.temporal_api_key.get_secret_value() if settings.temporal_api_key else None
+    files = TLSConfig(
+        server_root_ca_cert=_certificates(settings.temporal_tls_ca_file, "TEMPORAL_TLS_CA_FILE"),
+        client_cert=_certificates(settings.temporal_tls_cert_file, "TEMPORAL_TLS_CERT_FILE"),
+        client_private_key=_private_key(settings.temporal_tls_key_file, "TEMPORAL_TLS_KEY_FILE"),
     )
+    if files.client_cert and files.client_private_key:
+        _check_pair(files.client_cert, files.client_private_key)
+    wanted = settings.temporal_tls
+    return Connection(
+        target_host=settings.temporal_address or "127.0.0.1:7233",
+        namespace=settings.temporal_namespace,
+        api_key=key,
+        tls=files if (key or files != TLSConfig() if wanted is None else wanted) else False,
+    )
+
+
+def _certificates(path: Path | None, name: str) -> bytes | None:
+    if path is None:
+        return None
+    content = _content(path, name)
+    try:
+        x509.load_pem_x509_certificates(content)
+    except ValueError:
+        raise StartError(f"{name}: {path} holds no certificate in PEM form.", ExitCode.SETTING) from None
+    return content
+
+
+def _private_key(path: Path | None, name: str) -> bytes | None:
+    if path is None:
+        return None
+    content = _content(path, name)
+    try:
+        load_pem_private_key(content, password=None)
+    except (ValueError, TypeError):  # the latter if it has a password
+        message = f"{name}: {path} holds no private key in PEM form without a password."
+        raise StartError(message, ExitCode.SETTING) from None
+    return content
+
+
+def _content(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StartError(f"{name}: cannot read {path}: {error.strerror}", ExitCode.SETTING) from None
+
+
+def _check_pair(certificates: bytes, private_key: bytes) -> None:
+    certificate = x509.load_pem_x509_certificates(certificates)[0]
+    if certificate.public_key() != load_pem_private_key(private_key, password=None).public_key():
+        raise StartError(
+            "TEMPORAL_TLS_KEY_FILE: is not the key of the first certificate in TEMPORAL_TLS_CERT_FILE.",
+            ExitCode.SETTING,
+        )

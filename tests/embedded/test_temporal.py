@@ -21,7 +21,8 @@ from embedded import temporal_binary
 from embedded.process import command_line
 from embedded.report import Report
 from embedded.temporal import SEARCH_ATTRIBUTES, Temporal, prepare, prepare_given
-from settings import ExitCode, StartError
+from settings import ExitCode, Settings, StartError
+from temporal.client import connection
 from tests.stacks import eventually
 
 
@@ -43,7 +44,7 @@ async def test_closed_workflows_are_kept_for_an_hour(temporal_server: Temporal) 
 async def test_our_search_attributes_are_there_and_asking_again_is_no_error(
     temporal_server: Temporal,
 ) -> None:
-    await prepare(temporal_server.address, "default")
+    await prepare(connection(Settings(temporal_address=temporal_server.address)))
     client = await Client.connect(temporal_server.address)
     found = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace="default")
@@ -56,7 +57,7 @@ async def test_a_given_server_gets_what_it_lacks(server: Temporal) -> None:
     client = await Client.connect(server.address, namespace="watch")
     remove = RemoveSearchAttributesRequest(namespace="watch", search_attributes=SEARCH_ATTRIBUTES[:1])
     await client.operator_service.remove_search_attributes(remove)
-    await prepare_given(server.address, "watch")
+    await prepare_given(Settings(temporal_address=server.address, temporal_namespace="watch"))
     listed = ListSearchAttributesRequest(namespace="watch")
     found = await client.operator_service.list_search_attributes(listed)
     assert set(SEARCH_ATTRIBUTES) <= set(found.custom_attributes)
