@@ -179,7 +179,10 @@ class Stack:
             await prepare_given(self._settings)
             return given, None
         started = time.monotonic()
-        self._temporal = Temporal(self._data, self._log("temporal"), self._report, namespace=namespace)
+        pages = self._settings.temporal_ui
+        self._temporal = Temporal(
+            self._data, self._log("temporal"), self._report, namespace=namespace, pages=pages
+        )
         await self._temporal.start()
         self._report.say("temporal", f"up ({time.monotonic() - started:.1f} s)")
         return self._temporal.address, self._temporal.ui

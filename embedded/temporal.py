@@ -24,6 +24,7 @@ from embedded.connections import check_temporal
 from embedded.process import Child, command_line, stop_leftover
 from embedded.report import Report
 from embedded.temporal_binary import obtain
+from embedded.temporal_pages import Pages
 from settings import ExitCode, Settings, StartError
 from temporal.client import Connection, connection
 
@@ -43,6 +44,8 @@ _DYNAMIC_CONFIG = {
     "matching.enableFairness": "true",
     "frontend.namespaceRPS": "100000",
     "frontend.rps": "100000",
+    # Its HTTP port cannot be left out: it answers to no name.
+    "frontend.httpAllowedHosts": "[]",
 }
 _SQLITE = {"journal_mode": "wal", "synchronous": "normal"}
 
@@ -57,6 +60,7 @@ class Temporal:
         report: Report,
         *,
         namespace: str = "default",
+        pages: bool = False,
         dynamic_config: Mapping[str, str] | None = None,
     ) -> None:
         """Describe the server.
@@ -66,6 +70,7 @@ class Temporal:
             log: receives the server's messages.
             report: told what takes long.
             namespace: made on start if it is not there.
+            pages: have its web pages too.
             dynamic_config: settings of the server beside those that make it quick.
         """
         self._dynamic_config = _DYNAMIC_CONFIG | dict(dynamic_config or {})
@@ -74,7 +79,8 @@ class Temporal:
         self._log = log
         self._report = report
         self._namespace = namespace
-        self._ports: tuple[int, int, int, int] | None = None
+        self._pages = Pages() if pages else None
+        self._ports: tuple[int, int, int] | None = None
         self._child: Child | None = None
 
     @property
@@ -95,10 +101,9 @@ class Temporal:
         return f"127.0.0.1:{self._ports[0]}"
 
     @property
-    def ui(self) -> str:
-        """The address of its web pages."""
-        assert self._ports is not None
-        return f"http://127.0.0.1:{self._ports[1]}"
+    def ui(self) -> str | None:
+        """The address of its web pages, if it has any."""
+        return self._pages.url if self._pages else None
 
     async def start(self) -> None:
         """Start the server and wait until it accepts, with its namespace and search attributes in place.
@@ -115,20 +120,29 @@ class Temporal:
             "temporal", self._command(program, self._ports), log=self._log, environment=_environment()
         )
         await self._child.start()
+        if self._pages is not None:
+            await self._pages.start()
         (self._file.parent / "pid").write_text(f"{self._child.pid}\n")
         async with self._report.during("temporal", "starting"):
             await self._until_ready()
 
     async def stop(self, seconds: float = 6) -> None:
         """Stop it, and wait until it has let go of its file."""
+        if self._pages is not None:
+            await self._pages.stop()
         if self._child is not None:
             await self._child.stop(seconds)
 
-    def _command(self, program: Path, ports: tuple[int, int, int, int]) -> list[str]:
+    def _command(self, program: Path, ports: tuple[int, int, int]) -> list[str]:
         command = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"]
-        command += ["--db-filename", str(self._file), "--ui-disable-news-fetch"]
-        for name, port in zip(("port", "ui-port", "http-port", "metrics-port"), ports, strict=True):
+        command += ["--db-filename", str(self._file)]
+        for name, port in zip(("port", "http-port", "metrics-port"), ports, strict=True):
             command += [f"--{name}", str(port)]
+        if self._pages is None:
+            command += ["--headless"]
+        else:
+            command += ["--ui-ip", self._pages.host, "--ui-port", str(self._pages.port)]
+            command += ["--ui-disable-news-fetch"]
         for name, value in self._dynamic_config.items():
             command += ["--dynamic-config-value", f"{name}={value}"]
         for name, value in _SQLITE.items():
@@ -216,12 +230,12 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
 
 
-def _free_ports() -> tuple[int, int, int, int]:
-    """Four free ports on the loopback address, held together so that they differ."""
+def _free_ports() -> tuple[int, int, int]:
+    """Three free ports on the loopback address, held together so that they differ."""
     with contextlib.ExitStack() as held:
         ports: list[int] = []
-        for _ in range(4):
+        for _ in range(3):
             listener = held.enter_context(socket.socket())
             listener.bind(("127.0.0.1", 0))
             ports.append(listener.getsockname()[1])
-        return ports[0], ports[1], ports[2], ports[3]
+        return ports[0], ports[1], ports[2]

@@ -97,9 +97,20 @@ def test_the_curl_that_it_prints_works(stack: StackProcess) -> None:
 async def test_it_says_where_to_go_on(stack: StackProcess) -> None:
     assert f"ready at {stack.url}" in stack.said
     assert f"curl -s {stack.url}/api/agent/ip" in stack.said
-    assert stack.record.temporal_ui is not None
-    async with httpx.AsyncClient(trust_env=False) as client:
-        assert (await client.get(stack.record.temporal_ui)).status_code == 200
+    assert stack.record.temporal_ui is None and "web pages" not in stack.said
+
+
+async def test_it_shows_temporals_pages_when_asked_to(scratch: Path, temporal_server: Temporal) -> None:
+    shown = StackProcess(scratch / "pages", VEDETTE_TEMPORAL_UI="1")
+    try:
+        await shown.ready()
+        pages = str(shown.record.temporal_ui)
+        assert f"web pages at {pages}" in shown.said
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(pages)).status_code == 200
+            assert (await client.get(pages, headers={"Host": "attacker.example"})).status_code == 403
+    finally:
+        await shown.stop()
 
 
 async def test_its_children_are_told_apart_by_their_command_lines(stack: StackProcess) -> None:

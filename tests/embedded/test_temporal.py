@@ -9,8 +9,10 @@ import signal
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from io import StringIO
+from ipaddress import ip_address
 from pathlib import Path
 
+import httpx
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest, RemoveSearchAttributesRequest
@@ -63,17 +65,100 @@ async def test_a_given_server_gets_what_it_lacks(server: Temporal) -> None:
     assert set(SEARCH_ATTRIBUTES) <= set(found.custom_attributes)
 
 
-async def test_it_listens_on_the_loopback_address_alone(temporal_server: Temporal) -> None:
-    pid = temporal_server.child.pid
+def listening(server: Temporal) -> list[tuple[str, int]]:
+    """The addresses and ports at which a server listens."""
+    pid = server.child.pid
     inodes = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
-    listening = [
-        fields[1]
+    found = [
+        fields[1].split(":")
         for table in ("tcp", "tcp6")
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
         if (fields := line.split())[3] == "0A" and f"socket:[{fields[9]}]" in inodes
     ]
-    assert listening
-    assert {address.split(":")[0] for address in listening} == {"0100007F"}
+    return [(str(ip_address(bytes.fromhex(address)[::-1])), int(port, 16)) for address, port in found]
+
+
+async def test_it_listens_on_the_loopback_address_alone(temporal_server: Temporal) -> None:
+    assert {address for address, _ in listening(temporal_server)} == {"127.0.0.1"}
+
+
+async def test_it_shows_no_pages_and_has_no_http_api(temporal_server: Temporal) -> None:
+    """At each of its ports; one that speaks HTTP/2 only ends the connection."""
+    assert temporal_server.ui is None
+    seen: set[int] = set()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _, port in listening(temporal_server):
+            for path in ("/", "/api/v1/namespaces", "/api/v1/settings", "/debug/pprof/", "/nexus/services"):
+                try:
+                    seen.add((await client.get(f"http://127.0.0.1:{port}{path}")).status_code)
+                except httpx.RemoteProtocolError:
+                    continue
+    assert seen == {403, 404}
+
+
+class TestItsPages:
+    @pytest.fixture
+    async def shown(self, tmp_path: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
+        started = Temporal(tmp_path, tmp_path / "temporal.log", Report(), pages=True)
+        await started.start()
+        yield started
+        await started.stop()
+
+    @pytest.fixture
+    async def browser(self, shown: Temporal) -> AsyncGenerator[httpx.AsyncClient]:
+        async with httpx.AsyncClient(base_url=str(shown.ui), trust_env=False) as client:
+
+            async def connected() -> bool:
+                return (await client.get("/api/v1/cluster-info")).is_success
+
+            await eventually(connected, 30, "the pages have reached the server")
+            yield client
+
+    async def test_are_there_when_asked_for(self, browser: httpx.AsyncClient) -> None:
+        page = await browser.get("/namespaces/default/workflows")
+        assert page.status_code == 200 and "<html" in page.text
+        listed = await browser.get("/api/v1/namespaces?pageSize=10")
+        assert listed.json()["namespaces"]
+        assert (await browser.get("/", headers={"Host": browser.base_url.netloc.decode()})).is_success
+
+    async def test_take_what_is_posted(self, browser: httpx.AsyncClient) -> None:
+        headers = {"Origin": str(browser.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+        start = {"workflowType": {"name": "Any"}, "taskQueue": {"name": "any"}}
+        answer = await browser.post("/api/v1/namespaces/default/workflows/any", json=start, headers=headers)
+        assert answer.json()["started"]
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            {"Host": "attacker.example"},
+            {"Host": "127.0.0.1"},
+            {"Host": "127.0.0.1.attacker.example:80"},
+            {"Origin": "http://attacker.example"},
+            {"Origin": "null"},
+        ],
+        ids=str,
+    )
+    async def test_are_shown_under_no_foreign_name(
+        self, browser: httpx.AsyncClient, header: dict[str, str]
+    ) -> None:
+        assert (await browser.get("/")).is_success  # and the connection is kept
+        for path in ("/", "/api/v1/namespaces"):
+            assert (await browser.get(path, headers=header)).status_code == 403
+
+    async def test_cannot_be_found_past_the_check(self, shown: Temporal) -> None:
+        """They are at an address that nobody can guess; at 127.0.0.1 is what is there without them."""
+        apart = {address for address, _ in listening(shown)} - {"127.0.0.1"}
+        assert len(apart) == 1 and all(address.startswith("127.") for address in apart)
+
+    async def test_are_at_the_same_address_after_a_kill(
+        self, shown: Temporal, browser: httpx.AsyncClient
+    ) -> None:
+        assert shown.child.pid is not None
+        os.kill(shown.child.pid, signal.SIGKILL)
+        await shown.child.wait()
+        assert (await browser.get("/")).status_code == 502
+        await shown.start()
+        assert (await browser.get("/")).is_success
 
 
 async def test_it_makes_the_namespace_it_is_asked_for(server: Temporal) -> None:
