@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -73,7 +74,8 @@ class Temporal:
             pages: have its web pages too.
             dynamic_config: settings of the server beside those that make it quick.
         """
-        self._dynamic_config = _DYNAMIC_CONFIG | dict(dynamic_config or {})
+        kept = {"worker.protectedNamespaces": json.dumps([namespace])}  # against whoever reaches the port
+        self._dynamic_config = _DYNAMIC_CONFIG | kept | dict(dynamic_config or {})
         self._data = data.absolute()
         self._file = self._data / "temporal" / "temporal.db"
         self._log = log

@@ -15,9 +15,14 @@ from pathlib import Path
 import httpx
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest, RemoveSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import (
+    DeleteNamespaceRequest,
+    ListSearchAttributesRequest,
+    RemoveSearchAttributesRequest,
+)
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleSpec
+from temporalio.service import RPCError
 
 from embedded import temporal_binary
 from embedded.process import command_line
@@ -165,6 +170,12 @@ async def test_it_makes_the_namespace_it_is_asked_for(server: Temporal) -> None:
     client = await Client.connect(server.address, namespace="watch")
     answer = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="watch"))
     assert answer.namespace_info.name == "watch"
+
+
+async def test_its_namespace_cannot_be_deleted(server: Temporal) -> None:
+    client = await Client.connect(server.address)
+    with pytest.raises(RPCError, match="protected"):
+        await client.operator_service.delete_namespace(DeleteNamespaceRequest(namespace="watch"))
 
 
 async def test_after_a_kill_it_is_back_at_the_same_address_with_its_data(server: Temporal) -> None:
