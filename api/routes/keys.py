@@ -31,9 +31,12 @@ class NewKey(Body):
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
         description="What the key is for."
     )
-    scopes: list[Scope] | None = Field(None, min_length=1, max_length=20, description="default: all but keys")
+    scopes: list[Scope] | None = Field(
+        None, min_length=1, max_length=20, description="By default all but `keys`."
+    )
     expires_at: AwareDatetime | None = Field(
-        None, description="default: never; when a key creates it, at most and by default when that one ends"
+        None,
+        description="By default never; when a key creates it, at most and by default when that one ends.",
     )
 
 

@@ -32,7 +32,7 @@ WORD = re.compile(r"[a-z][a-z0-9_]*")
 
 def modules() -> list[Path]:
     """The source of the service, without its tests."""
-    others = {"tests", "bench", "migrations", "embedded", ".venv", "cli.py"}
+    others = {"tests", "bench", "migrations", "embedded", "cli", ".venv"}
     return [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in others]
 
 
