@@ -14,7 +14,6 @@ import sys
 from collections.abc import Mapping
 
 from aiohttp import ClientError, ClientSession, DummyCookieJar, web
-from multidict import CIMultiDict
 from yarl import URL
 
 from settings import ExitCode, StartError
@@ -80,5 +79,5 @@ class Pages:
             return web.Response(status=502, text="Temporal's pages do not answer.\n")
 
 
-def _end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP)
+def _end_to_end(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP]

@@ -163,6 +163,29 @@ class TestAStart:
         assert len(receiver.requests) == 1
         assert await ended(database, notifier, target.account_id, run_id) == before
 
+    async def test_that_is_copied_in_place_of_its_batch_calls_under_the_same_ids(
+        self,
+        stranger: Client,
+        client: Client,
+        database: Database,
+        notifier: Notifier,
+        receiver: Endpoint,
+        new_target: NewTarget,
+    ) -> None:
+        """Receivers can tell a repetition; nothing else comes of it."""
+        target = await new_target([webhook(receiver.url, "one"), webhook(f"{receiver.url}/held", "two")])
+        [run_id] = await accept(database, target)
+        notifier.notify(QUEUED_CHANNEL)
+        await requested(receiver, 2)
+        handle = await batch_workflow(client, database, run_id)
+        copy = RawValue(await _input_of(handle))
+        await stranger.get_workflow_handle(handle.id).terminate()
+        await _forged(stranger, "AutomationBatch", copy, workflow_id=handle.id)
+        receiver.open.set()
+        view = await ended(database, notifier, target.account_id, run_id, 90)
+        assert statuses(view) == {"one": "completed", "two": "completed"}
+        assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 2
+
 
 class TestASignal:
     @pytest.mark.parametrize("form", FORMS)
