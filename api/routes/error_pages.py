@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from api.http.catalogue import CATALOGUE, Entry, Place, example_of
@@ -16,7 +17,6 @@ from models.errors import NotFound
 
 router = APIRouter(prefix="/errors", tags=["errors"], route_class=StrictRoute)
 
-_TEXT = {"schema": {"type": "string"}}
 _PLACES: dict[Place, str] = {
     "answers": "The code of an answer with status {status}.",
     "fields": "In the errors of an answer with status 400, or of what validating a workflow finds.",
@@ -67,10 +67,18 @@ class ErrorPage(BaseModel):
     example: dict[str, Any] = Field(description="The JSON in which it stands.")
 
 
+# HTML stands first: it is what those get who ask for nothing, as generated clients do.
+_CONTENT: dict[str, Any] = {
+    "text/html": {"schema": {"type": "string"}},
+    "text/markdown": {"schema": {"type": "string"}},
+    "application/json": {"schema": ErrorPage.model_json_schema()},
+}
+
+
 @router.get(
     "/{code}",
-    response_model=ErrorPage,
-    responses={200: {"description": "The page.", "content": {"text/html": _TEXT, "text/markdown": _TEXT}}},
+    response_class=HTMLResponse,
+    responses={200: {"description": "The page.", "content": _CONTENT}},
 )
 async def get_error_page(code: str, request: Request) -> Response:
     """What an error code means and what to do about it: HTML, or Markdown or JSON by `Accept`."""
@@ -85,7 +93,7 @@ async def get_error_page(code: str, request: Request) -> Response:
     elif media_type == "text/markdown":
         content = _MARKDOWN.format(**_texts(page))
     else:
-        content = _HTML.format(**{name: escape(text) for name, text in _texts(page).items()})
+        content = _HTML.format(**{name: _marked_up(text) for name, text in _texts(page).items()})
     return Response(content, media_type=media_type, headers={"Vary": "Accept"})
 
 
@@ -100,3 +108,7 @@ def _page(entry: Entry, address: str) -> ErrorPage:
 
 def _texts(page: ErrorPage) -> dict[str, str]:
     return page.model_dump() | {"example": orjson.dumps(page.example, option=orjson.OPT_INDENT_2).decode()}
+
+
+def _marked_up(text: str) -> str:
+    return re.sub("`(.+?)`", r"<code>\1</code>", escape(text))

@@ -6,6 +6,7 @@ import sys
 
 import vedette_client  # type: ignore[import-not-found]
 from vedette_client import AuthenticatedClient, Client
+from vedette_client.api.errors import get_error_page
 from vedette_client.api.ingest import ingest
 from vedette_client.api.runs import list_runs
 from vedette_client.api.workflows import (
@@ -66,4 +67,5 @@ assert [(error.pointer, error.code) for error in refused.errors] == [("/name", "
 deleted = delete_workflow.sync(made.id, client=client)
 assert deleted.success is True, deleted
 gone = get_workflow.sync(made.id, client=client)
-assert isinstance(gone, Problem) and gone.type_ == f"{gone.type_.split('/errors/')[0]}/errors/not_found", gone
+assert isinstance(gone, Problem) and gone.type_.endswith("/errors/not_found"), gone
+assert "<h1>not_found</h1>" in get_error_page.sync(gone.code, client=Client(base_url=url))
