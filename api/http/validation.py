@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, get_args
+from itertools import islice
+from typing import Any, ClassVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidatorFunctionWrapHandler, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -12,6 +13,7 @@ from pydantic_core.core_schema import ErrorType
 from models.errors import FieldError
 from workflows.findings import meaning, path_of, pointer_of, suggestion
 
+_MOST_UNKNOWN = 100
 _STANDARD: frozenset[str] = frozenset(get_args(ErrorType))
 
 
@@ -28,14 +30,22 @@ class Body(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _name_the_unknown(cls, data: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        if cls.read_only and isinstance(data, dict):
-            data = {k: v for k, v in data.items() if k not in cls.read_only}  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(data, dict):
+            data = cls._readable(cast(dict[str, Any], data))
         try:
             return handler(data)
         except ValidationError as error:
             raise ValidationError.from_exception_data(
                 error.title, [cls._line(line) for line in error.errors(include_url=False)]
             ) from None
+
+    @classmethod
+    def _readable(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """The fields of the model, and the first of the unknown ones: a body can have 100,000 of them."""
+        names = {field.alias or name for name, field in cls.model_fields.items()}
+        known = {name: value for name, value in data.items() if name in names and name not in cls.read_only}
+        unknown = ((n, v) for n, v in data.items() if n not in names and n not in cls.read_only)
+        return known | dict(islice(unknown, _MOST_UNKNOWN))
 
     @classmethod
     def _line(cls, line: Any) -> InitErrorDetails:

@@ -198,6 +198,14 @@ async def test_all_fields_that_are_wrong_are_named_at_once_without_their_values(
     assert "Did you mean count?" in messages["/inner/1/cuont"]
 
 
+async def test_of_very_many_unknown_names_the_first_hundred_are_listed(api: Api) -> None:
+    names = {f"n{number}": number for number in range(50_000)}
+    answer = await api.http.post("/api/sample/echo", json={**names, "name": "x", "secret": "y"})
+    errors = answer.json()["errors"]
+    assert (answer.status_code, len(answer.content) < 30_000) == (400, True)
+    assert [error["pointer"] for error in errors[:2]] == ["/secret", "/n0"] and len(errors) == 101
+
+
 async def test_read_only_fields_are_accepted_and_ignored(api: Api) -> None:
     response = await api.http.post("/api/sample/echo", json={"id": "x", "name": "n"})
     assert response.json() == {"name": "n", "inner": [], "secret": 0}
