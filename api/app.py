@@ -39,6 +39,7 @@ from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
+from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
 
@@ -112,6 +113,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     for part in (notifier, listener, housekeeping):
         part.start()
         stack.push_async_callback(part.stop)
+    pool = ProcessPool()
+    stack.push_async_callback(pool.close)
     return Services(
         settings=settings,
         database=database,
@@ -126,6 +129,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         outbound=outbound,
         lookups=lookups,
         limiter=Limiter(database, settings),
+        pool=pool,
         ingest_targets=Together(partial(_ingest_targets, database)),
         accepting=Together(partial(accept_together, database), size=lambda event: event.size),
     )

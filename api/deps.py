@@ -33,6 +33,7 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from providers.registry import lookup_fields
 from sealing import Keyring
+from services.process_pool import ProcessPool
 from settings import Settings
 
 AGENT_PREFIX = "/api/agent/"
@@ -56,6 +57,7 @@ class Services:
     outbound: Outbound
     lookups: Lookups
     limiter: Limiter
+    pool: ProcessPool
     ingest_targets: Together[str, Target]
     accepting: Together[Event, Accepted]
 

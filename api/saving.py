@@ -1,54 +1,48 @@
 """Saving workflows: read what is needed, check it without a connection, store it if all is still as it was.
 
-Checking a large document takes a thread for a second. Meanwhile no connection is held, and only few are
-checked at a time, so that everybody else is served.
+Checking a large document keeps a processor busy for a second: another process does it, and meanwhile no
+connection is held.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
 from api.deps import Services
 from database import Connection
-from models import automations, definitions, secrets
+from models import automations, secrets
 from models.audit import Actor
 from models.automations import Current, Edit, Readings, WorkflowView
 from models.definitions import READ_ONLY, Checked, Rules
 from models.errors import FieldError, Forbidden, Invalid
+from services import checking
 from workflows.definition import Definition, LookupStep
-from workflows.validation import Report
-
-_AT_ONCE = asyncio.Semaphore(2)
 
 JSONObject = dict[str, Any]
 
-
-async def report(services: Services, account_id: UUID, document: Any, rules: Rules) -> Report:
-    """Everything that is wrong with a document of an account, whatever who saves it may do."""
-    async with _AT_ONCE:
-        async with services.database.connection() as connection:
-            names = await secrets.names(connection, account_id)
-        return await asyncio.to_thread(
-            definitions.validate, document, names, rules.networks, rules.lookup_fields
-        )
+POOLED = ("too_busy", "work_lost")
+"""The codes of what a process of the pool could not do."""
 
 
-async def check(services: Services, account_id: UUID, document: Any, rules: Rules) -> Checked:
-    """The definition in a document, if it can be saved.
+async def check(
+    services: Services, account_id: UUID, document: Any, rules: Rules
+) -> tuple[Checked, Readings]:
+    """The definition in a document, if it can be saved, and what it reads.
 
     Raises:
         Invalid: naming everything that is wrong with it.
         Forbidden: if it has lookup steps, and who saves it may not look things up.
+        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
-    found = await report(services, account_id, document, rules)
-    if found.definition is None:
-        raise Invalid([FieldError(*finding) for finding in found.errors])
-    if not rules.may_look_up and any(isinstance(step, LookupStep) for step in found.definition.steps):
+    found = await checking.check(services.pool, services.database, account_id, document, rules)
+    report = found.report
+    if report.definition is None or found.readings is None:
+        raise Invalid([FieldError(*finding) for finding in report.errors])
+    if not rules.may_look_up and any(isinstance(step, LookupStep) for step in report.definition.steps):
         raise Forbidden("insufficient_scope", "To save lookup steps the key needs the scope lookups too.")
-    return Checked(found.definition, found.status, found.warnings)
+    return Checked(report.definition, report.status, report.warnings), found.readings
 
 
 async def create(services: Services, actor: Actor, document: JSONObject, rules: Rules) -> WorkflowView:
@@ -148,13 +142,12 @@ async def _replace(
 async def _read(
     services: Services, account_id: UUID, document: JSONObject, rules: Rules | None
 ) -> tuple[Checked, Readings]:
-    if rules is None:
-        status = document.pop("status")
-        checked = Checked(Definition.model_validate(document), status, [])
-    else:
-        checked = await check(services, account_id, document, rules)
-    async with _AT_ONCE:
-        return checked, await asyncio.to_thread(automations.readings_of, checked.definition)
+    if rules is not None:
+        return await check(services, account_id, document, rules)
+    status = document.pop("status")
+    definition = Definition.model_validate(document)
+    readings = await checking.readings_of(services.pool, account_id, definition)
+    return Checked(definition, status, []), readings
 
 
 async def _view(

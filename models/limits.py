@@ -100,6 +100,23 @@ async def give_back(connection: Connection, subject: Subject, window: datetime) 
     )
 
 
+async def hold(connection: Connection, subject: Subject, seconds: int) -> datetime | None:
+    """Take a place of which a subject has one.
+
+    Returns:
+        What `release` needs to give it back; by itself it is free after so many seconds. None: it is taken.
+    """
+    taken = (await take(connection, {subject: (1, Rate(1, seconds))}))[subject]
+    return taken.opened_at if taken.admitted else None
+
+
+async def release(connection: Connection, subject: Subject, window: datetime) -> None:
+    """Give a place back, unless it has been taken anew: the next to hold it has its whole time."""
+    await connection.execute(
+        "delete from rate_windows where name = %s and subject = %s and opened_at = %s", (*subject, window)
+    )
+
+
 async def forget_ended(connection: Connection) -> None:
     """Remove the windows that have ended."""
     await connection.execute(

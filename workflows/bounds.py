@@ -49,6 +49,11 @@ class Bounds:
         self._nodes = 0
 
     @property
+    def nodes(self) -> int:
+        """What has been evaluated so far, in nodes."""
+        return self._nodes_of_history
+
+    @property
     def reached(self) -> bool:
         """Whether this task has done its share."""
         return self._nodes > _NODES_PER_TASK

@@ -92,6 +92,11 @@ class Interpreter:
         """Whether no row is left, nor anything to be carried out."""
         return self._out.empty and all(row.ended for row in self._rows)
 
+    @property
+    def nodes(self) -> int:
+        """What it has evaluated so far by itself, in nodes of expressions."""
+        return self._bounds.nodes
+
     def progress(self) -> dict[UUID, Progress]:
         """What a new history needs to go on with the rows that are left."""
         return {row.run_id: row.progress() for row in self._rows if not row.ended}

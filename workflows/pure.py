@@ -6,7 +6,7 @@ all by these functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from workflows import expressions, templates
@@ -134,30 +134,30 @@ class RequestTemplates:
         named = (*self._url.secrets, *self._headers.secrets, *self._body.secrets)
         return tuple(dict.fromkeys(named))
 
-    def render(self, scope: Scope) -> Request:
-        """The request for one row; the scope may have `secrets`.
+    def render(self, scope: Scope, new_budget: Callable[[], Budget] = Budget) -> Request:
+        """The request for one row; the scope may have `secrets`. URL, headers and body have a budget each.
 
         Raises:
             ExpressionError: `missing_value` if a part of the URL has no value, or as `Template.render`.
         """
-        url = self._url.render(scope, for_url=True)
+        url = self._url.render(scope, new_budget(), for_url=True)
         if not isinstance(url, str) or not url:
             raise ExpressionError("missing_value", "The URL's template gives no text.")
-        headers = self._headers.render(scope)
+        headers = self._headers.render(scope, new_budget())
         assert isinstance(headers, dict)
-        return Request(self._method, url, headers, self._body.render(scope))
+        return Request(self._method, url, headers, self._body.render(scope, new_budget()))
 
 
-def target_of(config: LookupConfig, scope: Scope) -> str:
+def target_of(config: LookupConfig, scope: Scope, budget: Budget | None = None) -> str:
     """What a lookup step looks up.
 
     Raises:
         ExpressionError: `missing_value` if that is no text, or as `Expression.evaluate`.
     """
     if config.field is not None:
-        value = field_expression(config.field).evaluate(scope)
+        value = field_expression(config.field).evaluate(scope, budget)
     else:
-        value = templates.compile_template(config.value).render(scope)
+        value = templates.compile_template(config.value).render(scope, budget)
     if not isinstance(value, str):
         raise ExpressionError("missing_value", "The reference gives no text to look up.")
     return value

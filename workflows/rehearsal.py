@@ -6,15 +6,18 @@ answered by the caller. All else is the interpreter itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import orjson
+
 from workflows import pure
 from workflows.calls import Call, End, Leave, Timer
 from workflows.definition import ConditionStep, DelayStep, LookupStep, Step, TransformStep, WebhookStep
-from workflows.expressions import JSON, ExpressionError
+from workflows.expressions import JSON, Budget, ExpressionError
 from workflows.interpreter import Interpreter
 from workflows.messages import (
     PREPARE_MANY,
@@ -31,6 +34,10 @@ MASK = "***"
 """What stands for every secret."""
 MAX_CALLS = 1000
 """How many lookups and requests a dry run has; a step that wants more fails."""
+MAX_NODES = 5_000_000
+"""What the expressions of a dry run may visit, all steps together: about a second's work."""
+MAX_BYTES = 4 * 1024 * 1024
+"""How large the inputs and outputs of its steps may be as JSON, all together."""
 
 LookUp = Callable[[LookupStep, str], "JSON | StepError"]
 """Answers a lookup step's lookup of a text, or says why it fails."""
@@ -49,6 +56,10 @@ class _Done(NamedTuple):
     input: JSON
     output: JSON = None
     error: StepError | None = None
+
+
+class _TooMuch(Exception):
+    """The dry run has used up what all its steps may have together. The message says what."""
 
 
 class Rehearsal:
@@ -77,15 +88,27 @@ class Rehearsal:
         self._secrets: dict[str, JSON] = {"secrets": masked}
         self._skipped = timedelta()
         self._calls_left = MAX_CALLS
+        self._nodes_left = MAX_NODES
+        self._bytes_left = MAX_BYTES
+        self._step: str | None = None
         self._records: dict[str, StepRecord] = {}
         self._items: dict[str, dict[int, _Done]] = {}
         self._timers: list[Timer] = []
         self._interpreter = Interpreter(batch, self._clock)
 
     def run(self) -> Rehearsed:
-        """Run the row to its end."""
+        """Run the row to its end, or until it is too much for a dry run."""
+        try:
+            return self._run()
+        except _TooMuch as reason:
+            error = StepError(code="dry_run_too_large", message=str(reason), step=self._step)
+            return Rehearsed(error, list(self._records.values()))
+
+    def _run(self) -> Rehearsed:
         while True:
+            before = self._interpreter.nodes
             commands = self._interpreter.advance()
+            self._spend(self._interpreter.nodes - before)
             if not commands:
                 self._pass_time()
             for command in commands:
@@ -99,6 +122,24 @@ class Rehearsal:
                     case End(endings):
                         self._note(endings.records)
                         return Rehearsed(endings.endings[0].error, list(self._records.values()))
+
+    def _spend(self, nodes: int) -> None:
+        self._nodes_left -= nodes
+        if self._nodes_left < 0:
+            raise _TooMuch(
+                f"The expressions of all steps together do more than a dry run may ({MAX_NODES:,} nodes)."
+                " Try fewer steps, or a smaller input."
+            )
+
+    @contextmanager
+    def _charged(self, budget: Budget) -> Generator[Budget]:
+        """What is left of a budget within that of the dry run, which pays for what is used of it."""
+        least = Budget(min(budget.nodes_left, self._nodes_left + 1), budget.output_left)
+        before = least.nodes_left
+        try:
+            yield least
+        finally:
+            self._spend(before - least.nodes_left)
 
     def _clock(self) -> datetime:
         """The time, with the delays that have passed."""
@@ -129,9 +170,10 @@ class Rehearsal:
     def _call(self, call: Call) -> None:
         self._note(call.calls.records)
         step, results = call.calls.step, list[StepResult]()
+        self._step = step.id
         for one in [self._with_stored(one) for one in call.calls.calls]:
             if call.activity == PREPARE_MANY:
-                results.append(_result(one, _prepared(step, one.scope)))
+                results.append(_result(one, self._prepared(step, one.scope)))
             elif not one.items:
                 done = self._attempt(step, one.scope, one.attempt)
                 results.append(_result(one, done))
@@ -152,7 +194,10 @@ class Rehearsal:
         return call.model_copy(update={"scope": scope})
 
     def _do_items(self, step: LookupStep | WebhookStep, call: StepCall) -> list[StepResult]:
-        values = pure.items_of(step, call.scope) if call.evaluates_items else None
+        values = None
+        if call.evaluates_items:
+            with self._charged(Budget()) as budget:
+                values = pure.items_of(step, call.scope, budget)
         results: list[StepResult] = []
         for item in call.items:
             value = values[item.item] if values is not None else item.value
@@ -170,20 +215,37 @@ class Rehearsal:
     def _done(self, step: Step, scope: Mapping[str, JSON]) -> _Done:
         try:
             if isinstance(step, ConditionStep | TransformStep):
-                return _Done(None, pure.evaluate(step, scope, pure.budget_of(step)))
+                with self._charged(pure.budget_of(step)) as budget:
+                    return _Done(None, pure.evaluate(step, scope, budget))
             if self._calls_left == 0:
                 message = f"A dry run has at most {MAX_CALLS} lookups and requests."
                 return _Done(None, error=StepError(code="too_many_calls", message=message))
             self._calls_left -= 1
             if isinstance(step, WebhookStep):
-                request = pure.RequestTemplates(step.config).render({**scope, **self._secrets})
+                with ExitStack() as charges:
+                    request = pure.RequestTemplates(step.config).render(
+                        {**scope, **self._secrets},
+                        lambda: charges.enter_context(self._charged(Budget())),
+                    )
                 return _Done(request._asdict(), _sample_answer(step))
             assert isinstance(step, LookupStep)
-            text = pure.target_of(step.config, scope)
+            with self._charged(Budget()) as budget:
+                text = pure.target_of(step.config, scope, budget)
         except ExpressionError as problem:
             return _Done(None, error=StepError(code=problem.code, message=problem.message))
         answer = self._look_up(step, text)
         return _Done(text, error=answer) if isinstance(answer, StepError) else _Done(text, answer)
+
+    def _prepared(self, step: Step, scope: Mapping[str, JSON]) -> _Done:
+        """What a step needs to begin: how many items, or until when to wait."""
+        try:
+            with self._charged(Budget()) as budget:
+                if isinstance(step, DelayStep):
+                    return _Done(None, pure.until_of(step.config, scope, budget))
+                assert isinstance(step, LookupStep | WebhookStep | TransformStep)
+                return _Done(None, len(pure.items_of(step, scope, budget)))
+        except ExpressionError as problem:
+            return _Done(None, error=StepError(code=problem.code, message=problem.message))
 
     def _record(self, call: Call, one: StepCall, done: _Done) -> StepRecord:
         return StepRecord(
@@ -210,18 +272,13 @@ class Rehearsal:
                 update["input"] = [done.input for done in items]
                 if record.status == "completed":
                     update["output"] = [_item_output(done) for done in items]
-            self._records[record.step_id] = record.model_copy(update=update)
-
-
-def _prepared(step: Step, scope: Mapping[str, JSON]) -> _Done:
-    """What a step needs to begin: how many items, or until when to wait."""
-    try:
-        if isinstance(step, DelayStep):
-            return _Done(None, pure.until_of(step.config, scope))
-        assert isinstance(step, LookupStep | WebhookStep | TransformStep)
-        return _Done(None, len(pure.items_of(step, scope)))
-    except ExpressionError as problem:
-        return _Done(None, error=StepError(code=problem.code, message=problem.message))
+            done = self._records[record.step_id] = record.model_copy(update=update)
+            self._bytes_left -= len(orjson.dumps([done.input, done.output]))
+            if self._bytes_left < 0:
+                raise _TooMuch(
+                    "The inputs and outputs of all steps together are larger than those of a dry run may be"
+                    f" ({MAX_BYTES // 1024**2} MiB). Try fewer steps, or a smaller input."
+                )
 
 
 def batch_of_one(

@@ -7,12 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field, PlainValidator
 
-from api.deps import Caller, Id, ServicesDep, authorised, rules_for
+from api import saving
+from api.deps import Caller, Id, Services, ServicesDep, authorised, rules_for
 from api.http.json_body import StrictRoute
+from api.http.openapi import problems
 from api.http.validation import Body
-from api.rehearsing import definition_of, rehearse
 from models import automations, secrets
+from models.automations import WorkflowView
 from models.run_views import RunView
+from services.rehearsals import only_one, rehearse
 from workflows.definition import Step
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
@@ -31,7 +34,7 @@ class RehearsalBody(Body):
     )
 
 
-@router.post("/{workflow_id}/test")
+@router.post("/{workflow_id}/test", responses=problems("dry_run_in_progress", *saving.POOLED))
 async def test_workflow(
     workflow_id: Id,
     body: RehearsalBody,
@@ -43,13 +46,28 @@ async def test_workflow(
     Expressions, templates and branches are those of a real run. Requests are rendered, with `***` for
     secrets, and answered by `{"status": 200, "headers": {}, "body": null}`. Lookups are answered from the
     data of this service; what other sources could add is made up, and marked as from the source `sample`.
+
+    An account has one at a time. One that is too much for a dry run fails with `dry_run_too_large`.
     """
     async with services.database.connection() as connection:
         workflow = await automations.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)
-    definition = await definition_of(
-        services, workflow, caller.account_id, body.steps, rules_for(services, caller)
-    )
-    return await rehearse(services, caller.account_id, workflow, definition, body.input, names)
+    async with only_one(services.database, caller.account_id):
+        definition = await _definition(services, caller, workflow, body.steps)
+        return await rehearse(
+            services.pool, services.lookups, caller.account_id, workflow, definition, body.input, names
+        )
+
+
+async def _definition(
+    services: Services, caller: Caller, workflow: WorkflowView, steps: Any
+) -> dict[str, Any]:
+    """What to run: the workflow's definition, with other steps if there are any."""
+    definition = {"name": workflow.name, "trigger": workflow.trigger, "steps": workflow.steps}
+    if steps is None:
+        return definition
+    document = {**definition, "steps": steps, "status": "draft"}
+    checked, _ = await saving.check(services, caller.account_id, document, rules_for(services, caller))
+    return checked.definition.model_dump(mode="json", exclude_unset=True)

@@ -24,6 +24,8 @@ from models.automations import WorkflowView
 from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
 from models.views import View
+from services import checking
+from services.rehearsals import only_one
 from workflows.definition import MAX_STEPS, Name, Status, Step
 from workflows.triggers import Trigger
 from workflows.validation import Document
@@ -116,7 +118,7 @@ class Deleted(View):
     message: str = Field(default="The workflow is deleted.", description="What was done, for people.")
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=problems(*saving.POOLED))
 async def create_workflow(
     body: GivenDocument, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
@@ -125,10 +127,14 @@ async def create_workflow(
     return _tagged(view, response)
 
 
-@router.post("/validate")
+@router.post("/validate", responses=problems("dry_run_in_progress", *saving.POOLED))
 async def validate_workflow(body: GivenDocument, caller: Author, services: ServicesDep) -> Validity:
-    """Say what creating this workflow would say, and store nothing."""
-    report = await saving.report(services, caller.account_id, body, rules_for(services, caller))
+    """Say what creating this workflow would say, and store nothing. One at a time."""
+    async with only_one(services.database, caller.account_id):
+        found = await checking.check(
+            services.pool, services.database, caller.account_id, body, rules_for(services, caller)
+        )
+    report = found.report
     return Validity(
         valid=report.definition is not None,
         errors=[FoundView(**finding._asdict()) for finding in report.errors],
@@ -171,8 +177,8 @@ async def get_workflow(
     return _tagged(view, response)
 
 
-@router.put("/{workflow_id}", responses=problems("version_mismatch"))
-@router.patch("/{workflow_id}", responses=problems("version_mismatch"))
+@router.put("/{workflow_id}", responses=problems("version_mismatch", *saving.POOLED))
+@router.patch("/{workflow_id}", responses=problems("version_mismatch", *saving.POOLED))
 async def change_workflow(
     workflow_id: Id,
     body: GivenChanges,
@@ -219,7 +225,9 @@ async def get_workflow_version(
         return await versions.get(connection, caller.account_id, workflow_id, version)
 
 
-@router.post("/{workflow_id}/versions/{version}/restore", responses=problems("version_mismatch"))
+@router.post(
+    "/{workflow_id}/versions/{version}/restore", responses=problems("version_mismatch", *saving.POOLED)
+)
 async def restore_workflow_version(
     workflow_id: Id,
     version: Version,

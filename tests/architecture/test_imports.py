@@ -22,7 +22,8 @@ ALLOWED = {
     "workflows": {"workflows"},
     "activities": {"activities", "services", "models", "providers", "outbound", "temporal"}
     | LANGUAGE | LEAVES,
-    "services": {"services", "models", "providers", "outbound", "temporal"} | LANGUAGE | LEAVES,
+    "services": {"services", "models", "providers", "outbound", "temporal", "workflows.rehearsal"}
+    | LANGUAGE | LEAVES,
     "providers": {"providers", "models", "outbound"} | LEAVES,
     "models": {"models", "outbound.guard"} | LANGUAGE | LEAVES,
     "outbound": {"outbound"} | LEAVES,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from database import Database
-from models import automations, definitions, runs
+from models import automations, runs
 from models.audit import Actor
 from models.resealing import KEPT, reseal_batch
 from models.runs import Event
 from sealing import Keyring
+from services import checking
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.conftest import open_settings  # noqa: F401
@@ -39,20 +40,22 @@ class Gate:
 
     def __init__(self) -> None:
         self.held = 0
-        self.open = threading.Event()
-        self._validate = definitions.validate
+        self.open = asyncio.Event()
+        self._check = checking.check
 
-    def validate(self, document: Any, *arguments: Any) -> Any:
+    async def check(self, pool: Any, database: Database, account_id: UUID, document: Any, rules: Any) -> Any:
+        found = await self._check(pool, database, account_id, document, rules)
         if document.get("name") == "held":
             self.held += 1
-            assert self.open.wait(30)
-        return self._validate(document, *arguments)
+            async with asyncio.timeout(30):
+                await self.open.wait()
+        return found
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Generator[Gate]:
     gate = Gate()
-    monkeypatch.setattr(definitions, "validate", gate.validate)
+    monkeypatch.setattr(checking, "check", gate.check)
     yield gate
     gate.open.set()
 
@@ -71,9 +74,9 @@ async def test_many_long_checks_at_once_hold_nobody_up(api: Api, person: Person,
         for request in (
             person.key.patch(path, json={"name": "held"}),
             person.key.post("/api/workflows", json=document),
-            person.key.post("/api/workflows/validate", json=document),
         )
     ]
+    checks.append(asyncio.create_task(person.key.post("/api/workflows/validate", json=document)))
     await is_held(gate)
     assert (await post(api, made["webhook_url"], json={})).status_code == 202
     assert (await person.key.get(path)).json()["name"] == "test"
