@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench clean
+.PHONY: help run test lint bench abuse clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups
+
+abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
+	@$(BIN)/python -m bench.abuse
 
 clean: ## Remove the virtual environment and caches; the data folder stays
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

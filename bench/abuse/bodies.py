@@ -93,7 +93,7 @@ async def giant_heads(target: Target, tally: Tally) -> None:
 
 @case("A1 slow senders", "connections that send nothing, or a byte now and then; a neighbour meanwhile")
 async def slow_senders(target: Target, tally: Tally) -> None:
-    """Slow connections are closed within a minute, and keep nobody waiting."""
+    """Slow connections keep nobody waiting; without a whole head they are closed after 30 s."""
     account, count = await target.account(), target.times(200, 40)
     head = _post("/api/agent/ip", account, "Content-Type: application/json", "Content-Length: 100")
     writers: list[asyncio.StreamWriter] = []
@@ -112,11 +112,11 @@ async def slow_senders(target: Target, tally: Tally) -> None:
             for writer in writers[:10]:
                 writer.write(b" ")
         if target.full:
+            # Those without a whole body are closed after twice as long; tests/errors has that.
             start = time.perf_counter()
-            done, waiting = await asyncio.wait(ends, timeout=75)
+            _, waiting = await asyncio.wait(ends[1::2], timeout=45)
             tally.figures["closed after"] = milliseconds(time.perf_counter() - start)
-            tally.check(not waiting, "all are closed within 75 s", f"{len(waiting)} of {count} are open")
-            del done
+            tally.check(not waiting, "those without a head are closed", f"{len(waiting)} are open")
     finally:
         for end, writer in zip(ends, writers, strict=True):
             end.cancel()

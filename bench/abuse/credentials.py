@@ -173,8 +173,10 @@ async def ingest_tokens(target: Target, tally: Tally) -> None:
 
 def _almost(secret: str) -> str:
     """A well-formed key of which all but two random characters are right."""
-    body = secret.removeprefix(keys.PREFIX)[:24] + keys.new_secret()[-8:-6]
-    return keys.PREFIX + body + keys._checksum(body)
+    while True:
+        body = secret.removeprefix(keys.PREFIX)[:24] + keys.new_secret()[-8:-6]
+        if not secret.startswith(keys.PREFIX + body):
+            return keys.PREFIX + body + keys._checksum(body)
 
 
 def _superiority(some: list[float], others: list[float]) -> float:

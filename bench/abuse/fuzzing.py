@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -37,8 +38,6 @@ async def fuzz(target: Target, tally: Tally) -> None:
             cwd=name, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         output, _ = await process.communicate()
-    summary = [
-        line.strip() for line in output.decode().splitlines() if "cases" in line or "Operations" in line
-    ]
-    tally.figures["fuzzed"] = summary[-1] if summary else "?"
+    generated = re.search(rb"(\d+) generated", output)
+    tally.figures["requests"] = generated[1].decode() if generated else "?"
     tally.check(process.returncode == 0, "nothing is found", output.decode()[-1500:])
