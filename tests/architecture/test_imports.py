@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {"settings", "database", "sealing", "logs", "process"}
 LANGUAGE = {
-    "workflows.checks", "workflows.dataflow", "workflows.definition", "workflows.expressions",
+    "workflows.checks", "workflows.dataflow", "workflows.definition", "workflows.delays",
+    "workflows.expressions",
     "workflows.findings", "workflows.messages", "workflows.pure", "workflows.templates",
     "workflows.triggers", "workflows.validation",
 }  # fmt: skip
@@ -19,6 +20,7 @@ ALLOWED = {
     "api": {
         "api", "services", "models", "providers", "outbound", "temporal", "workflows", "migrations.upgrade"
     } | LEAVES,
+    "engine": {"engine"} | LANGUAGE,
     "workflows": {"workflows"},
     "activities": {"activities", "services", "models", "providers", "outbound", "temporal"}
     | LANGUAGE | LEAVES,

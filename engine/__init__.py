@@ -1,0 +1,1 @@
+"""What a run does next: pure, so that calls and the clock are whoever drives it."""

@@ -1,0 +1,74 @@
+"""What a run asks for, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from workflows.definition import Step
+from workflows.expressions import ExpressionError
+from workflows.messages import StepError
+
+JSONObject = dict[str, Any]
+
+CallKind = Literal["send", "look_up", "evaluate", "prepare"]
+"""`send` and `look_up` reach outside. `evaluate` is a pure step, `prepare` what a step needs to begin (the
+items of its `for_each`, or the end of its delay): both over what is stored, or is too costly to do inline."""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One attempt at a step, or at an item of it. Make it once; its outcome goes to `Driver.take`.
+
+    Attributes:
+        attempt: from 1.
+        scope: what the step's expressions may read, without what is stored.
+        stored: the roots of the scope whose values are to be read from their rows first.
+        started_at: when the step began, with its first attempt.
+        deadline: when the step must be over, with all its attempts.
+    """
+
+    kind: CallKind
+    step: Step
+    attempt: int
+    scope: JSONObject
+    stored: tuple[str, ...]
+    started_at: datetime
+    item: int | None = None
+    deadline: datetime | None = None
+
+    def complete_scope(self, values: JSONObject) -> JSONObject:
+        """The scope with what is stored.
+
+        Args:
+            values: of `stored`, by name.
+        """
+        scope: JSONObject = {**self.scope, **{name: values.get(name) for name in self.stored}}
+        known: JSONObject = scope.get("steps") or {}
+        filled = {name: {**known[name], "output": scope[name]} for name in self.stored if name in known}
+        return {**scope, "steps": {**known, **filled}} if filled else scope
+
+
+class Outcome(NamedTuple):
+    """What was sent or asked (`input`), and what came of it.
+
+    `retry_after`: the seconds the other side asks for, if a repetition may help.
+    """
+
+    input: Any
+    output: Any = None
+    error: StepError | None = None
+    retryable: bool = False
+    retry_after: float = 0
+    credits_used: int = 0
+
+
+def failure(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> Outcome:
+    """Make the outcome of an attempt that failed."""
+    return Outcome(sent, error=StepError(code=code, message=message), retryable=retryable)
+
+
+def not_evaluated(error: ExpressionError, sent: Any = None) -> Outcome:
+    """Make the outcome of an attempt whose expressions have no value: no repetition mends that."""
+    return failure(error.code, error.message, sent)

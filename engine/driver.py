@@ -1,0 +1,382 @@
+"""Takes one run forward: begins what is ready, takes what comes of it, says when it goes on by itself.
+
+It knows no clock and makes no call, so a worker, a dry run and a test drive the same code: tell it the time,
+do the calls that it gives, bring back their outcomes, store its records. A run needs nobody else's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+import orjson
+
+from engine.calls import Call, JSONObject, Outcome
+from engine.progress import Progress
+from engine.retries import next_attempt_at
+from engine.state import RunInput, RunState, StepUnderWay
+from engine.window import KEPT_BYTES, Window
+from workflows import delays, pure
+from workflows.dataflow import Plan, written
+from workflows.definition import CallingStep, ConditionStep, DelayStep, Step, TransformStep, WebhookStep
+from workflows.expressions import Budget, ExpressionError
+from workflows.messages import LiveStep, StepError, StepRecord
+
+T = TypeVar("T")
+INLINE_NODES = 2_000
+"""What one advance of a run may evaluate by itself, in nodes of expressions: some two milliseconds. What is
+more becomes a call, which has the whole budget of the language: so the outcome is the same."""
+
+# What it costs to have a value at all, however little is to be evaluated.
+_NODES_PER_VALUE = 30
+
+
+class Ended(NamedTuple):
+    """How a run ended; its output is that of the step `output_of`, if it completed and has one."""
+
+    status: str
+    error: StepError | None
+    output_of: str | None
+
+
+class Driver:
+    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`."""
+
+    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
+        """Prepare.
+
+        Args:
+            plan: of the definition.
+            run: what it begins with, or goes on from.
+            workflow: what expressions read as `workflow`.
+        """
+        self.run_id: UUID = run.run_id
+        self.ended: Ended | None = None
+        self._plan = plan
+        self._items_done = run.items
+        self._state = RunState(plan, run, workflow)
+        self._records: list[StepRecord] = []
+        self._nodes_left = INLINE_NODES
+
+    def advance(self, now: datetime) -> list[Call]:
+        """Do all that can be done now; the calls to begin. Store the records before you begin them."""
+        if self.ended is not None:
+            return []
+        self._nodes_left = INLINE_NODES
+        self._wake(now)
+        calls: list[Call] = []
+        for step in self._state.ready():
+            calls += self._begin(step, now)
+        if self._state.error is not None:
+            self._stop_beginning(calls)
+            calls = []
+        if self._state.finished:
+            self._cancel_steps(now)
+            failed = self._state.error is not None
+            output_of = None if failed else self._state.last_completed
+            self.ended = Ended("failed" if failed else "completed", self._state.error, output_of)
+        return calls
+
+    def take(self, call: Call, outcome: Outcome, now: datetime) -> None:
+        """Take what came of a call. Of a run that has ended, or is to end, it changes nothing more."""
+        step, under_way = call.step, self._state.under_way.get(call.step.id)
+        if self.ended is not None or under_way is None:
+            return
+        if call.kind == "prepare":
+            self._take_prepared(step, under_way, outcome, now)
+        elif under_way.window is not None:
+            self._take_item(call, under_way, under_way.window, outcome, now)
+        else:
+            under_way.calling = False
+            under_way.until = next_attempt_at(call, outcome, now)
+            if under_way.until is None:
+                self._settle(step, outcome, now)
+
+    def cancel(self, now: datetime) -> None:
+        """End the run, and what is under way in it."""
+        if self.ended is None:
+            self._cancel_steps(now)
+            self.ended = Ended("cancelled", None, None)
+
+    def take_records(self) -> list[StepRecord]:
+        """What the steps did since this was last asked."""
+        records, self._records = self._records, []
+        return records
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a call is under way."""
+        return self._state.at_work
+
+    @property
+    def wakes_at(self) -> datetime | None:
+        """When it goes on by itself."""
+        return self._state.wakes_at
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much output it holds for later steps, in bytes of JSON."""
+        return self._state.kept_bytes
+
+    def progress(self) -> Progress:
+        """What the records do not say of it."""
+        return self._state.progress()
+
+    def live_steps(self) -> list[LiveStep]:
+        """The steps under way."""
+        return self._state.live_steps()
+
+    # ---- beginning
+
+    def _stop_beginning(self, calls: list[Call]) -> None:
+        """Begin none of these calls, nor further items: a step has failed the run."""
+        for call in calls:
+            under_way = self._state.under_way[call.step.id]
+            if under_way.window is not None and call.item is not None:
+                under_way.window.take_back(call.item)
+            else:
+                under_way.calling = False
+                if call.kind == "prepare" or call.attempt == 1:
+                    del self._state.under_way[call.step.id]
+        for under_way in self._state.under_way.values():
+            if under_way.window is not None:
+                under_way.window.stop()
+
+    def _wake(self, now: datetime) -> None:
+        """End the waits that are over."""
+        for step_id in self._state.in_order:
+            under_way = self._state.under_way[step_id]
+            if under_way.window is not None:
+                under_way.window.wake(now)
+            elif under_way.until is not None and under_way.until <= now and self._state.error is None:
+                step = self._plan.steps[self._plan.position[step_id]]
+                if isinstance(step, DelayStep):
+                    self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
+                else:
+                    under_way.until = None
+
+    def _begin(self, step: Step, now: datetime) -> list[Call]:
+        """Begin a step that is ready, or go on with one that has begun."""
+        under_way = self._state.under_way.get(step.id)
+        if under_way is not None and (under_way.calling or under_way.until is not None):
+            return []
+        if isinstance(step, ConditionStep | TransformStep):
+            return self._evaluate(step, now)
+        if isinstance(step, DelayStep):
+            return self._begin_delay(step, now)
+        if step.for_each is not None:
+            return self._begin_items(step, now)
+        under_way = self._under_way(step, now)
+        under_way.attempts += 1
+        under_way.calling = True
+        return [self._call(step, under_way, "send" if isinstance(step, WebhookStep) else "look_up")]
+
+    def _under_way(self, step: Step, now: datetime) -> StepUnderWay:
+        return self._state.under_way.setdefault(step.id, StepUnderWay(now))
+
+    def _evaluate(self, step: ConditionStep | TransformStep, now: datetime) -> list[Call]:
+        roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
+        try:
+            found = self._inline(roots, lambda scope, budget: [pure.evaluate(step, scope, budget)])
+        except ExpressionError as problem:
+            self._settle(step, _failed(problem), now)
+            return []
+        if found is None:
+            under_way = self._under_way(step, now)
+            under_way.attempts, under_way.calling = under_way.attempts + 1, True
+            return [self._call(step, under_way, "evaluate")]
+        self._settle(step, Outcome(None, found[0]), now)
+        return []
+
+    def _inline(self, roots: tuple[str, ...], evaluation: Callable[[JSONObject, Budget], T]) -> T | None:
+        """A value that can be had here; None if it takes more than is left, or what is stored."""
+        scope, stored = self._state.read(roots)
+        if stored or self._nodes_left <= 0:
+            return None
+        budget = Budget(self._nodes_left)
+        try:
+            return evaluation(scope, budget)
+        except ExpressionError as problem:
+            if problem.code == "too_many_nodes":
+                return None
+            raise
+        finally:
+            self._nodes_left = budget.nodes_left - _NODES_PER_VALUE
+
+    def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
+        if step.config.until is None:
+            return self._delay_until(step, None, now)
+        try:
+            roots = self._plan.reads[step.id]
+            found = self._inline(roots, lambda scope, budget: [pure.until_of(step.config, scope, budget)])
+        except ExpressionError as problem:
+            self._settle(step, _failed(problem), now)
+            return []
+        return self._prepare(step, now) if found is None else self._delay_until(step, found[0], now)
+
+    def _delay_until(self, step: DelayStep, until: Any, now: datetime) -> list[Call]:
+        under_way = self._under_way(step, now)
+        try:
+            under_way.until = delays.end_of(step.config, until, under_way.began)
+        except ExpressionError as problem:
+            self._settle(step, _failed(problem), now)
+            return []
+        if under_way.until <= now:
+            self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
+        return []
+
+    def _begin_items(self, step: CallingStep, now: datetime) -> list[Call]:
+        under_way = self._under_way(step, now)
+        if under_way.window is None:
+            try:
+                roots = self._plan.iterates[step.id]
+                items = self._inline(roots, lambda scope, budget: pure.items_of(step, scope, budget))
+            except ExpressionError as problem:
+                self._settle(step, _failed(problem), now)
+                return []
+            if items is None:
+                return self._prepare(step, now)
+            self._open_window(step, under_way, items)
+        assert under_way.window is not None
+        self._close_window(step, under_way.window, now)
+        return self._item_calls(step, under_way, under_way.window)
+
+    def _open_window(self, step: CallingStep, under_way: StepUnderWay, items: list[Any]) -> None:
+        done = self._items_done.get(step.id, ())
+        under_way.window = Window(items, step.max_concurrency, done, under_way.items)
+
+    def _close_window(self, step: Step, window: Window, now: datetime) -> None:
+        """Settle the step if its items are done."""
+        if window.finished:
+            output = None if window.error is not None else window.output
+            self._settle(step, Outcome(None, output, window.error), now, window)
+
+    def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
+        kind = "send" if isinstance(step, WebhookStep) else "look_up"
+        begun = window.begin_items()
+        return [self._call(step, under_way, kind, attempt, item, value) for item, attempt, value in begun]
+
+    def _prepare(self, step: Step, now: datetime) -> list[Call]:
+        under_way = self._under_way(step, now)
+        under_way.calling = True
+        return [self._call(step, under_way, "prepare")]
+
+    def _call(
+        self, step: Step, under_way: StepUnderWay, kind: Any, attempt: int = 0, item: int | None = None,
+        value: Any = None,
+    ) -> Call:  # fmt: skip
+        roots = self._plan.reads[step.id] if item is not None else ()
+        if item is None:
+            roots = dict.fromkeys((*self._plan.reads[step.id], *self._plan.iterates[step.id]))
+        scope, stored = self._state.read(roots)
+        timeout = step.timeout if isinstance(step, CallingStep) else None
+        return Call(
+            kind=kind,
+            step=step,
+            attempt=attempt or max(1, under_way.attempts),
+            scope=scope if item is None else {**scope, "item": value},
+            stored=stored,
+            started_at=under_way.began,
+            item=item,
+            deadline=None if timeout is None else under_way.began + timedelta(seconds=timeout),
+        )
+
+    # ---- taking
+
+    def _take_prepared(self, step: Step, under_way: StepUnderWay, outcome: Outcome, now: datetime) -> None:
+        under_way.calling = False
+        if outcome.error is not None:
+            self._settle(step, outcome, now)
+        elif isinstance(step, DelayStep):
+            self._delay_until(step, outcome.output, now)
+        elif isinstance(step, CallingStep):
+            self._open_window(step, under_way, outcome.output)
+
+    def _take_item(
+        self, call: Call, under_way: StepUnderWay, window: Window, outcome: Outcome, now: datetime
+    ) -> None:
+        """Note what came of an item; the last one settles the step, and one that fails, unless it may."""
+        assert call.item is not None
+        again = next_attempt_at(call, outcome, now)
+        if again is not None:
+            window.pause(call.item, again)
+        else:
+            outcome = _with_attempt(outcome, call.attempt)
+            self._record(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
+            if outcome.error is None:
+                window.settle(call.item, outcome.output, _size(outcome.output))
+            elif call.step.on_error == "continue":
+                output = {"error": outcome.error.model_dump(include={"code", "message"})}
+                window.settle(call.item, output, _size(output))
+            else:
+                message = f"Item {call.item}: {outcome.error.message}"
+                window.fail(outcome.error.model_copy(update={"message": message}), call.item)
+        self._close_window(call.step, window, now)
+
+    def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
+        """End a step and record it; `window`: it is all its items together."""
+        under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
+        if window is None and isinstance(step, CallingStep):
+            outcome = _with_attempt(outcome, under_way.attempts)
+        self._record(step, outcome, now, under_way, gathered=window is not None)
+        status = "completed" if outcome.error is None else "failed"
+        if window is not None:
+            size, stored = window.size, window.stored and outcome.error is None
+        else:
+            size = _size(outcome.output) if self._plan.keeps(step.id) else 0
+            stored = size > KEPT_BYTES
+        self._state.settle(step.id, status, outcome.output, outcome.error, size, stored=stored)
+
+    def _cancel_steps(self, now: datetime) -> None:
+        for step_id in self._state.in_order:
+            step = self._plan.steps[self._plan.position[step_id]]
+            under_way = self._state.under_way[step_id]
+            gathered = under_way.window is not None
+            self._record(step, Outcome(None), now, under_way, status="cancelled", gathered=gathered)
+            self._state.settle(step_id, "cancelled")
+
+    def _record(
+        self,
+        step: Step,
+        outcome: Outcome,
+        now: datetime,
+        under_way: StepUnderWay,
+        *,
+        status: Any = None,
+        attempts: int = 0,
+        item: int | None = None,
+        gathered: bool = False,
+    ) -> None:
+        record = StepRecord(
+            run_id=self.run_id,
+            step_id=step.id,
+            position=self._plan.position[step.id],
+            status=status or ("completed" if outcome.error is None else "failed"),
+            input=outcome.input,
+            output=None if gathered else outcome.output,
+            error=outcome.error,
+            attempts=attempts or max(1, under_way.attempts),
+            credits_used=outcome.credits_used,
+            started_at=under_way.began,
+            completed_at=max(now, under_way.began),
+            item=item,
+            gathered=gathered,
+        )
+        self._records.append(record)
+
+
+def _failed(problem: ExpressionError) -> Outcome:
+    return Outcome(None, error=StepError(code=problem.code, message=problem.message))
+
+
+def _with_attempt(outcome: Outcome, attempt: int) -> Outcome:
+    """The outcome, its error with the attempt that brought it."""
+    if outcome.error is None or not attempt:
+        return outcome
+    return outcome._replace(error=outcome.error.model_copy(update={"attempt": attempt}))
+
+
+def _size(output: Any) -> int:
+    return len(orjson.dumps(output)) if output is not None else 0

@@ -1,0 +1,244 @@
+"""How far one run is: how its steps ended, what later steps read of them, and what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from engine.calls import JSONObject
+from engine.progress import ItemWait, Progress, StepProgress
+from engine.window import KEPT_BYTES, Window
+from workflows.dataflow import Plan, written
+from workflows.definition import ConditionStep, Step
+from workflows.messages import DoneStep, LiveStep, StepError
+
+
+@dataclass(frozen=True)
+class RunInput:
+    """What a run begins with, or goes on from.
+
+    Attributes:
+        size: of trigger and request together, in bytes of JSON.
+        stored: trigger and request are in their row only.
+        done: the steps that are done.
+        items: by iterating step that is not done, the items that are.
+        progress: of the steps that have begun.
+    """
+
+    run_id: UUID
+    started_at: datetime
+    trigger: Any = None
+    request: Any = None
+    size: int = 0
+    stored: bool = False
+    done: Collection[DoneStep] = ()
+    items: Mapping[str, Collection[int]] = field(default_factory=dict[str, Collection[int]])
+    progress: Progress = field(default_factory=Progress)
+
+
+@dataclass
+class StepUnderWay:
+    """A step that has begun and is not done.
+
+    Attributes:
+        began: when its first attempt did.
+        attempts: begun so far.
+        calling: whether an attempt, or what prepares it, is at work.
+        until: when its delay is over, or its next attempt is due.
+        window: its items, once they are known.
+        items: those of its items that wait, until there is a window.
+    """
+
+    began: datetime
+    attempts: int = 0
+    calling: bool = False
+    until: datetime | None = None
+    window: Window | None = None
+    items: Mapping[int, ItemWait] = field(default_factory=dict[int, ItemWait])
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something of it is being done now."""
+        return self.calling or (self.window is not None and self.window.calling)
+
+    @property
+    def wakes_at(self) -> datetime | None:
+        """When it goes on by itself, the first of its items if it has some."""
+        pausing = self.window.pausing if self.window is not None else {}
+        return min(pausing.values(), default=self.until)
+
+
+class RunState:
+    """The rules of needs, branches and stops, over one run.
+
+    Attributes:
+        error: of the step that has failed the run.
+        under_way: the steps that have begun and are not done.
+        scope: what expressions read: the roots, and outputs that are not stored.
+        kept_bytes: how much output is held for later steps.
+    """
+
+    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
+        self.error: StepError | None = None
+        self.under_way = {
+            step_id: StepUnderWay(step.began, step.attempts, until=step.until, items=step.items)
+            for step_id, step in run.progress.steps.items()
+            if step_id in plan.position
+        }
+        self.kept_bytes = 0
+        self.last_completed: str | None = None
+        self.scope: JSONObject = {
+            "run": {"id": str(run.run_id), "started_at": written(run.started_at)},
+            "workflow": workflow,
+            "steps": {},
+        }
+        if not run.stored:
+            self.scope |= {"trigger": run.trigger, "request": run.request}
+        self._stored = {"trigger", "request"} if run.stored else set[str]()
+        self._plan = plan
+        self._settled: set[str] = set()
+        self._outcomes: dict[str, str] = {}
+        self._stopped: set[str] = set()
+        for step in run.done:
+            stored = step.stored or step.size > KEPT_BYTES
+            self.settle(step.step_id, step.status, step.output, step.error, step.size, stored=stored)
+
+    def ready(self) -> Iterator[Step]:
+        """The steps that may begin now, in list order; settles on the way those that never will."""
+        for step in self._plan.steps:
+            if self.error is not None:
+                return
+            if step.id in self._settled or any(n not in self._settled for n in self._plan.needs[step.id]):
+                continue
+            if self._skipped(step.id):
+                self.settle(step.id, "skipped")
+            else:
+                yield step
+
+    def _skipped(self, step_id: str) -> bool:
+        """Whether the step is on a branch not taken, or depends on a condition that ended the run."""
+        if any(need in self._stopped for need in self._plan.needs[step_id]):
+            self._stopped.add(step_id)
+            return True
+        if step_id not in self._plan.branch_of:
+            return False
+        source, wanted = self._plan.branch_of[step_id]
+        return self._outcomes.get(source) != wanted
+
+    def settle(
+        self,
+        step_id: str,
+        status: str,
+        output: Any = None,
+        error: StepError | None = None,
+        size: int = 0,
+        *,
+        stored: bool = False,
+    ) -> None:
+        """Note how a step ended. A failed step fails the run, unless its `on_error` says otherwise.
+
+        Args:
+            step_id: which.
+            status: completed, failed, skipped or cancelled.
+            output: of a completed step; a condition's always, whatever `stored` says.
+            error: of a failed one.
+            size: of the output, in bytes of JSON.
+            stored: the output is to be read from its row.
+        """
+        self.under_way.pop(step_id, None)
+        self._settled.add(step_id)
+        step = self._plan.steps[self._plan.position[step_id]]
+        if self._plan.keeps(step_id):
+            self._keep(step_id, status, output, error, size, stored=stored)
+        if status == "completed":
+            self._complete(step, output)
+        elif status == "failed":
+            self._outcomes[step_id] = "on_error"
+            if step.on_error == "fail" and error is not None and self.error is None:
+                self.error = error.model_copy(update={"step": step_id})
+
+    def _complete(self, step: Step, output: Any) -> None:
+        last = self.last_completed
+        if last is None or self._plan.position[last] < self._plan.position[step.id]:
+            self.last_completed = step.id
+        if isinstance(step, ConditionStep):
+            self._outcomes[step.id] = "then" if output["result"] else "else"
+            if not output["result"] and step.config.then is None and step.config.otherwise is None:
+                self._stopped.add(step.id)
+
+    def _keep(
+        self, step_id: str, status: str, output: Any, error: StepError | None, size: int, *, stored: bool
+    ) -> None:
+        kept: JSONObject = {
+            "status": status,
+            "output": None if stored else output,
+            "error": error and error.model_dump(include={"code", "message"}),
+        }
+        # Outputs may hold the scope, or `steps`, as it was: adding to these would put an output into itself.
+        self.scope = {**self.scope, "steps": {**self.scope["steps"], step_id: kept}}
+        if stored:
+            self._stored.add(step_id)
+        else:
+            self.scope[step_id] = output
+            self.kept_bytes += size
+
+    def read(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
+        """What a step that reads these roots gets, and those of them whose values are stored."""
+        wanted = list(roots)
+        names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted
+        stored = tuple(name for name in dict.fromkeys(names) if name in self._stored)
+        return {root: self.scope.get(root) for root in wanted if root not in stored}, stored
+
+    @property
+    def in_order(self) -> list[str]:
+        """The steps under way, in the order of the list."""
+        return sorted(self.under_way, key=self._plan.position.__getitem__)
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a call is under way."""
+        return any(step.at_work for step in self.under_way.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing of the run is left to do, but to end what waits if it has failed."""
+        if self.at_work:
+            return False
+        return self.error is not None or len(self._settled) == len(self._plan.steps)
+
+    @property
+    def wakes_at(self) -> datetime | None:
+        """When the first of what waits goes on."""
+        moments = [step.wakes_at for step in self.under_way.values() if not step.calling]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def progress(self) -> Progress:
+        """What the records do not say of this run."""
+        return Progress(
+            steps={
+                step_id: StepProgress(
+                    began=step.began,
+                    # One that is at work is repeated, under the same id, if nobody learns of its end.
+                    attempts=max(0, step.attempts - step.calling),
+                    until=step.until,
+                    items=step.window.waits() if step.window is not None else dict(step.items),
+                )
+                for step_id, step in self.under_way.items()
+            }
+        )
+
+    def live_steps(self) -> list[LiveStep]:
+        """The steps under way, for those who watch the run; one waits that is not at work."""
+        return [
+            LiveStep(
+                step_id=step_id,
+                status="running" if step.at_work else "waiting",
+                attempts=max(1, step.attempts),
+                started_at=step.began,
+                until=None if step.at_work else step.wakes_at,
+            )
+            for step_id, step in ((step_id, self.under_way[step_id]) for step_id in self.in_order)
+        ]

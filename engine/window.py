@@ -1,0 +1,129 @@
+"""How far a step is over the items of its array: so many at a time, each with retries of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from engine.progress import ItemWait
+from workflows.messages import StepError
+
+MAX_OUTPUT_BYTES = 32 * 1024 * 1024
+"""How much the items of a step may give together."""
+KEPT_BYTES = 64 * 1024
+"""An output that is larger, as JSON, is kept in its row only."""
+
+
+class Window:
+    """The items of one step of one run: `width` of them are at work or pause at a time.
+
+    Attributes:
+        pausing: the items that have failed and wait for another attempt, with when that is.
+        stored: the output is in the database only.
+        size: of the output, in bytes of JSON.
+        error: of the item that has failed the step, if one has; no other is begun then.
+    """
+
+    def __init__(
+        self, values: list[Any], width: int, done: Collection[int], waits: Mapping[int, ItemWait]
+    ) -> None:
+        """Begin, or go on.
+
+        Args:
+            values: the array.
+            width: how many items may be at work at a time.
+            done: the items that are done; their outputs are in the database.
+            waits: the items that wait for another attempt.
+        """
+        # The array may have been longer before, where a step reads what it does not wait for.
+        done = {item for item in done if item < len(values)}
+        waits = {item: waits[item] for item in sorted(waits) if item not in done and item < len(values)}
+        self.pausing = {item: wait.until for item, wait in waits.items()}
+        self.stored = bool(done)
+        self.size = 2
+        self.error: StepError | None = None
+        self._values = values
+        self._width = width
+        self._left = len(values) - len(done)
+        self._attempts = {item: wait.attempts for item, wait in waits.items()}
+        self._next = deque(item for item in range(len(values)) if item not in done and item not in waits)
+        self._at_work: set[int] = set()
+        self._outputs: dict[int, Any] = {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether every item is done; or one has failed the step, and no other is at work."""
+        return self._left == 0 or (self.error is not None and not self._at_work)
+
+    @property
+    def calling(self) -> bool:
+        """Whether an item is at work."""
+        return bool(self._at_work)
+
+    @property
+    def output(self) -> list[Any] | None:
+        """The outputs in order; None if they are not all here."""
+        return None if self.stored else [self._outputs[item] for item in range(len(self._values))]
+
+    def begin_items(self) -> list[tuple[int, int, Any]]:
+        """Begin as many items as there is room for: each with its attempt and its value."""
+        room = self._width - len(self._at_work) - len(self.pausing)
+        begun: list[tuple[int, int, Any]] = []
+        for _ in range(min(room, len(self._next))):
+            item = self._next.popleft()
+            self._at_work.add(item)
+            self._attempts[item] = self._attempts.get(item, 0) + 1
+            begun.append((item, self._attempts[item], self._values[item]))
+        return begun
+
+    def take_back(self, item: int) -> None:
+        """Note that an item was not begun after all."""
+        self._at_work.discard(item)
+        self._next.appendleft(item)
+
+    def pause(self, item: int, until: datetime) -> None:
+        """Let an item that has failed wait for its next attempt, unless there is to be none any more."""
+        self._at_work.discard(item)
+        if self.error is None:
+            self.pausing[item] = until
+
+    def wake(self, now: datetime) -> None:
+        """End the pauses that are over: those items are next."""
+        due = [item for item, until in self.pausing.items() if until <= now]
+        for item in due:
+            del self.pausing[item]
+        self._next.extendleft(reversed(due))
+
+    def settle(self, item: int, output: Any, size: int) -> None:
+        """Note that an item is done: its output, or what stands for its error, and its bytes of JSON."""
+        self._at_work.discard(item)
+        self._left -= 1
+        self.size += size + 1
+        self.stored = self.stored or self.size > KEPT_BYTES
+        if self.stored:
+            self._outputs.clear()
+        else:
+            self._outputs[item] = output
+        if self.size > MAX_OUTPUT_BYTES:
+            message = f"The outputs of the items have more than {MAX_OUTPUT_BYTES // 1024**2} MiB together."
+            self.fail(StepError(code="output_too_large", message=message))
+
+    def fail(self, error: StepError, item: int | None = None) -> None:
+        """Begin no other item, since one has failed; the first error stands."""
+        if item is not None:
+            self._at_work.discard(item)
+        self.error = self.error or error
+        self.stop()
+
+    def stop(self) -> None:
+        """Begin no other item."""
+        self.pausing.clear()
+        self._next.clear()
+
+    def waits(self) -> dict[int, ItemWait]:
+        """The items that wait for another attempt."""
+        return {
+            item: ItemWait(attempts=self._attempts[item], until=until) for item, until in self.pausing.items()
+        }
