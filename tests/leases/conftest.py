@@ -1,0 +1,60 @@
+"""Batches at work, and connections on which statements can wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from database import Database
+from models import accounts, automations, targets
+from models.audit import Actor
+from models.identifiers import new_id
+from models.runs import Event, accept
+from sealing import Keyring
+from workflows.definition import Definition
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs of one workflow, claimed by nobody yet."""
+
+    id: UUID
+    run_ids: list[UUID]
+
+
+NewBatch = Callable[[int], Awaitable[Batch]]
+
+
+@pytest.fixture(scope="module")
+def new_batch(database: Database, keyring: Keyring) -> NewBatch:
+    """Makes a batch of so many runs, all at work, and silent."""
+
+    async def create(rows: int) -> Batch:
+        async with database.transaction() as connection:
+            account = await accounts.create_account(
+                connection, f"{uuid4().hex}@example.com", "-", None, credits_granted=0
+            )
+            definition = Definition.model_validate({"name": "test"})
+            created = await automations.create(
+                connection, keyring, Actor(account.id, "system", name="test"), definition, "active"
+            )
+            target: Any = await targets.run_target(connection, account.id, created)
+            accepted = await accept(connection, [Event(target, "manual", {}) for _ in range(rows)])
+            run_ids, batch_id = [one.run_id for one in accepted], new_id()
+            await connection.execute(
+                "insert into batches (id, beat_at) values (%s, '-infinity')", (batch_id,)
+            )
+            await connection.execute(
+                "insert into run_work"
+                " (run_id, account_id, lane_id, state, begun, available_at, batch_id, woken)"
+                " select id, account_id, lane_id, 'running', true, now(), %s, false from runs"
+                " where id = any(%s)",
+                (batch_id, run_ids),
+            )
+        return Batch(batch_id, run_ids)
+
+    return create
