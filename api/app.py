@@ -30,7 +30,6 @@ from api.routes import (
     secrets,
     workflows,
 )
-from api.together import Together
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
@@ -39,6 +38,7 @@ from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
+from services.micro_batcher import MicroBatcher
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
@@ -130,8 +130,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         lookups=lookups,
         limiter=Limiter(database, settings),
         pool=pool,
-        ingest_targets=Together(partial(_ingest_targets, database)),
-        accepting=Together(partial(accept_together, database), size=lambda event: event.size),
+        ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
+        accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
     )
 
 

@@ -19,7 +19,6 @@ from api.credentials import Caller, Credentials, presented
 from api.housekeeping import Housekeeping
 from api.http.context import context_of
 from api.http.limiter import Limiter
-from api.together import Together
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
@@ -33,6 +32,7 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from providers.registry import lookup_fields
 from sealing import Keyring
+from services.micro_batcher import MicroBatcher
 from services.process_pool import ProcessPool
 from settings import Settings
 
@@ -58,8 +58,8 @@ class Services:
     lookups: Lookups
     limiter: Limiter
     pool: ProcessPool
-    ingest_targets: Together[str, Target]
-    accepting: Together[Event, Accepted]
+    ingest_targets: MicroBatcher[str, Target]
+    accepting: MicroBatcher[Event, Accepted]
 
 
 def services_of(request: Request) -> Services:

@@ -73,7 +73,7 @@ async def ingest(
 
     Events with one `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies.
     """
-    target = await services.ingest_targets.one(token)
+    target = await services.ingest_targets.submit(token)
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
@@ -82,7 +82,7 @@ async def ingest(
     dedupe_key = await _dedupe_key(request, target, payload, context)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key)
     if accepted is None:
-        accepted = await services.accepting.one(Event(target, "webhook", payload, context, dedupe_key))
+        accepted = await services.accepting.submit(Event(target, "webhook", payload, context, dedupe_key))
     return await answer(services, target.account_id, accepted, wait)
 
 

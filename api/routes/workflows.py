@@ -293,5 +293,5 @@ async def run_workflow(
         target = await targets.run_target(connection, caller.account_id, workflow_id)
     await target.check_input(body.input, "/input")
     event = Event(target, "manual", body.input, dedupe_key=claimed_key(request))
-    accepted = await services.accepting.one(event)
+    accepted = await services.accepting.submit(event)
     return await answer(services, caller.account_id, accepted, wait)

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from api.app import accept_together
-from api.together import Together
 from database import Database
 from models import runs
 from models.runs import Accepted, Event
+from services.micro_batcher import MicroBatcher
 from tests.automations.engine import NewTarget
 from tests.ingest.conftest import RunsOf
 from tests.stacks import eventually
@@ -36,9 +36,9 @@ async def test_a_group_that_fails_after_its_commit_is_accepted_once(
             raise failures.pop()
         return accepted
 
-    together = Together(ask)
+    batcher = MicroBatcher(ask)
     asked = [Event(target, "webhook", n) for n in range(3)]
-    found = await asyncio.gather(*map(together.one, asked), return_exceptions=True)
+    found = await asyncio.gather(*map(batcher.submit, asked), return_exceptions=True)
     assert await runs_of(target.automation_id) == 3
     for answer, event in zip(found, asked, strict=True):
         if isinstance(answer, Accepted):

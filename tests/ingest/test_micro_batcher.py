@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
 
-from api.together import MOST_BYTES, Together
+from services.micro_batcher import MOST_BYTES, MicroBatcher
 from tests.stacks import eventually
 
 
@@ -20,13 +20,33 @@ async def test_those_who_wait_while_one_is_on_its_way_go_together() -> None:
             await first.wait()
         return [one * 10 for one in asked]
 
-    together = Together(ask)
-    alone = together.one(1)
+    batcher = MicroBatcher(ask)
+    alone = batcher.submit(1)
     await eventually(lambda: bool(groups), what="the first is on its way")
-    others = [together.one(n) for n in (2, 3, 4)]
+    others = [batcher.submit(n) for n in (2, 3, 4)]
     first.set()
     assert await asyncio.gather(alone, *others) == [10, 20, 30, 40]
     assert groups == [[1], [2, 3, 4]]
+
+
+async def test_two_groups_are_on_their_way_where_two_may_be() -> None:
+    groups: list[list[int]] = []
+    end = asyncio.Event()
+
+    async def ask(asked: list[int]) -> list[int | Exception]:
+        groups.append(asked)
+        await end.wait()
+        return [*asked]
+
+    batcher = MicroBatcher(ask, in_flight=2)
+    futures = [batcher.submit(1)]
+    await eventually(lambda: groups == [[1]], what="the first is on its way")
+    futures.append(batcher.submit(2))
+    await eventually(lambda: groups == [[1], [2]], what="so is the second")
+    futures += [batcher.submit(n) for n in (3, 4)]
+    end.set()
+    assert await asyncio.gather(*futures) == [1, 2, 3, 4]
+    assert groups == [[1], [2], [3, 4]]
 
 
 async def test_what_is_wrong_with_one_is_raised_for_that_one_only() -> None:
@@ -35,19 +55,34 @@ async def test_what_is_wrong_with_one_is_raised_for_that_one_only() -> None:
             raise ValueError("one of them breaks the statement")
         return [ValueError(one) if one in (2, 3) else one for one in asked]
 
-    together = Together(ask)
-    futures = [together.one(n) for n in (1, 2, 3, 4)]
+    batcher = MicroBatcher(ask)
+    futures = [batcher.submit(n) for n in (1, 2, 3, 4)]
     found = await asyncio.gather(*futures, return_exceptions=True)
     assert [found[0], found[3]] == [1, 4]
     assert isinstance(found[1], ValueError) and isinstance(found[2], ValueError)
+
+
+async def test_the_one_that_breaks_a_group_is_found_by_halves() -> None:
+    groups: list[int] = []
+
+    async def ask(asked: list[int]) -> list[int | Exception]:
+        groups.append(len(asked))
+        if 37 in asked:
+            raise psycopg.DataError("a value that is none")
+        return [*asked]
+
+    batcher = MicroBatcher(ask)
+    found = await asyncio.gather(*map(batcher.submit, range(64)), return_exceptions=True)
+    assert [place for place, one in enumerate(found) if one != place] == [37]
+    assert sum(groups) < 4 * 64
 
 
 async def test_who_has_gone_away_does_not_harm_those_who_wait() -> None:
     async def ask(asked: list[int]) -> list[int | Exception]:
         return [*asked]
 
-    together = Together(ask)
-    gone, waits = together.one(1), together.one(2)
+    batcher = MicroBatcher(ask)
+    gone, waits = batcher.submit(1), batcher.submit(2)
     gone.cancel()
     assert await waits == 2
     with pytest.raises(asyncio.CancelledError):
@@ -66,10 +101,10 @@ async def test_what_is_nobodys_fault_is_raised_for_all_at_once(failure: Exceptio
         asked.append(len(group))
         raise failure
 
-    together = Together(ask)
-    futures = [together.one(0)]
+    batcher = MicroBatcher(ask)
+    futures = [batcher.submit(0)]
     await eventually(lambda: bool(asked), what="the first is on its way")
-    futures += [together.one(n) for n in range(100)]
+    futures += [batcher.submit(n) for n in range(100)]
     found = await asyncio.gather(*futures, return_exceptions=True)
     assert found == [failure] * 101
     assert asked == groups
@@ -79,10 +114,10 @@ async def test_what_has_no_size_is_refused_and_harms_nobody() -> None:
     async def ask(asked: list[str]) -> list[str | Exception]:
         return [*asked]
 
-    together = Together(ask, size=lambda one: len(one.encode()))
-    waits = together.one("a")
+    batcher = MicroBatcher(ask, size=lambda one: len(one.encode()))
+    waits = batcher.submit("a")
     with pytest.raises(UnicodeEncodeError):
-        together.one("\ud800")
+        batcher.submit("\ud800")
     assert await waits == "a"
 
 
@@ -94,6 +129,6 @@ async def test_a_group_holds_so_many_bytes_and_one_that_is_larger_goes_alone() -
         return [*asked]
 
     half, whole = MOST_BYTES // 2, MOST_BYTES * 2
-    together = Together(ask, size=lambda one: one)
-    await asyncio.gather(*map(together.one, (half, half, half, whole, 1, 2)))
+    batcher = MicroBatcher(ask, size=lambda one: one)
+    await asyncio.gather(*map(batcher.submit, (half, half, half, whole, 1, 2)))
     assert groups == [[half, half], [half], [whole], [1, 2]]

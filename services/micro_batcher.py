@@ -1,7 +1,7 @@
 """One statement for all who wait at the same moment, as a database commits transactions in groups.
 
-While one is on its way, what comes waits and goes with the next: a lone request goes at once, and under load
-the groups grow by themselves.
+While a group is on its way, what comes waits and goes with the next: a lone request goes at once, and under
+load the groups grow by themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ Given = TypeVar("Given")
 
 MOST_BYTES = 1024 * 1024
 """What a group holds at most; one that is larger goes alone."""
-_MOST = 64
 
 
 class _Waiting(NamedTuple, Generic[Asked, Given]):
@@ -27,7 +26,7 @@ class _Waiting(NamedTuple, Generic[Asked, Given]):
     future: asyncio.Future[Given]
 
 
-class Together(Generic[Asked, Given]):
+class MicroBatcher(Generic[Asked, Given]):
     """Asks for many what each asks for one; an exception among the answers is raised for that one only."""
 
     def __init__(
@@ -35,39 +34,45 @@ class Together(Generic[Asked, Given]):
         ask: Callable[[list[Asked]], Awaitable[list[Given | Exception]]],
         *,
         size: Callable[[Asked], int] = lambda _: 0,
+        most: int = 64,
+        in_flight: int = 1,
     ) -> None:
         """Prepare.
 
         Args:
-            ask: gives one answer for each that is asked, in their order. When it raises, those who could be
-                at fault are asked for again, each alone: to be asked twice for the same must do no harm.
+            ask: gives one answer for each that is asked, in their order. When it raises what one of them may
+                be at fault for, each half is asked for again, until that one is alone: to be asked twice for
+                the same must do no harm.
             size: of one that is asked, in bytes.
+            most: how many a group holds.
+            in_flight: how many groups are on their way at a time.
         """
         self._ask = ask
         self._size = size
+        self._most = most
+        self._in_flight = in_flight
         self._waiting: list[_Waiting[Asked, Given]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def one(self, asked: Asked) -> asyncio.Future[Given]:
-        """The answer for one. Whoever stops waiting for it may have been served all the same."""
+    def submit(self, asked: Asked) -> asyncio.Future[Given]:
+        """Give the answer for one. Whoever stops waiting for it may have been served all the same."""
         future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(asked, self._size(asked), future))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._serve(), name="together")
+        if len(self._tasks) < self._in_flight:
+            task = asyncio.create_task(self._serve(), name="micro-batcher")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return future
 
     async def _serve(self) -> None:
         while self._waiting:
             group = self._next_group()
             try:
-                answers = await self._ask([one.asked for one in group])
+                answers = await self._answers([one.asked for one in group])
             except PoolTimeout as error:
                 # Nobody gets a connection: whoever waits behind them would only wait as long again.
                 group, self._waiting = group + self._waiting, []
                 answers = [error] * len(group)
-            except Exception as error:
-                alone = len(group) > 1 and _may_be_the_fault_of_one(error)
-                answers = [await self._alone(one.asked) if alone else error for one in group]
             for one, answer in zip(group, answers, strict=True):
                 if one.future.done():
                     continue
@@ -78,7 +83,7 @@ class Together(Generic[Asked, Given]):
 
     def _next_group(self) -> list[_Waiting[Asked, Given]]:
         count, room = 0, MOST_BYTES
-        for one in self._waiting[:_MOST]:
+        for one in self._waiting[: self._most]:
             room -= one.size
             if count and room < 0:
                 break
@@ -86,16 +91,20 @@ class Together(Generic[Asked, Given]):
         group, self._waiting = self._waiting[:count], self._waiting[count:]
         return group
 
-    async def _alone(self, asked: Asked) -> Given | Exception:
+    async def _answers(self, asked: list[Asked]) -> list[Given | Exception]:
         try:
-            [answer] = await self._ask([asked])
+            return await self._ask(asked)
+        except PoolTimeout:
+            raise
         except Exception as error:
-            return error
-        return answer
+            if len(asked) == 1 or not _may_be_the_fault_of_one(error):
+                return [error] * len(asked)
+        half = len(asked) // 2
+        return [*await self._answers(asked[:half]), *await self._answers(asked[half:])]
 
 
 def _may_be_the_fault_of_one(error: Exception) -> bool:
-    """What the database says of a value; all else that it says is as true of the others."""
+    """What the database says of a value, or of a row that is locked; all else is as true of the others."""
     return not isinstance(error, psycopg.Error) or isinstance(
-        error, (psycopg.DataError, psycopg.IntegrityError)
+        error, (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.LockNotAvailable)
     )
