@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 import orjson
@@ -16,13 +16,13 @@ import orjson
 from engine.calls import Call, JSONObject, Outcome
 from engine.progress import Progress
 from engine.retries import next_attempt_at
-from engine.state import RunInput, RunState, StepUnderWay
-from engine.window import KEPT_BYTES, Window
+from engine.state import RunInput, RunState, StepUnderWay, Waiting
+from engine.window import Window
 from workflows import delays, pure
 from workflows.dataflow import Plan, written
 from workflows.definition import CallingStep, ConditionStep, DelayStep, Step, TransformStep, WebhookStep
 from workflows.expressions import Budget, ExpressionError
-from workflows.messages import LiveStep, StepError, StepRecord
+from workflows.messages import INLINE_BYTES, LiveStep, StepError, StepRecord
 
 T = TypeVar("T")
 INLINE_NODES = 2_000
@@ -36,7 +36,7 @@ _NODES_PER_VALUE = 30
 class Ended(NamedTuple):
     """How a run ended; its output is that of the step `output_of`, if it completed and has one."""
 
-    status: str
+    status: Literal["completed", "failed", "cancelled"]
     error: StepError | None
     output_of: str | None
 
@@ -111,9 +111,18 @@ class Driver:
         return self._state.at_work
 
     @property
+    def waits(self) -> frozenset[Waiting]:
+        """All of it that goes on by itself."""
+        return self._state.waits
+
+    @property
     def wakes_at(self) -> datetime | None:
-        """When it goes on by itself."""
-        return self._state.wakes_at
+        """When the first of that does."""
+        return min((wait.until for wait in self._state.waits), default=None)
+
+    def called(self, record: StepRecord) -> bool:
+        """Whether a record is of a step that reaches outside: to have it again takes another call."""
+        return isinstance(self._plan.steps[record.position], CallingStep)
 
     @property
     def kept_bytes(self) -> int:
@@ -244,8 +253,11 @@ class Driver:
         return self._item_calls(step, under_way, under_way.window)
 
     def _open_window(self, step: CallingStep, under_way: StepUnderWay, items: list[Any]) -> None:
-        done = self._items_done.get(step.id, ())
-        under_way.window = Window(items, step.max_concurrency, done, under_way.items)
+        done = self._items_done.get(step.id, {})
+        under_way.window = window = Window(items, step.max_concurrency, done.keys(), under_way.items)
+        for item, error in done.items():
+            if error is not None and step.on_error != "continue":
+                self._fail_items(window, item, error)
 
     def _close_window(self, step: Step, window: Window, now: datetime) -> None:
         """Settle the step if its items are done."""
@@ -311,9 +323,12 @@ class Driver:
                 output = {"error": outcome.error.model_dump(include={"code", "message"})}
                 window.settle(call.item, output, _size(output))
             else:
-                message = f"Item {call.item}: {outcome.error.message}"
-                window.fail(outcome.error.model_copy(update={"message": message}), call.item)
+                self._fail_items(window, call.item, outcome.error)
         self._close_window(call.step, window, now)
+
+    @staticmethod
+    def _fail_items(window: Window, item: int, error: StepError) -> None:
+        window.fail(error.model_copy(update={"message": f"Item {item}: {error.message}"}), item)
 
     def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
         """End a step and record it; `window`: it is all its items together."""
@@ -326,7 +341,7 @@ class Driver:
             size, stored = window.size, window.stored and outcome.error is None
         else:
             size = _size(outcome.output) if self._plan.keeps(step.id) else 0
-            stored = size > KEPT_BYTES
+            stored = size > INLINE_BYTES
         self._state.settle(step.id, status, outcome.output, outcome.error, size, stored=stored)
 
     def _cancel_steps(self, now: datetime) -> None:

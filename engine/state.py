@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from engine.calls import JSONObject
 from engine.progress import ItemWait, Progress, StepProgress
-from engine.window import KEPT_BYTES, Window
+from engine.window import Window
 from workflows.dataflow import Plan, written
 from workflows.definition import ConditionStep, Step
-from workflows.messages import DoneStep, LiveStep, StepError
+from workflows.messages import INLINE_BYTES, DoneStep, LiveStep, StepError
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RunInput:
         size: of trigger and request together, in bytes of JSON.
         stored: trigger and request are in their row only.
         done: the steps that are done.
-        items: by iterating step that is not done, the items that are.
+        items: by iterating step that is not done, the items that are, each with its error if it failed.
         progress: of the steps that have begun.
     """
 
@@ -35,8 +35,18 @@ class RunInput:
     size: int = 0
     stored: bool = False
     done: Collection[DoneStep] = ()
-    items: Mapping[str, Collection[int]] = field(default_factory=dict[str, Collection[int]])
+    items: Mapping[str, Mapping[int, StepError | None]] = field(
+        default_factory=dict[str, Mapping[int, StepError | None]]
+    )
     progress: Progress = field(default_factory=Progress)
+
+
+class Waiting(NamedTuple):
+    """A step, or an item of it, that goes on by itself at a moment."""
+
+    step_id: str
+    item: int | None
+    until: datetime
 
 
 @dataclass
@@ -64,11 +74,13 @@ class StepUnderWay:
         """Whether something of it is being done now."""
         return self.calling or (self.window is not None and self.window.calling)
 
-    @property
-    def wakes_at(self) -> datetime | None:
-        """When it goes on by itself, the first of its items if it has some."""
-        pausing = self.window.pausing if self.window is not None else {}
-        return min(pausing.values(), default=self.until)
+    def waits(self, step_id: str) -> Iterator[Waiting]:
+        """What of it goes on by itself, under this name."""
+        if self.window is not None:
+            for item, until in self.window.pausing.items():
+                yield Waiting(step_id, item, until)
+        elif self.until is not None and not self.calling:
+            yield Waiting(step_id, None, self.until)
 
 
 class RunState:
@@ -103,7 +115,7 @@ class RunState:
         self._outcomes: dict[str, str] = {}
         self._stopped: set[str] = set()
         for step in run.done:
-            stored = step.stored or step.size > KEPT_BYTES
+            stored = step.stored or step.size > INLINE_BYTES
             self.settle(step.step_id, step.status, step.output, step.error, step.size, stored=stored)
 
     def ready(self) -> Iterator[Step]:
@@ -210,10 +222,9 @@ class RunState:
         return self.error is not None or len(self._settled) == len(self._plan.steps)
 
     @property
-    def wakes_at(self) -> datetime | None:
-        """When the first of what waits goes on."""
-        moments = [step.wakes_at for step in self.under_way.values() if not step.calling]
-        return min((moment for moment in moments if moment is not None), default=None)
+    def waits(self) -> frozenset[Waiting]:
+        """All that goes on by itself."""
+        return frozenset(wait for step_id, step in self.under_way.items() for wait in step.waits(step_id))
 
     def progress(self) -> Progress:
         """What the records do not say of this run."""
@@ -238,7 +249,7 @@ class RunState:
                 status="running" if step.at_work else "waiting",
                 attempts=max(1, step.attempts),
                 started_at=step.began,
-                until=None if step.at_work else step.wakes_at,
+                until=None if step.at_work else min((w.until for w in step.waits(step_id)), default=None),
             )
             for step_id, step in ((step_id, self.under_way[step_id]) for step_id in self.in_order)
         ]

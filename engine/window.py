@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from engine.progress import ItemWait
-from workflows.messages import StepError
+from workflows.messages import INLINE_BYTES, StepError
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """How much the items of a step may give together."""
-KEPT_BYTES = 64 * 1024
-"""An output that is larger, as JSON, is kept in its row only."""
 
 
 class Window:
@@ -101,7 +99,7 @@ class Window:
         self._at_work.discard(item)
         self._left -= 1
         self.size += size + 1
-        self.stored = self.stored or self.size > KEPT_BYTES
+        self.stored = self.stored or self.size > INLINE_BYTES
         if self.stored:
             self._outputs.clear()
         else:

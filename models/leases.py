@@ -87,15 +87,22 @@ class Lease(NamedTuple):
 
 @dataclass(frozen=True)
 class Wait:
-    """The run waits; its executor lets go of it. With `progress` as `engine.progress` writes it."""
+    """The run waits, at least for something.
+
+    Attributes:
+        wake_at: when it goes on.
+        progress: as `engine.progress` has it, as JSON.
+        leaves: nothing else of it is at work, and its executor lets go of it.
+    """
 
     wake_at: datetime
-    progress: Any
+    progress: str
+    leaves: bool
 
 
 @dataclass(frozen=True)
 class End:
-    """The run has ended. Its output is that of the step `output_of`, if it has one."""
+    """The run has ended. Its output is that of the step `output_of`: it is kept once."""
 
     status: Literal["completed", "failed", "cancelled"]
     error: StepError | None = None
@@ -160,13 +167,14 @@ async def _update(connection: Connection, statement: LiteralString, leases: Coll
 
 
 _RECORD = """run_id uuid, step_id text, position smallint, status text, input text, output text, error json,
-  attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint"""
+  attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
+  gathered boolean"""
 # `mine` is read first, as what follows joins it, and waits there for a take-over that is under way; what that
 # has changed it sees, since it locks. Rows are locked in the order of their ids, steps inserted in theirs.
 _WRITE = f"""
 with asked as materialized (
   select * from json_to_recordset(%(changes)s::json) as a (run_id uuid, batch_id uuid, executor uuid,
-    wake_at timestamptz, progress text, status text, error json, output_of text, output text)
+    wake_at timestamptz, progress text, leaves boolean, status text, error json, output_of text)
 ), mine as materialized (
   select b.id from batches b where (b.id, b.executor) in (select batch_id, executor from asked)
   order by b.id for key share
@@ -183,15 +191,13 @@ with asked as materialized (
   on conflict do nothing
 ), steps as (
   insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
-                         started_at, completed_at)
+                         started_at, completed_at, gathered)
   select run_id, step_id, position, status, input::json, output::json, error, attempts, credits_used,
-    started_at, completed_at
+    started_at, completed_at, gathered
   from records where item is null order by run_id, step_id
   on conflict do nothing
 ), ended as (
-  update runs r set status = a.status, error = a.error, completed_at = now(), output = coalesce(
-    a.output::json,
-    (select s.output from run_steps s where s.run_id = a.run_id and s.step_id = a.output_of))
+  update runs r set status = a.status, error = a.error, completed_at = now(), output_of = a.output_of
   from asked a join held using (run_id)
   where a.status is not null and r.id = a.run_id and r.completed_at is null
 ), gone as (
@@ -199,10 +205,10 @@ with asked as materialized (
   where a.status is not null and a.run_id = h.run_id and w.run_id = h.run_id
 ), waiting as (
   update run_work w set progress = a.progress::json,
-    state = case when w.woken then 'queued' else 'waiting' end,
-    batch_id = case when w.woken then null else w.batch_id end,
-    wake_at = case when w.woken then null else a.wake_at end,
-    available_at = case when w.woken then now() else w.available_at end
+    state = case when not a.leaves then w.state when w.woken then 'queued' else 'waiting' end,
+    batch_id = case when a.leaves and w.woken then null else w.batch_id end,
+    wake_at = case when a.leaves and w.woken then null else a.wake_at end,
+    available_at = case when a.leaves and w.woken then now() else w.available_at end
   from asked a join held using (run_id)
   where a.status is null and a.wake_at is not null and w.run_id = a.run_id
 )
@@ -224,7 +230,7 @@ async def write(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
     """
     asked = [_written_change(change) for change in changes]
     records = [_with_data_as_text(record) for change in changes for record in change.records]
-    text = _RECORDS.dump_json(records, exclude={"__all__": {"gathered"}}, exclude_none=True).decode()
+    text = _RECORDS.dump_json(records, exclude_none=True).decode()
     cursor = await connection.execute(_WRITE, {"changes": orjson.dumps(asked).decode(), "records": text})
     return {row["run_id"] for row in await cursor.fetchall()}
 
@@ -236,15 +242,11 @@ def _written_change(change: Change) -> dict[str, Any]:
     match change.then:
         case None:
             return written
-        case Wait(wake_at, progress):
-            return {**written, "wake_at": wake_at, "progress": orjson.dumps(progress).decode()}
+        case Wait(wake_at, progress, leaves):
+            return {**written, "wake_at": wake_at, "progress": progress, "leaves": leaves}
         case End(status, error, output_of):
-            written |= {"status": status, "output_of": output_of}
-            written["error"] = error and error.model_dump(exclude_none=True)
-            # A statement does not see what it inserts.
-            done = (one for one in change.records if one.step_id == output_of and one.item is None)
-            output = next((one.output for one in done), None)
-            return written | ({"output": _DATA.dump_json(output).decode()} if output is not None else {})
+            why = error and error.model_dump(exclude_none=True)
+            return {**written, "status": status, "error": why, "output_of": output_of}
 
 
 def _with_data_as_text(record: StepRecord) -> StepRecord:

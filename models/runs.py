@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -43,7 +44,8 @@ FINISHED_CHANNEL = "runs_finished"
 class Run(SQLModel, table=True):
     """A row is accepted (`queued`), claimed into a batch (`running`), and ends once.
 
-    `batch_id` is the fence: a batch may write only rows that still carry its id and have not ended.
+    `batch_id` is the fence: a batch may write only rows that still carry its id and have not ended. Where
+    `output_of` names a step, the output is that step's.
     """
 
     __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
@@ -109,10 +111,14 @@ class Run(SQLModel, table=True):
     progressed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    output_of: str | None = Field(sa_type=Text)
 
 
 class RunStep(SQLModel, table=True):
-    """What one step of a run did. Written once: the first result stands, whoever repeats the work."""
+    """What one step of a run did. Written once: the first result stands, whoever repeats the work.
+
+    The output of one that is `gathered` is that of its items.
+    """
 
     __tablename__ = "run_steps"  # pyright: ignore[reportAssignmentType]
 
@@ -127,6 +133,7 @@ class RunStep(SQLModel, table=True):
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    gathered: bool = Field(sa_column=Column(Boolean, nullable=False, server_default="false"))
 
 
 class RunStepItem(SQLModel, table=True):

@@ -45,8 +45,14 @@ def upgrade() -> None:
     op.create_index(
         "ix_run_work_batch", "run_work", ["batch_id"], postgresql_where=sa.text("batch_id is not null")
     )
+    op.add_column("runs", sa.Column("output_of", sa.Text(), nullable=True))
+    op.add_column(
+        "run_steps", sa.Column("gathered", sa.Boolean(), server_default=sa.text("false"), nullable=False)
+    )
 
 
 def downgrade() -> None:
+    op.drop_column("run_steps", "gathered")
+    op.drop_column("runs", "output_of")
     op.drop_table("run_work")
     op.drop_table("batches")

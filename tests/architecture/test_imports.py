@@ -22,7 +22,7 @@ ALLOWED = {
     } | LEAVES,
     "engine": {"engine"} | LANGUAGE,
     "workflows": {"workflows"},
-    "activities": {"activities", "services", "models", "providers", "outbound", "temporal"}
+    "activities": {"activities", "services", "models", "providers", "engine", "outbound", "temporal"}
     | LANGUAGE | LEAVES,
     "services": {"services", "models", "providers", "outbound", "temporal", "workflows.rehearsal"}
     | LANGUAGE | LEAVES,

@@ -25,6 +25,29 @@ from workflows.messages import DoneStep, StepRecord
 Key = tuple[str, int | None]
 
 
+def outcome_of(run_id: UUID, call: Call, values: JSONObject) -> Outcome:
+    """What comes of a call: always the same for the same run, step, item and attempt."""
+    step: Any = call.step
+    scope = call.complete_scope(values)
+    try:
+        if call.kind == "prepare" and isinstance(step, DelayStep):
+            return Outcome(None, pure.until_of(step.config, scope))
+        if call.kind == "prepare":
+            return Outcome(None, pure.items_of(step, scope))
+        if call.kind == "evaluate":
+            return Outcome(None, pure.evaluate(step, scope, pure.budget_of(step)))
+    except ExpressionError as error:
+        return not_evaluated(error)
+    luck = uuid5(run_id, f"{step.id}/{call.item}").int % 10
+    if luck == 0:
+        return failure("http_status", "404")
+    if (luck in (1, 2) and call.attempt <= luck) or luck == 3:
+        refused = failure("http_status", "503", retryable=True)
+        return refused._replace(retry_after=600.0 if luck == 1 else 0.0)
+    filler = "x" * (70_000 if luck == 9 else 10)
+    return Outcome(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
+
+
 @dataclass(repr=False)
 class World:
     """`crashes` and `cancels`: how likely each is at any moment."""
@@ -77,7 +100,7 @@ class World:
             for step_id, record in self.records.items()
         ]  # fmt: skip
         items = {
-            step_id: [item for item, record in found.items() if record.status == "completed"]
+            step_id: {item: record.error for item, record in found.items()}
             for step_id, found in self.items.items()
         }
         run = RunInput(
@@ -109,28 +132,10 @@ class World:
         return record.model_copy(update={"output": output, "credits_used": credits})
 
     def _outcome(self, call: Call) -> Outcome:
-        step: Any = call.step
-        values = {name: self._stored(name) for name in call.stored}
-        scope = call.complete_scope(values)
-        try:
-            if call.kind == "prepare" and isinstance(step, DelayStep):
-                return Outcome(None, pure.until_of(step.config, scope))
-            if call.kind == "prepare":
-                return Outcome(None, pure.items_of(step, scope))
-            if call.kind == "evaluate":
-                return Outcome(None, pure.evaluate(step, scope, pure.budget_of(step)))
-        except ExpressionError as error:
-            return not_evaluated(error)
-        key = (step.id, call.item)
-        self.calls[key] = self.calls.get(key, 0) + 1
-        luck = uuid5(self.run_id, f"{step.id}/{call.item}").int % 10
-        if luck == 0:
-            return failure("http_status", "404")
-        if (luck in (1, 2) and call.attempt <= luck) or luck == 3:
-            refused = failure("http_status", "503", retryable=True)
-            return refused._replace(retry_after=600.0 if luck == 1 else 0.0)
-        filler = "x" * (70_000 if luck == 9 else 10)
-        return Outcome(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
+        if call.kind in ("send", "look_up"):
+            key = (call.step.id, call.item)
+            self.calls[key] = self.calls.get(key, 0) + 1
+        return outcome_of(self.run_id, call, {name: self._stored(name) for name in call.stored})
 
     def _stored(self, name: str) -> Any:
         return self.payload if name == "trigger" else self.records[name].output

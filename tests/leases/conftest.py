@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,14 +26,14 @@ class Batch:
     run_ids: list[UUID]
 
 
-NewBatch = Callable[[int], Awaitable[Batch]]
+NewBatch = Callable[[Sequence[Any]], Awaitable[Batch]]
 
 
 @pytest.fixture(scope="module")
 def new_batch(database: Database, keyring: Keyring) -> NewBatch:
-    """Makes a batch of so many runs, all at work, and silent."""
+    """Makes a batch of runs with these payloads, all at work, and silent."""
 
-    async def create(rows: int) -> Batch:
+    async def create(payloads: Sequence[Any]) -> Batch:
         async with database.transaction() as connection:
             account = await accounts.create_account(
                 connection, f"{uuid4().hex}@example.com", "-", None, credits_granted=0
@@ -43,7 +43,7 @@ def new_batch(database: Database, keyring: Keyring) -> NewBatch:
                 connection, keyring, Actor(account.id, "system", name="test"), definition, "active"
             )
             target: Any = await targets.run_target(connection, account.id, created)
-            accepted = await accept(connection, [Event(target, "manual", {}) for _ in range(rows)])
+            accepted = await accept(connection, [Event(target, "manual", payload) for payload in payloads])
             run_ids, batch_id = [one.run_id for one in accepted], new_id()
             await connection.execute(
                 "insert into batches (id, beat_at) values (%s, '-infinity')", (batch_id,)

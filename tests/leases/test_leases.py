@@ -55,13 +55,13 @@ async def row(database: Database, query: str, *values: Any) -> Any:
 
 
 async def test_a_batch_that_nobody_executes_is_taken_by_one(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     assert await taken(database, batch) is not None
     assert await taken(database, batch, OTHER) is None
 
 
 async def test_a_silent_executor_loses_its_batch(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     first = await held(database, batch)
     await silence(database, batch)
     second = await taken(database, batch, OTHER)
@@ -72,7 +72,7 @@ async def test_a_silent_executor_loses_its_batch(database: Database, new_batch: 
 
 
 async def test_a_beat_keeps_a_batch(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease = await held(database, batch)
     await silence(database, batch)
     async with database.connection() as connection:
@@ -81,7 +81,7 @@ async def test_a_beat_keeps_a_batch(database: Database, new_batch: NewBatch) -> 
 
 
 async def test_a_released_batch_is_taken_at_once(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease = await held(database, batch)
     async with database.connection() as connection:
         assert await leases.release(connection, [lease]) == {batch.id}
@@ -94,7 +94,7 @@ async def test_an_unknown_batch_is_nobodys(database: Database) -> None:
 
 
 async def test_steps_and_items_are_written_once(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease, run_id = await held(database, batch), batch.run_ids[0]
     records = [
         record(run_id, "each", 1, item=0),
@@ -111,27 +111,32 @@ async def test_steps_and_items_are_written_once(database: Database, new_batch: N
     assert found["o"] == [1, 2]
 
 
-async def test_an_ended_run_has_its_output_and_is_work_no_longer(
+async def test_an_ended_run_names_its_output_and_is_work_no_longer(
     database: Database, new_batch: NewBatch
 ) -> None:
-    batch = await new_batch(2)
-    lease, (one, other) = await held(database, batch), batch.run_ids
-    await write(database, Change(lease, other, [record(other, "before", [2])]))
-    ended = await write(
-        database,
-        Change(lease, one, [record(one, "call", {"n": 1})], End("completed", output_of="call")),
-        Change(lease, other, [], End("completed", output_of="before")),
-    )
-    assert ended == {one, other}
-    for run_id, output in ((one, {"n": 1}), (other, [2])):
-        run = await row(database, "select status, output, completed_at from runs where id = %s", run_id)
-        assert (run["status"], run["output"]) == ("completed", output)
-        assert run["completed_at"] is not None
-        assert await row(database, "select 1 from run_work where run_id = %s", run_id) is None
+    batch = await new_batch([{}])
+    lease, run_id = await held(database, batch), batch.run_ids[0]
+    change = Change(lease, run_id, [record(run_id, "call", {"n": 1})], End("completed", output_of="call"))
+    assert await write(database, change) == {run_id}
+    run = await row(database, "select status, output_of, completed_at from runs where id = %s", run_id)
+    assert (run["status"], run["output_of"]) == ("completed", "call")
+    assert run["completed_at"] is not None
+    assert await row(database, "select 1 from run_work where run_id = %s", run_id) is None
+
+
+async def test_a_run_that_waits_beside_its_work_stays_with_its_executor(
+    database: Database, new_batch: NewBatch
+) -> None:
+    batch = await new_batch([{}])
+    lease, run_id = await held(database, batch), batch.run_ids[0]
+    await write(database, Change(lease, run_id, [], Wait(NOW, "{}", leaves=False)))
+    work = await row(database, "select state, batch_id, wake_at from run_work where run_id = %s", run_id)
+    assert work == {"state": "running", "batch_id": batch.id, "wake_at": NOW}
+    assert await write(database, Change(lease, run_id, [record(run_id, "call")])) == {run_id}
 
 
 async def test_a_failed_run_keeps_its_error(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease, run_id = await held(database, batch), batch.run_ids[0]
     error = StepError(code="http_status", message="404", step="call")
     await write(database, Change(lease, run_id, [], End("failed", error)))
@@ -140,7 +145,7 @@ async def test_a_failed_run_keeps_its_error(database: Database, new_batch: NewBa
 
 
 async def test_what_has_ended_is_written_no_more(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease, run_id = await held(database, batch), batch.run_ids[0]
     await write(database, Change(lease, run_id, [], End("cancelled")))
     assert await write(database, Change(lease, run_id, [record(run_id, "late")], End("completed"))) == set()
@@ -151,10 +156,12 @@ async def test_what_has_ended_is_written_no_more(database: Database, new_batch: 
 async def test_a_waiting_run_keeps_its_batch_and_is_not_written(
     database: Database, new_batch: NewBatch
 ) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease, run_id = await held(database, batch), batch.run_ids[0]
     wake_at = NOW + timedelta(days=300)
-    assert await write(database, Change(lease, run_id, [], Wait(wake_at, {"version": 2}))) == {run_id}
+    assert await write(database, Change(lease, run_id, [], Wait(wake_at, '{"version": 2}', leaves=True))) == {
+        run_id
+    }
     work = await row(
         database, "select state, batch_id, wake_at, progress from run_work where run_id = %s", run_id
     )
@@ -165,11 +172,11 @@ async def test_a_waiting_run_keeps_its_batch_and_is_not_written(
 async def test_a_run_that_was_woken_before_it_waits_is_queued(
     database: Database, new_batch: NewBatch
 ) -> None:
-    batch = await new_batch(1)
+    batch = await new_batch([{}])
     lease, run_id = await held(database, batch), batch.run_ids[0]
     async with database.connection() as connection:
         await connection.execute("update run_work set woken = true where run_id = %s", (run_id,))
-    await write(database, Change(lease, run_id, [], Wait(NOW, {"version": 2})))
+    await write(database, Change(lease, run_id, [], Wait(NOW, '{"version": 2}', leaves=True)))
     work = await row(
         database, "select state, batch_id, wake_at, woken from run_work where run_id = %s", run_id
     )
@@ -177,7 +184,7 @@ async def test_a_run_that_was_woken_before_it_waits_is_queued(
 
 
 async def test_only_what_is_held_of_a_write_is_written(database: Database, new_batch: NewBatch) -> None:
-    mine, lost = await new_batch(1), await new_batch(1)
+    mine, lost = await new_batch([{}]), await new_batch([{}])
     lease, old = await held(database, mine), await held(database, lost)
     await silence(database, lost)
     assert await taken(database, lost, OTHER) is not None
@@ -188,7 +195,7 @@ async def test_only_what_is_held_of_a_write_is_written(database: Database, new_b
 
 @pytest.mark.parametrize("wrong", ["batch", "executor"])
 async def test_a_lease_opens_only_its_own_batch(database: Database, new_batch: NewBatch, wrong: str) -> None:
-    mine, another = await new_batch(1), await new_batch(1)
+    mine, another = await new_batch([{}]), await new_batch([{}])
     lease, other = await held(database, mine), await held(database, another)
     forged = Lease(another.id, lease.executor) if wrong == "executor" else Lease(mine.id, lease.executor)
     run_id = another.run_ids[0]

@@ -1,0 +1,178 @@
+"""Takes one run forward: does its calls, writes what came of them, lets go of it when it only waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol
+
+from engine.calls import Call, Outcome, failure, not_evaluated
+from engine.driver import Driver
+from engine.state import Waiting
+from models.leases import Change, End, Lease, Wait
+from workflows.expressions import ExpressionError
+from workflows.messages import StepRecord
+
+LONGEST_NAP = timedelta(seconds=2)
+"""A run that only waits, and for longer, leaves its executor."""
+BEGIN_SECONDS = 8.0
+"""No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
+
+Left = Literal["ended", "waits", "lost"]
+"""How an executor has left a run: it has ended, it is to wake later, or somebody else has it."""
+
+
+@dataclass
+class HeldLease:
+    """A lease as its executor knows it: calls may begin for a while after each beat.
+
+    Attributes:
+        beat_sent_at: `time.monotonic()` when the last beat that succeeded was sent.
+    """
+
+    lease: Lease
+    beat_sent_at: float = field(default_factory=time.monotonic)
+    lost: bool = False
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a call may begin now."""
+        return not self.lost and time.monotonic() - self.beat_sent_at < BEGIN_SECONDS
+
+
+class Clock(Protocol):
+    """What time it is, and what waits for a time."""
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        ...
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait until then."""
+        ...
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        return datetime.now(UTC)
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait until then."""
+        await asyncio.sleep(max(0.0, (moment - self.now()).total_seconds()))
+
+
+Perform = Callable[[Call], Awaitable[Outcome]]
+"""Does a call, what is stored of its scope included."""
+Write = Callable[[Change], Awaitable[bool]]
+"""Writes a change; false: the run is no longer this executor's. It tries until it knows."""
+
+
+class Execution:
+    """One run in the hands of its executor."""
+
+    def __init__(
+        self, held: HeldLease, driver: Driver, perform: Perform, write: Write, clock: Clock | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            held: the lease of the run's batch.
+            driver: of the run, as the record has it.
+            perform: does its calls.
+            write: writes what it does.
+            clock: by which it waits.
+        """
+        self._held = held
+        self._driver = driver
+        self._perform = perform
+        self._write = write
+        self._clock = clock or SystemClock()
+        self._at_work: dict[asyncio.Task[Outcome], Call] = {}
+        self._unwritten: list[StepRecord] = []
+        self._written_waits: frozenset[Waiting] = frozenset()
+
+    async def run(self) -> Left:
+        """Take the run as far as it goes."""
+        try:
+            while True:
+                calls = self._driver.advance(self._clock.now())
+                self._unwritten += self._driver.take_records()
+                change = self._change(calls)
+                if change is not None and not await self._written(change):
+                    return "lost"
+                if self._driver.ended is not None:
+                    return "ended"
+                if change is not None and isinstance(change.then, Wait) and change.then.leaves:
+                    return "waits"
+                if calls and not self._held.may_begin:
+                    return "lost"
+                for call in calls:
+                    self._at_work[asyncio.create_task(self._attempt(call))] = call
+                await self._something_happens()
+        finally:
+            for task in self._at_work:
+                task.cancel()
+            await asyncio.gather(*self._at_work, return_exceptions=True)
+
+    def _change(self, calls: list[Call]) -> Change | None:
+        """What is to be written before anything else is begun.
+
+        Calls that are done are written before the next begins, waits before they are waited for; what can be
+        had again without a call goes along with the next of these.
+        """
+        driver = self._driver
+        then: Wait | End | None = None
+        if driver.ended is not None:
+            then = End(driver.ended.status, driver.ended.error, driver.ended.output_of)
+        elif (wake_at := driver.wakes_at) is not None:
+            leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
+            if leaves or not driver.waits <= self._written_waits:
+                then = Wait(wake_at, driver.progress().model_dump_json(), leaves)
+        if then is None and not (calls and self._must_be_written(calls)):
+            return None
+        return Change(self._held.lease, self._driver.run_id, self._unwritten, then)
+
+    def _must_be_written(self, calls: Iterable[Call]) -> bool:
+        read = {name for call in calls for name in call.stored}
+        return any(self._driver.called(record) or record.step_id in read for record in self._unwritten)
+
+    async def _written(self, change: Change) -> bool:
+        written = await self._write(change)
+        self._unwritten, self._written_waits = [], self._driver.waits
+        return written
+
+    async def _something_happens(self) -> None:
+        """Wait for calls that end, or for what wakes; take what came of the calls."""
+        waiting: set[asyncio.Task[object]] = {*self._at_work}
+        alarm: asyncio.Task[object] | None = None
+        if (wake_at := self._driver.wakes_at) is not None:
+            alarm = asyncio.create_task(self._clock.sleep_until(wake_at))
+            waiting.add(alarm)
+        assert waiting, "a run that has not ended has something at work, or waits"
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+        for task in [task for task in self._at_work if task.done()]:
+            self._driver.take(self._at_work.pop(task), task.result(), self._clock.now())
+
+    async def _attempt(self, call: Call) -> Outcome:
+        """One attempt, within the time that its step has left."""
+        left = None if call.deadline is None else (call.deadline - self._clock.now()).total_seconds()
+        limit = asyncio.timeout(left)
+        try:
+            async with limit:
+                return await self._perform(call)
+        except ExpressionError as error:
+            return not_evaluated(error)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return failure("timeout", "The step was not done within its timeout.")
