@@ -21,11 +21,14 @@ def api() -> None:
     from api.http.server import serve
     from embedded import listener
     from embedded.process import watch_supervisor
+    from temporal.client import connection
 
     logs.configure("api")
     watch_supervisor()
     settings = connected_settings()
-    open_keyring(settings, may_make_key=True)  # the application does too, but fails there with a trace
+    # The application does these too, but fails there with a trace.
+    open_keyring(settings, may_make_key=True)
+    connection(settings)
     serve(settings, listener.inherited() or listener.listen(settings.host, settings.port))
 
 
