@@ -84,7 +84,7 @@ class LookupAnswer(Block):
     """What every lookup's answer has after the fields of its kind."""
 
     credits: int = Field(description="What the lookup cost.")
-    cached: bool = Field(description="Whether all of it comes from kept answers.")
+    cached: bool = Field(description="Whether all answers of sources outside were kept from earlier lookups.")
     partial: bool = Field(
         description="Whether a source that is set up failed, was limited or lacks its data."
     )
