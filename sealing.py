@@ -93,7 +93,10 @@ def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:
         return _checked([key.strip() for key in keys if key.strip()], "VEDETTE_SECRET_KEY")
     path = settings.data / "secret.key"
     if path.exists():
-        return _checked(path.read_text(encoding="utf-8").split(), str(path))
+        try:
+            return _checked(path.read_text(encoding="utf-8").split(), str(path))
+        except OSError as error:
+            raise StartError(f"{path} cannot be read: {error.strerror}.", ExitCode.SECRET_KEY) from None
     if sealed_data_exists:
         raise StartError(
             f"The database holds sealed values, but their key is gone: {path} is missing and "

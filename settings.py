@@ -205,6 +205,18 @@ def _secret_files(environ: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
+def with_secrets_of_files(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the content of `…_FILE` names in their place, for who may not read the files.
+
+    Raises:
+        StartError: one cannot be read.
+    """
+    secrets = _secret_files(environ)
+    return {
+        name: value for name, value in environ.items() if name.removesuffix("_FILE") not in secrets
+    } | secrets
+
+
 def _providers(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
     providers: dict[str, dict[str, str]] = {}
     for name, value in environ.items():

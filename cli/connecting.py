@@ -27,6 +27,8 @@ def with_running_servers(settings: Settings) -> Settings:
 
     from embedded import folder
 
+    if settings.database_url is not None and settings.temporal_address is not None:
+        return settings
     running = folder.running(settings.data)
     if running is None:
         return settings

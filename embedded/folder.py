@@ -67,8 +67,7 @@ def prepare(data: Path) -> Path:
     """
     data = data.expanduser().absolute()
     try:
-        # As root the built-in Postgres runs as another user, who must be able to pass through.
-        data.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = set(os.listdir(data))
     except OSError as error:
         raise _refused(data, f"cannot be used: {error.strerror}") from None

@@ -50,6 +50,10 @@ def as_user(user: pwd.struct_passwd | None) -> dict[str, Any]:
     return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
+NO_HOME = {"HOME": "/"}
+"""The environment of who runs as another user: the home of ours is not theirs."""
+
+
 class Child:
     """One child process, in a session of its own so that the terminal's Ctrl-C does not reach it."""
 
@@ -64,6 +68,8 @@ class Child:
         user: pwd.struct_passwd | None = None,
         stdin: int | IO[Any] | Any = subprocess.DEVNULL,
         folder: Path | None = None,
+        executable: Path | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
         """Describe the child; `start` starts it.
 
@@ -76,6 +82,8 @@ class Child:
             user: run as this user (only root can).
             stdin: its standard input: a file or a socket.
             folder: its working folder; None for the parent's.
+            executable: the file of its program, where it cannot be reached by the path that `command` names.
+            descriptors: of ours that it keeps open, under the same numbers.
         """
         self.name = name
         self.command = list(command)
@@ -85,6 +93,8 @@ class Child:
         self._user = user
         self._stdin = stdin
         self._folder = folder
+        self._executable = executable
+        self._descriptors = descriptors
         self._process: asyncio.subprocess.Process | None = None
         self._log_start = 0
         self._log_read = 0
@@ -101,7 +111,7 @@ class Child:
         environment = dict(os.environ if self._environment is None else self._environment)
         environment[SUPERVISOR] = str(os.getpid())
         if self._user is not None:
-            environment["HOME"] = "/"
+            environment |= NO_HOME
         with self.log.open("ab") as log:
             self._log_start = self._log_read = log.tell()
             self._process = await asyncio.create_subprocess_exec(
@@ -111,6 +121,8 @@ class Child:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=self._folder,
+                executable=self._executable,
+                pass_fds=self._descriptors,
                 start_new_session=True,
                 preexec_fn=bound_to_parent(self._stop_signal),
                 **as_user(self._user),

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import signal
 import socket
-import sys
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path
 import httpx
 
 from embedded import folder
+from embedded.cluster import account
 from embedded.connections import check_database, migrate
 from embedded.first_account import (
     CredentialsError,
@@ -33,9 +33,9 @@ from embedded.postgres import Postgres
 from embedded.process import Child, cap_log, command_line, stop_leftover
 from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
+from embedded.unprivileged import Access, hand_over, let_pass, private_folder
 from settings import Settings, StartError
 
-_CLI = Path(__file__).resolve().parents[1] / "cli" / "__main__.py"
 _STOP_SECONDS = 30.0
 _API_SECONDS, _TEMPORAL_SECONDS, _POSTGRES_SECONDS = 4.0, 3.0, 4.0
 _READY_SECONDS = 60.0
@@ -78,6 +78,7 @@ class Stack:
         self._failure: StartError | None = None
         self._keeper = Keeper(report, on_failure=self._fail, on_start=self._note)
         self._tasks: list[asyncio.Task[None]] = []
+        self._access = Access(None)
         self._listener: socket.socket | None = None
         self._postgres: Postgres | None = None
         self._temporal: Temporal | None = None
@@ -125,12 +126,14 @@ class Stack:
         port = self._listener.getsockname()[1]
         self._settings = self._settings.model_copy(update={"port": port})
         self._report.say("vedette", f"starting; data in {self._data}, logs in {self._data / 'logs'}")
+        self._prepare_user()
         self._fetch = self._child("data", "data", "fetch", "--if-missing")
         await self._fetch.start()
         self._tasks.append(asyncio.create_task(self._relay(self._fetch), name="relay"))
         database_url, (address, ui) = await _both(self._start_database(), self._start_temporal())
         self._settings = self._settings.model_copy(update={"temporal_address": address})
         created = await ensure_first_account(self._settings, database_url)
+        hand_over(self._data / "secret.key", self._access.user)
         self._record = RunningStack(
             pid=os.getpid(),
             command=command_line(os.getpid()),
@@ -144,6 +147,15 @@ class Stack:
         await self._until_ready()
         await self._until_data()
         self._announce(created=created)
+
+    def _prepare_user(self) -> None:
+        """Started as root, choose whom the parts run as, and give that user what it works with."""
+        user = account(self._data / "postgres")
+        self._access = Access(user)
+        if user is not None:
+            let_pass(self._data)
+            private_folder(self._data / "datasets", user)
+            self._report.say("vedette", f"started as root: its parts run as {user.pw_name}")
 
     async def _stop_leftovers(self) -> None:
         """Have the processes of a stack gone whose supervisor was killed: they would hold the port."""
@@ -189,14 +201,11 @@ class Stack:
 
     async def _start_programs(self, database_url: str, address: str) -> None:
         environment = {
-            **os.environ,
             "DATABASE_URL": database_url,
             "TEMPORAL_ADDRESS": address,
             "TEMPORAL_NAMESPACE": self._settings.temporal_namespace,
-            "VEDETTE_DATA": str(self._data),
             "VEDETTE_PORT": str(self._settings.port),
         }
-        environment.pop("DATABASE_URL_FILE", None)
         for number in range(self._settings.worker_processes):
             self._workers.append(self._child(_numbered("worker", number), "worker", environment=environment))
         for number in range(self._settings.api_processes):
@@ -214,9 +223,19 @@ class Stack:
         environment: dict[str, str] | None = None,
         stdin: socket.socket | None = None,
     ) -> Child:
-        environment = {**os.environ, "VEDETTE_DATA": str(self._data)} if environment is None else environment
-        command = [sys.executable, str(_CLI), *arguments]
-        return Child(name, command, log=self._log(name), environment=environment, stdin=stdin)
+        inherited, program = self._access.environment(self._data), self._access.python(arguments)
+        if environment is not None:
+            inherited.pop("DATABASE_URL_FILE", None)
+        return Child(
+            name,
+            program.command,
+            log=self._log(name),
+            environment=inherited | program.environment | (environment or {}),
+            stdin=stdin,
+            user=self._access.user,
+            executable=program.executable,
+            descriptors=self._access.descriptors,
+        )
 
     def _log(self, name: str) -> Path:
         return self._data / "logs" / f"{name}.log"

@@ -21,11 +21,14 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNa
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from embedded.cluster import account, runnable
 from embedded.connections import check_temporal
+from embedded.folder import write_private
 from embedded.process import Child, command_line, stop_leftover
 from embedded.report import Report
 from embedded.temporal_binary import obtain
 from embedded.temporal_pages import Pages
+from embedded.unprivileged import reachable_folder
 from settings import ExitCode, Settings, StartError
 from temporal.client import Connection, connection
 
@@ -77,7 +80,7 @@ class Temporal:
         kept = {"worker.protectedNamespaces": json.dumps([namespace])}  # against whoever reaches the port
         self._dynamic_config = _DYNAMIC_CONFIG | kept | dict(dynamic_config or {})
         self._data = data.absolute()
-        self._file = self._data / "temporal" / "temporal.db"
+        self._file = (self._data / "temporal").resolve() / "temporal.db"
         self._log = log
         self._report = report
         self._namespace = namespace
@@ -114,17 +117,23 @@ class Temporal:
             StartError: if there is no server program, or it does not come up.
         """
         program = await obtain(self._data, self._report)
-        self._file.parent.mkdir(mode=0o700, exist_ok=True)
         await self._stop_leftover()
+        user, made = account(self._data / "postgres"), program.stat()
+        program = runnable(program, program, f"temporal-{made.st_mtime_ns:x}-{made.st_size:x}", user)
+        self._file = reachable_folder(self._data / "temporal", user) / "temporal.db"
         if self._ports is None:
             self._ports = _free_ports()
         self._child = Child(
-            "temporal", self._command(program, self._ports), log=self._log, environment=_environment()
+            "temporal",
+            self._command(program, self._ports),
+            log=self._log,
+            environment=_environment(),
+            user=user,
         )
         await self._child.start()
         if self._pages is not None:
             await self._pages.start()
-        (self._file.parent / "pid").write_text(f"{self._child.pid}\n")
+        write_private(self._file.with_name("pid"), f"{self._child.pid}\n")
         async with self._report.during("temporal", "starting"):
             await self._until_ready()
 

@@ -16,6 +16,7 @@ from typing import Literal
 import orjson
 
 from outbound.client import Outbound
+from process import python_like_this
 from providers import installed
 from providers.downloads import (
     Dataset,
@@ -150,12 +151,13 @@ async def _build(dataset: Dataset, download: Path, folder: Path) -> dict[str, Pa
         "-m",
         "providers.datasets",
         dataset.name,
-        str(download.resolve()),
-        str(folder.resolve()),
+        str(download.absolute()),
+        str(folder.absolute()),
         cwd=Path(__file__).parents[1],
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        **python_like_this(),
     )
     try:
         output, errors = await process.communicate()

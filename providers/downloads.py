@@ -27,6 +27,7 @@ from pydantic import BaseModel, ValidationError
 
 from outbound.client import Outbound
 from outbound.errors import OutboundError
+from process import reach_of_children
 from settings import Settings
 
 Report = Callable[[str], None]
@@ -282,6 +283,7 @@ async def _npm(*arguments: str, cwd: str) -> bytes:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **_NPM_SETTINGS},
+        **reach_of_children(),
     )
     try:
         async with asyncio.timeout(_NPM_SECONDS):

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 import logs
 from models.errors import Unavailable
+from process import python_like_this
 from services.pool_process import LENGTH_BYTES, Done, framed
 
 _SIZE = 2
@@ -29,7 +30,7 @@ _PATIENCE_SECONDS = 30.0
 # What evaluates the expressions of strangers needs no secret.
 _KEPT_FROM_IT = ("VEDETTE_", "TEMPORAL_", "DATABASE_URL")
 _PROGRAM = "from services.pool_process import main; main()"
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).absolute().parents[1]
 
 _log = logs.get(__name__)
 
@@ -137,6 +138,7 @@ class ProcessPool:
             sys.executable, "-c", _PROGRAM, stdin=PIPE, stdout=PIPE, cwd=_ROOT,
             env={name: value for name, value in os.environ.items() if not name.startswith(_KEPT_FROM_IT)},
             start_new_session=True,  # the terminal's Ctrl-C is not for it: it ends with its standard input
+            **python_like_this(),
         )  # fmt: skip
         self._processes.add(process)
         return process

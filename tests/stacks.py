@@ -75,12 +75,12 @@ def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedPr
 class StackProcess:
     """A `vedette up` that runs, and what it has said so far."""
 
-    def __init__(self, data: Path, terminal: int | None = None, **names: str) -> None:
+    def __init__(self, data: Path, terminal: int | None = None, cli: Path = CLI, **names: str) -> None:
         self.data = data
         self.log = data.with_name(f"{data.name}-up-{time.monotonic_ns()}.log")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(CLI), "up"],
+                [sys.executable, str(cli), "up"],
                 env=environment(data, **names),
                 stdin=subprocess.DEVNULL,
                 stdout=log if terminal is None else terminal,

@@ -221,12 +221,13 @@ async def test_with_servers_of_ones_own_it_starts_none(outside: tuple[Path, dict
 
 
 async def test_a_child_that_never_comes_up_ends_the_start_with_its_reason(
-    outside: tuple[Path, dict[str, str]], tmp_path: Path
+    outside: tuple[Path, dict[str, str]], scratch: Path
 ) -> None:
     """The API is given a module that breaks it; the third attempt is the last."""
-    (tmp_path / "uvicorn.py").write_text("raise RuntimeError('this one is broken')\n")
+    (scratch / "broken").mkdir()
+    (scratch / "broken" / "uvicorn.py").write_text("raise RuntimeError('this one is broken')\n")
     data, names = outside
-    stack = StackProcess(data, PYTHONPATH=str(tmp_path), **names)
+    stack = StackProcess(data, PYTHONPATH=str(scratch / "broken"), **names)
     assert await stack.ended(60) == 1
     assert "api does not start" in stack.said
     assert "RuntimeError: this one is broken" in stack.said

@@ -11,6 +11,7 @@ from datetime import timedelta
 from io import StringIO
 from ipaddress import ip_address
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -34,9 +35,17 @@ from tests.stacks import eventually
 
 
 @pytest.fixture
-async def server(tmp_path: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
+def place(scratch: Path) -> Path:
+    """A new data folder, which the server's user can reach."""
+    folder = scratch / uuid4().hex[:8]
+    folder.mkdir(mode=0o711)
+    return folder
+
+
+@pytest.fixture
+async def server(place: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
     """A server of the test's own; the session's is there first, so that the program is."""
-    started = Temporal(tmp_path, tmp_path / "temporal.log", Report(), namespace="watch")
+    started = Temporal(place, place / "temporal.log", Report(), namespace="watch")
     await started.start()
     yield started
     await started.stop()
@@ -192,11 +201,11 @@ async def test_after_a_kill_it_is_back_at_the_same_address_with_its_data(server:
 
 
 async def test_a_server_that_an_earlier_start_left_running_is_stopped_first(
-    server: Temporal, tmp_path: Path
+    server: Temporal, place: Path
 ) -> None:
     left = server.child.pid
     assert left is not None
-    second = Temporal(tmp_path, tmp_path / "temporal.log", Report(), namespace="watch")
+    second = Temporal(place, place / "temporal.log", Report(), namespace="watch")
     await second.start()
     try:
         assert command_line(left) == ""

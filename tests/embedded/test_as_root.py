@@ -1,0 +1,175 @@
+"""Started as root, nothing but the supervisor stays root, wherever code and data lie."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import stat
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from embedded.temporal import Temporal
+from settings import ExitCode
+from tests.datasets import write_small_datasets
+from tests.stacks import ROOT, StackProcess, eventually, vedette
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user")
+
+CHILDREN = ("postgres", "temporal", "api", "worker")
+TOKEN = "only-root-may-read-this"
+
+
+@pytest.fixture(scope="module")
+def data(scratch: Path, temporal_server: Temporal) -> Path:
+    """A data folder that root has made for itself alone, with data in it that is root's."""
+    folder = scratch / "rooted" / "data"
+    folder.parent.mkdir(mode=0o711)
+    folder.mkdir(mode=0o700)
+    write_small_datasets(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def low_port() -> int:
+    """A free port that only root may listen on."""
+    for port in range(1023, 600, -1):
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
+    pytest.fail("all low ports are taken")
+
+
+@pytest.fixture(scope="module")
+async def started(data: Path, low_port: int) -> AsyncGenerator[StackProcess]:
+    token = data.parent / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    stack = StackProcess(data, VEDETTE_PORT=str(low_port), VEDETTE_METRICS_TOKEN_FILE=str(token))
+    try:
+        yield await stack.ready()
+    finally:
+        await stack.stop()
+
+
+def status(pid: int, name: str) -> list[str]:
+    """A line of `/proc/<pid>/status`."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(rf"^{name}:(.*)$", text, re.MULTILINE)
+    assert found is not None
+    return found[1].split()
+
+
+async def knows_mountain_view(stack: StackProcess) -> bool:
+    headers = {"X-API-Key": stack.api_key}
+    async with httpx.AsyncClient(base_url=stack.url, trust_env=False, headers=headers) as client:
+        answer = await client.post("/api/agent/ip", json={"ip": "8.8.8.8"})
+    return answer.status_code == 200 and answer.json()["location"]["city"] == "Mountain View"
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+async def test_no_child_is_root_nor_can_become_it(started: StackProcess, name: str) -> None:
+    pid = started.child(name)
+    assert "0" not in status(pid, "Uid") + status(pid, "Gid") + status(pid, "Groups")
+    assert {int(status(pid, name)[0], 16) for name in ("CapEff", "CapPrm", "CapAmb")} == {0}
+
+
+async def test_it_works_on_a_port_of_roots(started: StackProcess, low_port: int) -> None:
+    assert started.url.endswith(f":{low_port}")
+    await eventually(lambda: knows_mountain_view(started), what="the lookup data of root is read")
+
+
+async def test_what_settings_name_may_be_roots_alone(started: StackProcess) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
+        assert (await client.get(f"{started.url}/metrics")).status_code == 200
+
+
+async def test_each_part_of_the_data_folder_is_for_those_who_need_it(started: StackProcess) -> None:
+    user = int(status(started.child("api"), "Uid")[0])
+    owners = {path.name: path.stat().st_uid for path in started.data.iterdir()}
+    theirs = {name for name, owner in owners.items() if owner == user}
+    assert theirs == {"postgres", "temporal", "datasets", "secret.key"}
+    assert {path.stat().st_uid for path in (started.data / "datasets").rglob("*")} == {user}
+    for name in ("secret.key", "first-account.json", "first-account.header", "stack.json"):
+        assert stat.S_IMODE((started.data / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(started.data.stat().st_mode) == 0o711
+
+
+async def test_the_commands_of_root_go_on_working(started: StackProcess) -> None:
+    done = vedette(started.data, "doctor")
+    assert done.returncode == 0, done.stdout
+    fetched = vedette(started.data, "data", "fetch", "--if-missing")
+    assert fetched.returncode == 0, fetched.stdout + fetched.stderr
+    assert 0 not in {path.stat().st_uid for path in (started.data / "datasets").rglob("*")}
+
+
+async def test_a_data_folder_of_a_release_that_ran_as_root_goes_on_working(
+    scratch: Path, temporal_server: Temporal
+) -> None:
+    data = scratch / "older"
+    write_small_datasets(data)
+    stack = await StackProcess(data).ready()
+    key = stack.api_key
+    assert await stack.stop() == 0
+    for path in (data, *(data / name for name in ("secret.key", "temporal", "datasets"))):
+        for one in (path, *(path.rglob("*") if path != data else ())):
+            os.chown(one, 0, 0)
+    data.chmod(0o711)
+    again = await StackProcess(data).ready()
+    try:
+        assert again.api_key == key
+        assert await knows_mountain_view(again)
+    finally:
+        assert await again.stop() == 0
+
+
+@pytest.fixture
+def private(scratch: Path) -> Generator[Path]:
+    """A folder that nobody else can pass, as /root is."""
+    folder = scratch / "private"
+    folder.mkdir(mode=0o700)
+    yield folder
+    for link in (folder / "data" / "postgres", folder / "data" / "temporal"):
+        if link.is_symlink():
+            shutil.rmtree(link.resolve())
+    shutil.rmtree(folder)
+
+
+def copy_code(folder: Path) -> Path:
+    """Another checkout; the path of its command."""
+    unneeded = shutil.ignore_patterns(".*", "tests", "bench", "__pycache__", "data")
+    shutil.copytree(ROOT, folder, ignore=unneeded)
+    return folder / "cli" / "__main__.py"
+
+
+async def test_code_and_data_may_lie_where_the_user_cannot_pass(
+    private: Path, temporal_server: Temporal
+) -> None:
+    data, cli = private / "data", copy_code(private / "code")
+    write_small_datasets(data)
+    stack = await StackProcess(data, cli=cli).ready()
+    try:
+        assert "0" not in {status(stack.child(name), "Uid")[0] for name in CHILDREN}
+        assert await knows_mountain_view(stack)
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+        assert await stack.stop() == 0
+        again = await StackProcess(data, cli=cli).ready()
+        assert await again.stop() == 0
+    finally:
+        stack.kill()
+
+
+async def test_code_that_only_root_may_read_is_named_with_what_to_do(private: Path) -> None:
+    cli = copy_code(private / "code")
+    for path in private.rglob("*"):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
+    stack = StackProcess(private / "data", cli=cli)
+    assert await stack.ended(60) == ExitCode.UNEXPECTED
+    assert f"cannot use {private / 'code'}" in stack.said and "chmod -R o+rX" in stack.said
+    assert "Traceback" not in stack.said
