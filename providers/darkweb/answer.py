@@ -39,7 +39,7 @@ class Mention(Block):
     From `leak` on, fields are there only where the source has them.
     """
 
-    source: str = Field(description="The source that found it.")
+    source: str = Field(description="Who published it, or found it.")
     title: str | None = Field(description="The document's title.")
     body: str | None = Field(description="Its text, without passwords, card numbers and keys.")
     domain: str | None = Field(description="The domain that it is on.")
