@@ -73,7 +73,7 @@ async def foreign_hosts(target: Target, tally: Tally) -> None:
         "two": "Host: localhost\r\nHost: evil.example\r\n",
         "none": "",
         "empty": "Host: \r\n",
-        "absolute URL": "Host: evil.example\r\nX-Forwarded-Host: localhost\r\n",
+        "ours forwarded": "Host: evil.example\r\nX-Forwarded-Host: localhost\r\n",
     }.items():
         sent = f"GET /api/credits HTTP/1.1\r\n{lines}Connection: close\r\n\r\n"
         answer = await target.exchange(sent.encode())

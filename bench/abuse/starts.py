@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
-import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, redirect_stdout
-from pathlib import Path
+from contextlib import redirect_stdout
 
 import psutil
 
@@ -17,23 +13,6 @@ from bench.abuse.target import Target, is_root
 from tests.stacks import StackProcess, vedette
 
 _KEY = "vedette_live_"
-
-
-@asynccontextmanager
-async def _used_folder(target: Target) -> AsyncGenerator[Path]:
-    """A folder that a stack has run over and left in order."""
-    parent = Path(tempfile.mkdtemp(prefix="vedette-abuse-"))
-    parent.chmod(0o711)
-    folder = parent / "data"
-    try:
-        folder.mkdir()
-        shutil.copytree(target.stack.data / "datasets", folder / "datasets")
-        stack = StackProcess(folder)
-        await stack.ready()
-        await stack.stop()
-        yield folder
-    finally:
-        shutil.rmtree(parent)
 
 
 async def _starts(stack: StackProcess) -> bool:
@@ -49,15 +28,13 @@ async def _starts(stack: StackProcess) -> bool:
 @case("wrong root key", "a start over a used folder with another VEDETTE_SECRET_KEY, then with its own")
 async def wrong_root_key(target: Target, tally: Tally) -> None:
     """A start that cannot open what is sealed refuses, and harms nothing."""
-    async with _used_folder(target) as folder:
-        wrong = StackProcess(folder, VEDETTE_SECRET_KEY="x" * 40)
-        ran, code = await _starts(wrong), await wrong.stop()
-        tally.check(
-            not ran and code == 8, "another key ends with 8", "it runs" if ran else f"exit code {code}"
-        )
-        own = StackProcess(folder)
-        ran, code = await _starts(own), await own.stop()
-        tally.check(ran and code == 0, "its own key starts again", f"exit code {code}")
+    folder = await target.used_folder()
+    wrong = StackProcess(folder, VEDETTE_SECRET_KEY="x" * 40)
+    ran, code = await _starts(wrong), await wrong.stop()
+    tally.check(not ran and code == 8, "another key ends with 8", "it runs" if ran else f"exit code {code}")
+    own = StackProcess(folder)
+    ran, code = await _starts(own), await own.stop()
+    tally.check(ran and code == 0, "its own key starts again", f"exit code {code}")
 
 
 @case("odd starts", "a corrupt first-account.json, a misspelt setting, output that is no terminal")
@@ -67,22 +44,20 @@ async def odd_starts(target: Target, tally: Tally) -> None:
     config = vedette(target.stack.data, "config", VEDETTE_PROT="1")
     near = "VEDETTE_PORT" in (config.stderr + config.stdout).partition("VEDETTE_PROT")[2].partition("\n")[0]
     tally.check(near, "config names the nearest of a misspelt setting", config.stderr[-200:])
-    async with _used_folder(target) as folder:
-        account = folder / "first-account.json"
-        key = json.loads(account.read_text())["api_key"]
-        for name, text in {"cut off": account.read_text()[:40], "of another kind": "[]"}.items():
-            account.write_text(text)
-            stack = StackProcess(folder, VEDETTE_PROT="1")
-            started = await _starts(stack)
-            await stack.stop()
-            tally.check(started, f"first-account.json {name} does not stop the stack")
-            tally.check(key not in stack.said and _KEY not in stack.said, f"no key with one {name}")
-            warned = [line for line in stack.said.splitlines() if "VEDETTE_PROT" in line]
-            tally.check(
-                any("VEDETTE_PORT" in line for line in warned), "up names the nearest setting", warned
-            )
-            if not target.full:
-                break
+    folder = await target.used_folder()
+    account = folder / "first-account.json"
+    key = json.loads(account.read_text())["api_key"]
+    for name, text in {"cut off": account.read_text()[:40], "of another kind": "[]"}.items():
+        account.write_text(text)
+        stack = StackProcess(folder, VEDETTE_PROT="1")
+        started = await _starts(stack)
+        await stack.stop()
+        tally.check(started, f"first-account.json {name} does not stop the stack")
+        tally.check(key not in stack.said and _KEY not in stack.said, f"no key with one {name}")
+        warned = [line for line in stack.said.splitlines() if "VEDETTE_PROT" in line]
+        tally.check(any("VEDETTE_PORT" in line for line in warned), "up names the nearest setting", warned)
+        if not target.full:
+            break
 
 
 @case("children", "whom the parts of a stack run as that is started as root")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
+import tempfile
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +102,7 @@ class Target:
         self.connections = 0
         self._exits = exits
         self._accounts: list[Account] = []
+        self._used_folder: Path | None = None
 
     @property
     def url(self) -> str:
@@ -138,6 +141,20 @@ class Target:
             await self.client(Authorization=f"Bearer {key.key}"),
             await self.client(Authorization=f"Bearer {login.json()['token']}"),
         )
+
+    async def used_folder(self) -> Path:
+        """A folder that a stack has run over and left in order, made when it is first asked for."""
+        if self._used_folder is None:
+            parent = Path(tempfile.mkdtemp(prefix="vedette-abuse-"))
+            self._exits.callback(shutil.rmtree, parent)
+            parent.chmod(0o711)
+            folder = parent / "data"
+            write_small_datasets(folder)
+            stack = StackProcess(folder)
+            await stack.ready()
+            await stack.stop()
+            self._used_folder = folder
+        return self._used_folder
 
     async def exchange(self, *parts: bytes, seconds: float = 10) -> bytes:
         """Send bytes over a connection, then read until the server closes or so many seconds are over."""
@@ -222,10 +239,10 @@ class Target:
 
 
 @asynccontextmanager
-async def attacked(folder: Path, *, full: bool, settings: Mapping[str, str] = {}) -> AsyncGenerator[Target]:
+async def attacked(folder: Path, *, full: bool) -> AsyncGenerator[Target]:
     """A target over a folder, for the time of the block. Failed logins are not limited there."""
     write_small_datasets(folder)
-    names = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": f"{RECEIVER}/32", "VEDETTE_LIMIT_LOGIN": "off", **settings}
+    names = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": f"{RECEIVER}/32", "VEDETTE_LIMIT_LOGIN": "off"}
     stack = StackProcess(folder, **names)
     try:
         await stack.ready()
