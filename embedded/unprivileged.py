@@ -14,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,6 +95,9 @@ class Access:
         home, code, executable = self.path(base), self.path(_CODE), None
         environment = {"PYTHONPATH": _joined(code, os.environ.get("PYTHONPATH"))}
         if home != base:
+            # The packages too: a Python that this one starts does not see whose virtual environment it is in.
+            packages = self.path(prefix) / Path(sysconfig.get_path("purelib")).relative_to(prefix)
+            environment["PYTHONPATH"] = _joined(code, _joined(packages, os.environ.get("PYTHONPATH")))
             executable = home / Path(os.path.realpath(sys.executable)).relative_to(base.resolve())
             environment["PYTHONHOME"] = str(home)
             environment["LD_LIBRARY_PATH"] = _joined(home / "lib", os.environ.get("LD_LIBRARY_PATH"))

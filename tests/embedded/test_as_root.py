@@ -72,6 +72,15 @@ async def knows_mountain_view(stack: StackProcess) -> bool:
     return answer.status_code == 200 and answer.json()["location"]["city"] == "Mountain View"
 
 
+async def checks_workflows(stack: StackProcess) -> bool:
+    """Which it does in processes beside the API."""
+    step = {"id": "a", "type": "transform", "config": {"expression": "trigger.a"}}
+    headers = {"X-API-Key": stack.api_key}
+    async with httpx.AsyncClient(base_url=stack.url, trust_env=False, headers=headers, timeout=30) as client:
+        answer = await client.post("/api/workflows/validate", json={"name": "x", "steps": [step]})
+    return answer.status_code == 200 and answer.json()["valid"]
+
+
 @pytest.mark.parametrize("name", CHILDREN)
 async def test_no_child_is_root_nor_can_become_it(started: StackProcess, name: str) -> None:
     pid = started.child(name)
@@ -157,12 +166,11 @@ async def test_code_and_data_may_lie_where_the_user_cannot_pass(
     try:
         assert "0" not in {status(stack.child(name), "Uid")[0] for name in CHILDREN}
         assert await knows_mountain_view(stack)
+        assert await checks_workflows(stack)
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
-        assert await stack.stop() == 0
-        again = await StackProcess(data, cli=cli).ready()
-        assert await again.stop() == 0
     finally:
-        stack.kill()
+        assert await stack.stop() == 0
+    assert await (await StackProcess(data, cli=cli).ready()).stop() == 0
 
 
 async def test_code_that_only_root_may_read_is_named_with_what_to_do(private: Path) -> None:
