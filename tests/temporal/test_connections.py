@@ -220,10 +220,10 @@ async def test_doctor_looks_through_tls(mutual: Mutual, authority: Authority, tm
 
 @pytest.mark.parametrize("process", ["api", "worker"])
 async def test_a_process_that_cannot_use_a_file_ends_and_says_so(
-    process: str, database: Database, tmp_path: Path
+    process: str, settings: Settings, keyring: Keyring, database: Database
 ) -> None:
     given = {"TEMPORAL_ADDRESS": "127.0.0.1:9", "TEMPORAL_TLS_CA_FILE": "/nowhere"}
-    done = await asyncio.to_thread(vedette, tmp_path, process, DATABASE_URL=database.url, **given)
+    done = await asyncio.to_thread(vedette, settings.data, process, DATABASE_URL=database.url, **given)
     assert done.stderr.splitlines()[-1].startswith("TEMPORAL_TLS_CA_FILE: cannot read /nowhere")
     assert done.returncode == ExitCode.SETTING
 
