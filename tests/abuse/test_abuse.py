@@ -14,8 +14,6 @@ from embedded.temporal import Temporal
 
 # The long one, for two credentials, is tests/errors/test_fuzz.py.
 TRIED = [name for name in CASES if name != "A10 fuzz" and (name != "children" or is_root())]
-# What does not hold yet. Whoever mends one takes its name away: what is marked must fail.
-KNOWN = {"children"}
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +23,7 @@ async def target(scratch: Path, temporal_server: Temporal) -> AsyncGenerator[Tar
         yield target
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.xfail] if name in KNOWN else []) for name in TRIED]
-)
+@pytest.mark.parametrize("name", TRIED)
 async def test_an_attack_is_held_off(target: Target, name: str) -> None:
     tally = await tried(CASES[name], target)
     assert tally.tried > 0 and tally.broken == []
