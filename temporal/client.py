@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TypedDict
 
@@ -93,7 +94,8 @@ def _content(path: Path, name: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise StartError(f"{name}: cannot read {path}: {error.strerror}", ExitCode.SETTING) from None
+        message = f"{name}: cannot read {path} as user {os.geteuid()}: {error.strerror}"
+        raise StartError(message, ExitCode.SETTING) from None
 
 
 def _check_pair(certificates: bytes, private_key: bytes) -> None:

@@ -241,7 +241,7 @@ class TestWhatDoesNotFit:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            ({"CA_FILE": "/nowhere"}, "TEMPORAL_TLS_CA_FILE: cannot read /nowhere: No such file"),
+            ({"CA_FILE": "/nowhere"}, "TEMPORAL_TLS_CA_FILE: cannot read /nowhere as user .*: No such file"),
             ({"CA_FILE": "key"}, "TEMPORAL_TLS_CA_FILE: .* holds no certificate in PEM form"),
             ({"CERT_FILE": "key", "KEY_FILE": "key"}, "TEMPORAL_TLS_CERT_FILE: .* holds no certificate"),
             ({"CERT_FILE": "certificate", "KEY_FILE": "ca"}, "TEMPORAL_TLS_KEY_FILE: .* no private key"),
