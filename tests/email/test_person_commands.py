@@ -51,5 +51,5 @@ async def test_a_person_is_suppressed_erased_and_looked_up_again(
 
 async def test_who_is_neither_address_nor_number_is_told_so(settings: Settings, keyring: Keyring) -> None:
     code, said = await command(settings, "suppress", "Ada Lovelace")
-    assert code == ExitCode.UNEXPECTED
+    assert code == ExitCode.USAGE
     assert "+14155552671" in said
