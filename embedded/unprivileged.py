@@ -97,7 +97,7 @@ class Access:
         if home != base:
             # The packages too: a Python that this one starts does not see whose virtual environment it is in.
             packages = self.path(prefix) / Path(sysconfig.get_path("purelib")).relative_to(prefix)
-            environment["PYTHONPATH"] = _joined(code, _joined(packages, os.environ.get("PYTHONPATH")))
+            environment["PYTHONPATH"] += f":{packages}"
             executable = home / Path(os.path.realpath(sys.executable)).relative_to(base.resolve())
             environment["PYTHONHOME"] = str(home)
             environment["LD_LIBRARY_PATH"] = _joined(home / "lib", os.environ.get("LD_LIBRARY_PATH"))
