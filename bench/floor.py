@@ -87,6 +87,7 @@ async def main(seconds: float) -> None:
     """Start a server, measure, stop it."""
     with tempfile.TemporaryDirectory(prefix="vedette-bench-") as name:
         data = Path(name)
+        data.chmod(0o711)
         os.makedirs(data / "logs")
         server = Temporal(data, data / "logs" / "temporal.log", Report())
         await server.start()

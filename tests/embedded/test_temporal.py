@@ -112,8 +112,8 @@ async def test_it_shows_no_pages_and_has_no_http_api(temporal_server: Temporal) 
 
 class TestItsPages:
     @pytest.fixture
-    async def shown(self, tmp_path: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
-        started = Temporal(tmp_path, tmp_path / "temporal.log", Report(), pages=True)
+    async def shown(self, place: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
+        started = Temporal(place, place / "temporal.log", Report(), pages=True)
         await started.start()
         yield started
         await started.stop()
