@@ -8,7 +8,7 @@ from uuid import UUID
 
 import psycopg
 
-from activities.outcome import Outcome, failure, not_evaluated
+from engine.calls import Outcome, failure, not_evaluated
 from models.errors import ModelError
 from models.lookups import AllProvidersFailed
 from providers.charging import Payer

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from activities.outcome import Outcome
+from engine.calls import Outcome
 from workflows.definition import CallingStep
 from workflows.messages import (
     StepCall,

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import orjson
 
-from activities.outcome import Outcome, failure, not_evaluated
 from activities.redaction import MASK, Redaction
+from engine.calls import Outcome, failure, not_evaluated
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from outbound.response import Answer

@@ -18,11 +18,11 @@ from temporalio.service import RPCError
 import logs
 from activities.heartbeat import heartbeats
 from activities.looking_up import look_up
-from activities.outcome import Outcome, failure, not_evaluated
 from activities.redaction import Redaction
 from activities.reports import Key, Report
 from activities.sending import Secrets, send
 from database import Connection, Database
+from engine.calls import Outcome, failure, not_evaluated
 from models import batches, secrets
 from outbound.client import Outbound
 from providers.lookup import Lookups

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from activities.outcome import Outcome, failure
 from activities.steps import Job
+from engine.calls import Outcome, failure
 from tests.automations.engine import transform
 from tests.automations.world import START, World, run_id
 from workflows.messages import LOOKUP_MANY, SEND_MANY, StepCalls

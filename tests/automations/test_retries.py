@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from temporalio.client import Client
 
-from activities.outcome import Outcome
 from activities.redaction import Redaction
 from activities.sending import Secrets, send
 from database import Database, Notifier
+from engine.calls import Outcome
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
 from outbound.client import Outbound

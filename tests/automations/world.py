@@ -13,9 +13,9 @@ from itertools import count
 from typing import Any
 from uuid import UUID, uuid5
 
-from activities.outcome import Outcome, failure
 from activities.reports import Report
 from activities.steps import Job, jobs_of
+from engine.calls import Outcome, failure
 from workflows import pure
 from workflows.calls import Call, Command, End, Leave, Timer
 from workflows.definition import DelayStep
