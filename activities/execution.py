@@ -12,9 +12,9 @@ from typing import Literal, Protocol
 from engine.calls import Call, Outcome, failure, not_evaluated
 from engine.driver import Driver
 from engine.state import Waiting
+from language.expressions import ExpressionError
+from language.records import StepRecord
 from models.leases import Change, End, Lease, Wait
-from workflows.expressions import ExpressionError
-from workflows.messages import StepRecord
 
 LONGEST_NAP = timedelta(seconds=2)
 """A run that only waits, and for longer, leaves its executor."""

@@ -9,15 +9,15 @@ from uuid import UUID
 import psycopg
 
 from engine.calls import Outcome, failure, not_evaluated
+from language import step_evaluation
+from language.definition import LookupStep
+from language.expressions import ExpressionError
 from models.errors import ModelError
 from models.lookups import AllProvidersFailed
 from providers.charging import Payer
 from providers.company.kind import PEOPLE
 from providers.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
-from workflows import pure
-from workflows.definition import LookupStep
-from workflows.expressions import ExpressionError
 
 
 async def look_up(
@@ -36,7 +36,7 @@ async def look_up(
     query: str | None = None
     payer = Payer(account_id, reference, run_id=UUID(reference.split("/")[1]))
     try:
-        query = pure.target_of(step.config, scope)
+        query = step_evaluation.target_of(step.config, scope)
         result = await lookups.lookup(
             step.kind,
             query,

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import orjson
 
-from workflows.expressions import JSON
+from language.expressions import JSON
 
 MASK = "***"
 MAX_DEPTH = 200

@@ -10,15 +10,9 @@ from uuid import UUID
 import orjson
 
 from engine.calls import Outcome
-from workflows.definition import CallingStep
-from workflows.messages import (
-    StepCall,
-    StepCalls,
-    StepError,
-    StepRecord,
-    StepResult,
-    most_inline,
-)
+from language.definition import CallingStep
+from language.records import StepError, StepRecord
+from workflows.messages import StepCall, StepCalls, StepResult, most_inline
 
 Key = tuple[UUID, int | None]
 """A row, or an item of it."""

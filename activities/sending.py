@@ -11,12 +11,12 @@ import orjson
 
 from activities.redaction import MASK, Redaction
 from engine.calls import Outcome, failure, not_evaluated
+from language.definition import WebhookStep
+from language.expressions import ExpressionError
+from language.step_evaluation import RequestTemplates
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from outbound.response import Answer
-from workflows.definition import WebhookStep
-from workflows.expressions import ExpressionError
-from workflows.pure import RequestTemplates
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
 # Faults of the call itself, which no repetition mends.

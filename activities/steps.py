@@ -23,12 +23,8 @@ from activities.reports import Key, Report
 from activities.sending import Secrets, send
 from database import Connection, Database
 from engine.calls import Outcome, failure, not_evaluated
-from models import batches, secrets
-from outbound.client import Outbound
-from providers.lookup import Lookups
-from sealing import Keyring, UnsealError
-from workflows import pure
-from workflows.definition import (
+from language import step_evaluation
+from language.definition import (
     ConditionStep,
     DelayStep,
     IteratingStep,
@@ -36,7 +32,12 @@ from workflows.definition import (
     TransformStep,
     WebhookStep,
 )
-from workflows.expressions import ExpressionError
+from language.expressions import ExpressionError
+from language.records import StepRecord
+from models import batches, secrets
+from outbound.client import Outbound
+from providers.lookup import Lookups
+from sealing import Keyring, UnsealError
 from workflows.messages import (
     EVALUATE_MANY,
     LOOKUP_MANY,
@@ -46,7 +47,6 @@ from workflows.messages import (
     EarlyResults,
     StepCall,
     StepCalls,
-    StepRecord,
     StepResult,
     StepResults,
 )
@@ -94,7 +94,7 @@ class StepActivities:
         """Send a webhook step's request for each row."""
         step = calls.step
         assert isinstance(step, WebhookStep)
-        templates = pure.RequestTemplates(step.config)
+        templates = step_evaluation.RequestTemplates(step.config)
         try:
             known = await self._secrets(calls.account_id, templates.secrets)
         except UnsealError:
@@ -135,8 +135,8 @@ class StepActivities:
         assert isinstance(step, ConditionStep | TransformStep)
 
         async def do(job: Job) -> Outcome:
-            budget = pure.budget_of(step)
-            return Outcome(None, await asyncio.to_thread(pure.evaluate, step, job.scope, budget))
+            budget = step_evaluation.budget_of(step)
+            return Outcome(None, await asyncio.to_thread(step_evaluation.evaluate, step, job.scope, budget))
 
         return await self._run(calls, do)
 
@@ -148,9 +148,9 @@ class StepActivities:
 
         async def do(job: Job) -> Outcome:
             if isinstance(step, DelayStep):
-                until = await asyncio.to_thread(pure.until_of, step.config, job.scope)
+                until = await asyncio.to_thread(step_evaluation.until_of, step.config, job.scope)
                 return Outcome(None, until[:100] if isinstance(until, str) else "")
-            return Outcome(None, len(await asyncio.to_thread(pure.items_of, step, job.scope)))
+            return Outcome(None, len(await asyncio.to_thread(step_evaluation.items_of, step, job.scope)))
 
         return await self._run(calls, do, final=False)
 
@@ -237,7 +237,7 @@ def jobs_of(calls: StepCalls, call: StepCall, values: Mapping[tuple[UUID, str], 
     items: list[Any] | None = None
     if call.evaluates_items:
         assert isinstance(calls.step, IteratingStep)
-        items = pure.items_of(calls.step, scope)
+        items = step_evaluation.items_of(calls.step, scope)
     for one in call.items:
         value = one.value if items is None else items[one.item]
         yield Job(call, {**scope, "item": value}, one.attempt, one.item)

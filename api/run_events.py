@@ -24,12 +24,12 @@ from temporalio.service import RPCError
 import logs
 from api.deps import Services
 from api.waiting import LOOK_SECONDS, woken
+from language.records import LiveStep
 from models import runs
 from models.errors import NotFound, Unauthenticated
 from models.run_views import RunView, StepView, with_live_steps
 from models.runs import Pulse
 from workflows.automations import AutomationBatch
-from workflows.messages import LiveStep
 
 END_ID = "end"
 """The id of a stream's last event."""

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from api.deps import Services
 from database import Connection
+from language.definition import Definition, LookupStep
 from models import automations, secrets
 from models.audit import Actor
 from models.automations import Current, Edit, Readings, WorkflowView
 from models.definitions import READ_ONLY, Checked, Rules
 from models.errors import FieldError, Forbidden, Invalid
 from services import checking
-from workflows.definition import Definition, LookupStep
 
 JSONObject = dict[str, Any]
 

@@ -19,9 +19,9 @@ import jmespath
 import jmespath.parser
 
 from bench.machine import machine
-from workflows import expressions
-from workflows.expressions import Budget, ExpressionError
-from workflows.templates import compile_template
+from language import expressions
+from language.expressions import Budget, ExpressionError
+from language.templates import compile_template
 
 ROW: dict[str, Any] = {
     "lookup": {

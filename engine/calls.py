@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from workflows.definition import Step
-from workflows.expressions import ExpressionError
-from workflows.messages import StepError
+from language.definition import Step
+from language.expressions import ExpressionError
+from language.records import StepError
 
 JSONObject = dict[str, Any]
 

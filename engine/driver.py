@@ -14,15 +14,17 @@ from uuid import UUID
 import orjson
 
 from engine.calls import Call, JSONObject, Outcome
+from engine.plan import Plan
 from engine.progress import Progress
 from engine.retries import next_attempt_at
 from engine.state import RunInput, RunState, StepUnderWay, Waiting
 from engine.window import Window
-from workflows import delays, pure
-from workflows.dataflow import Plan, written
-from workflows.definition import CallingStep, ConditionStep, DelayStep, Step, TransformStep, WebhookStep
-from workflows.expressions import Budget, ExpressionError
-from workflows.messages import INLINE_BYTES, LiveStep, StepError, StepRecord
+from language import delays
+from language.definition import CallingStep, ConditionStep, DelayStep, Step, TransformStep, WebhookStep
+from language.delays import written
+from language.expressions import Budget, ExpressionError
+from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
+from language.step_evaluation import evaluate, items_of, until_of
 
 T = TypeVar("T")
 INLINE_NODES = 2_000
@@ -188,7 +190,7 @@ class Driver:
     def _evaluate(self, step: ConditionStep | TransformStep, now: datetime) -> list[Call]:
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
         try:
-            found = self._inline(roots, lambda scope, budget: [pure.evaluate(step, scope, budget)])
+            found = self._inline(roots, lambda scope, budget: [evaluate(step, scope, budget)])
         except ExpressionError as problem:
             self._settle(step, _failed(problem), now)
             return []
@@ -219,7 +221,7 @@ class Driver:
             return self._delay_until(step, None, now)
         try:
             roots = self._plan.reads[step.id]
-            found = self._inline(roots, lambda scope, budget: [pure.until_of(step.config, scope, budget)])
+            found = self._inline(roots, lambda scope, budget: [until_of(step.config, scope, budget)])
         except ExpressionError as problem:
             self._settle(step, _failed(problem), now)
             return []
@@ -241,7 +243,7 @@ class Driver:
         if under_way.window is None:
             try:
                 roots = self._plan.iterates[step.id]
-                items = self._inline(roots, lambda scope, budget: pure.items_of(step, scope, budget))
+                items = self._inline(roots, lambda scope, budget: items_of(step, scope, budget))
             except ExpressionError as problem:
                 self._settle(step, _failed(problem), now)
                 return []

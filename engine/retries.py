@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from engine.calls import Call, Outcome
-from workflows.definition import CallingStep
+from language.definition import CallingStep
 
 
 def next_attempt_at(call: Call, outcome: Outcome, now: datetime) -> datetime | None:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from engine.calls import JSONObject
+from engine.plan import Plan
 from engine.progress import ItemWait, Progress, StepProgress
 from engine.window import Window
-from workflows.dataflow import Plan, written
-from workflows.definition import ConditionStep, Step
-from workflows.messages import INLINE_BYTES, DoneStep, LiveStep, StepError
+from language.definition import ConditionStep, Step
+from language.delays import written
+from language.records import INLINE_BYTES, DoneStep, LiveStep, StepError
 
 
 @dataclass(frozen=True)

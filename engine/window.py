@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.progress import ItemWait
-from workflows.messages import INLINE_BYTES, StepError
+from language.records import INLINE_BYTES, StepError
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """How much the items of a step may give together."""

@@ -28,6 +28,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from language.definition import Definition, Status
+from language.validation.checks import reads_request, secrets_used
 from models import audit
 from models.audit import Actor
 from models.definitions import Checked
@@ -35,8 +37,6 @@ from models.errors import NotFound, VersionMismatch
 from models.identifiers import new_id
 from models.views import View
 from sealing import Keyring
-from workflows.checks import reads_request, secrets_used
-from workflows.definition import Definition, Status
 
 INTERACTIVE, BULK = 2, 4
 """The priorities of runs that someone waits for, and of those that came in bulk or by the clock."""

@@ -9,9 +9,10 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from database import Connection
-from workflows.dataflow import Plan
-from workflows.definition import Definition
-from workflows.messages import INLINE_BYTES, PART_BYTES, Batch, BatchRow, DoneStep, Progress
+from engine.plan import Plan
+from language.definition import Definition
+from language.records import INLINE_BYTES, DoneStep
+from workflows.messages import PART_BYTES, Batch, BatchRow, Progress
 
 MAX_BYTES = 1024 * 1024 - 256 * 1024
 """What the rows of a batch may have when it starts: a definition goes along."""

@@ -15,15 +15,10 @@ from psycopg.types.json import Json
 from pydantic import TypeAdapter
 
 from database import Connection
+from language.records import INLINE_BYTES, StepRecord
 from models.batch_loading import MAX_BYTES, loaded
 from models.identifiers import new_id
-from workflows.messages import (
-    INLINE_BYTES,
-    Batch,
-    Ending,
-    Parking,
-    StepRecord,
-)
+from workflows.messages import Batch, Ending, Parking
 
 MAX_ROWS = 64
 MAX_ENGINE_FAILURES = 3

@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
+from language.definition import Definition, LookupStep, Status, WebhookStep
+from language.templates import read_template
+from language.validation import definition as validation
+from language.validation.definition import Document, Report
+from language.validation.findings import Finding, escaped, suggestion
 from models import inputs, schedules
 from models.input_schemas import DRAFT
 from outbound.guard import Networks, check_header, check_url
-from workflows import validation
-from workflows.definition import Definition, LookupStep, Status, WebhookStep
-from workflows.findings import Finding, escaped, suggestion
-from workflows.templates import read_template
-from workflows.validation import Document, Report
 
 READ_ONLY = frozenset(
     {"id", "version", "webhook_url", "created_at", "updated_at", "last_run_at", "runs_total", "warnings"}

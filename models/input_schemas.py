@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from workflows.findings import Finding, escaped, nearest
+from language.validation.findings import Finding, escaped, nearest
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_BYTES = 32 * 1024

@@ -10,11 +10,11 @@ from typing import Any, cast
 import orjson
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
 
+from language.definition import Definition
+from language.validation.findings import Finding, pointer_of
 from models import input_schemas
 from models.errors import FieldError, Invalid
 from models.input_schemas import FORMATS
-from workflows.definition import Definition
-from workflows.findings import Finding, pointer_of
 
 MAX_ERRORS = 20
 MAX_CHECKS = 100_000

@@ -20,8 +20,8 @@ from sqlalchemy import JSON, CheckConstraint, Column, DateTime, ForeignKey, Inde
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from language.records import StepError, StepRecord
 from models.identifiers import new_id
-from workflows.messages import StepError, StepRecord
 
 SILENT_SECONDS = 10
 """A lease may be taken over after so long without a beat."""

@@ -12,11 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from database import Connection
+from language.definition import Definition, needs_of
 from models.automations import INTERACTIVE
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
 from models.runs import Accepted, accepted_before
-from workflows.definition import Definition, needs_of
 
 
 async def restart(

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from database import Connection
-from workflows.messages import INLINE_BYTES, DoneStep, StepError
+from language.records import INLINE_BYTES, DoneStep, StepError
 
 
 @dataclass(frozen=True)

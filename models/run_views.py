@@ -9,9 +9,10 @@ from uuid import UUID
 
 from pydantic import Field
 
+from language.delays import written
+from language.records import LiveStep
 from models.views import View
-from workflows.dataflow import written
-from workflows.messages import LiveStep, Progress
+from workflows.messages import Progress
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]

@@ -9,9 +9,9 @@ from zoneinfo import available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from workflows.definition import Definition
-from workflows.findings import Finding, suggestion
-from workflows.triggers import Schedule, ScheduleTrigger
+from language.definition import Definition
+from language.triggers import Schedule, ScheduleTrigger
+from language.validation.findings import Finding, suggestion
 
 _PARTS = {
     "minute": "0–59, as in 0, */15 or 5,35",

@@ -11,11 +11,11 @@ from uuid import UUID
 import orjson
 
 from database import Connection
+from language.definition import Definition
+from language.triggers import Trigger
 from models.automations import INTERACTIVE, Status, token_hash
 from models.errors import Conflict, NotFound
 from models.inputs import InputSchema
-from workflows.definition import Definition
-from workflows.triggers import Trigger
 
 # A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
 _REMEMBERED = 256

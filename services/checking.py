@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from database import Database
+from language.definition import Definition
+from language.validation.definition import Report
 from models import automations, definitions, secrets
 from models.automations import Readings
 from models.definitions import LookupFields, Rules
 from outbound.guard import Networks
 from services.process_pool import Ask, ProcessPool
-from workflows.definition import Definition
-from workflows.validation import Report
 
 
 class Found(NamedTuple):

@@ -12,6 +12,9 @@ from uuid import UUID
 import orjson
 
 from database import Database
+from language.definition import LookupStep
+from language.expressions import JSON
+from language.records import StepError
 from models import limits
 from models.automations import WorkflowView
 from models.errors import FieldError, Invalid, ModelError, Unavailable
@@ -21,9 +24,7 @@ from models.run_views import RunView, view_of
 from providers.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
 from services.process_pool import Ask, ProcessPool
-from workflows.definition import LookupStep
-from workflows.expressions import JSON
-from workflows.messages import Batch, BatchRow, StepError
+from workflows.messages import Batch, BatchRow
 from workflows.rehearsal import Rehearsal, Rehearsed, batch_of_one
 
 # A place that nobody gives back, since its process was killed, is free after this. It is longer than a check

@@ -30,7 +30,9 @@ def workflow_runner() -> WorkflowRunner:
     CPU against 14; 11 without a sandbox). So it is not the sandbox that keeps our few workflow modules from
     clocks, chance and I/O: tests/architecture reads them for that.
     """
-    restrictions = SandboxRestrictions.default.with_passthrough_modules("workflows", "pydantic")
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(
+        "workflows", "language", "engine", "pydantic"
+    )
     return _Runner(SandboxedWorkflowRunner(restrictions=restrictions))
 
 

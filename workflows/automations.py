@@ -17,6 +17,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
+    from language.records import LiveStep
     from workflows import policies
     from workflows.calls import Call, Command, End, Leave, Timer
     from workflows.interpreter import Interpreter
@@ -27,7 +28,6 @@ with workflow.unsafe.imports_passed_through():
         WAKE_RUNS,
         Batch,
         EarlyResults,
-        LiveStep,
         Parking,
         StepCalls,
         StepResults,

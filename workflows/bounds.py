@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
+from language.expressions import Budget, ExpressionError
 from workflows.dataflow import RowState
-from workflows.expressions import Budget, ExpressionError
 from workflows.messages import LIVE_BYTES, most_inline
 
 T = TypeVar("T")

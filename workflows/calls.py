@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from workflows.dataflow import Plan, Reading, RowState
-from workflows.definition import CallingStep, ConditionStep, IteratingStep, Step
-from workflows.expressions import Budget
+from engine.plan import Plan
+from language.definition import CallingStep, ConditionStep, IteratingStep, Step
+from language.expressions import Budget
+from language.records import StepError, StepRecord
+from workflows.dataflow import Reading, RowState
 from workflows.messages import (
     PART_BYTES,
     PREPARE_MANY,
@@ -20,8 +22,6 @@ from workflows.messages import (
     RunEndings,
     StepCall,
     StepCalls,
-    StepError,
-    StepRecord,
 )
 
 T = TypeVar("T")

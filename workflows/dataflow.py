@@ -11,19 +11,12 @@ from math import inf
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from workflows.checks import roots_iterated, roots_read
-from workflows.definition import SCOPE_ROOTS, ConditionStep, Definition, Step, branches_of, needs_of
+from engine.plan import Plan
+from language.definition import ConditionStep, Step
+from language.delays import written
+from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
 from workflows.iteration import Iteration
-from workflows.messages import (
-    INLINE_BYTES,
-    BatchRow,
-    ItemProgress,
-    LiveStep,
-    Progress,
-    StepError,
-    StepRecord,
-)
-from workflows.references import WHOLE_SCOPE
+from workflows.messages import BatchRow, ItemProgress, Progress
 
 JSONObject = dict[str, Any]
 
@@ -31,42 +24,6 @@ JSONObject = dict[str, Any]
 _ENVELOPE_BYTES = 400
 # What it says of a step or an item that waits: its name, attempts and times.
 _WAIT_BYTES = 250
-
-
-def written(moment: datetime) -> str:
-    """A time as the API writes it."""
-    return moment.isoformat().replace("+00:00", "Z")
-
-
-class Plan:
-    """A definition, prepared: what each step waits for, which branch it hangs on, what it reads.
-
-    Attributes:
-        reads: by step, the roots of the scope that its config reads.
-        iterates: by step, those that its `for_each` reads.
-    """
-
-    def __init__(self, definition: Definition) -> None:
-        self.steps: list[Step] = list(definition.steps)
-        self.position = {step.id: index for index, step in enumerate(self.steps)}
-        self.needs = needs_of(definition)
-        self.branch_of = {
-            member: (branch.step_id, branch.outcome)
-            for branch in branches_of(definition)
-            for member in branch.members
-        }
-        self.reads = {step.id: self._named(roots_read(step)) for step in self.steps}
-        self.iterates = {step.id: self._named(roots_iterated(step)) for step in self.steps}
-        self._outputs_read = {
-            root for reads in (self.reads, self.iterates) for roots in reads.values() for root in roots
-        }
-
-    def _named(self, roots: tuple[str, ...]) -> tuple[str, ...]:
-        return (*SCOPE_ROOTS, *self.position) if WHOLE_SCOPE in roots else roots
-
-    def keeps(self, step_id: str) -> bool:
-        """Whether a later step reads this step's output."""
-        return step_id in self._outputs_read or "steps" in self._outputs_read
 
 
 class Reading(NamedTuple):

@@ -10,26 +10,26 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from workflows import delays, expressions, pure
+from engine.plan import Plan
+from language import delays, expressions, step_evaluation
+from language.definition import CallingStep, ConditionStep, Definition, DelayStep, Step, TransformStep
+from language.delays import written
+from language.records import INLINE_BYTES, LiveStep, StepError
 from workflows.bounds import Bounds
 from workflows.calls import BREATH, Call, Command, Outbox, Work
-from workflows.dataflow import Plan, RowState, Wait, written
-from workflows.definition import CallingStep, ConditionStep, Definition, DelayStep, Step, TransformStep
+from workflows.dataflow import RowState, Wait
 from workflows.iteration import Iteration
 from workflows.messages import (
     EVALUATE_MANY,
-    INLINE_BYTES,
     LOOKUP_MANY,
     PREPARE_MANY,
     SEND_MANY,
     Batch,
     EarlyResults,
     ItemCall,
-    LiveStep,
     Pause,
     Progress,
     StepCalls,
-    StepError,
     StepResult,
 )
 
@@ -203,7 +203,9 @@ class Interpreter:
         """Do a pure step here. False: an activity must, since its data is stored, or there is much of it."""
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
         try:
-            found = self._bounds.evaluate(row, roots, lambda budget: pure.evaluate(step, row.scope, budget))
+            found = self._bounds.evaluate(
+                row, roots, lambda budget: step_evaluation.evaluate(step, row.scope, budget)
+            )
         except expressions.ExpressionError as problem:
             self._settle(row, step, error=_error(problem))
             return True
@@ -219,7 +221,7 @@ class Interpreter:
             roots = self._plan.iterates[step.id]
             try:
                 found = self._bounds.evaluate(
-                    row, roots, lambda budget: pure.items_of(step, row.scope, budget)
+                    row, roots, lambda budget: step_evaluation.items_of(step, row.scope, budget)
                 )
             except expressions.ExpressionError as problem:
                 self._settle(row, step, error=_error(problem))
@@ -303,7 +305,7 @@ class Interpreter:
                 if step.id not in row.prepared and step.config.until is not None:
                     roots = self._plan.reads[step.id]
                     found = self._bounds.evaluate(
-                        row, roots, lambda budget: pure.until_of(step.config, row.scope, budget)
+                        row, roots, lambda budget: step_evaluation.until_of(step.config, row.scope, budget)
                     )
                     if found is None:
                         self._want(PREPARE_MANY, row, step)

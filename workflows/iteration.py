@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from workflows.messages import INLINE_BYTES, ItemCall, ItemProgress, StepError, StepResult
+from language.records import INLINE_BYTES, StepError
+from workflows.messages import ItemCall, ItemProgress, StepResult
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """How much the items of a step may give together."""

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from workflows.definition import Step
+from language.definition import Step
+from language.records import INLINE_BYTES, DoneStep, StepError, StepRecord
 
 LOOKUP_MANY, SEND_MANY, EVALUATE_MANY = "lookup_many", "send_many", "evaluate_many"
 PREPARE_MANY, END_RUNS = "prepare_many", "end_runs"
@@ -18,8 +19,6 @@ AUTOMATION_BATCH = "AutomationBatch"
 REFRESH_DATASETS, PURGE_LOOKUPS = "refresh_datasets", "purge_lookups"
 
 
-INLINE_BYTES = 64 * 1024
-"""What is larger, as JSON, stays in its row: only a reference to it travels."""
 PART_BYTES = 512 * 1024
 """How much data one message carries; what is more goes in parts."""
 LIVE_BYTES = 1024 * 1024
@@ -30,38 +29,6 @@ _SMALL_BYTES = 1000
 def most_inline(room: int) -> int:
     """How large an output may be that travels, with so much room left; what is small always does."""
     return min(INLINE_BYTES, max(room, _SMALL_BYTES))
-
-
-class StepError(BaseModel, frozen=True):
-    """Why a step or a run failed: a stable code and a sentence; for a run also the step."""
-
-    code: str
-    message: str
-    step: str | None = None
-    attempt: int | None = None
-
-
-class StepRecord(BaseModel, frozen=True):
-    """What one step did in one run, as it is stored. Times are UTC.
-
-    Attributes:
-        item: set for one item of an iterating step; these have records of their own.
-        gathered: the output and the credits are those of all its items.
-    """
-
-    run_id: UUID
-    step_id: str
-    position: int
-    status: Literal["completed", "failed", "cancelled"]
-    input: Any = None
-    output: Any = None
-    error: StepError | None = None
-    attempts: int = 1
-    credits_used: int = 0
-    started_at: datetime
-    completed_at: datetime
-    item: int | None = None
-    gathered: bool = False
 
 
 class Ending(BaseModel, frozen=True):
@@ -77,20 +44,6 @@ class Pause(BaseModel, frozen=True):
 
     since: datetime
     until: datetime
-
-
-class DoneStep(BaseModel, frozen=True):
-    """A step that is done, as far as later steps need to know; `size` is that of the output in bytes.
-
-    `stored`: the output is in its row only.
-    """
-
-    step_id: str
-    status: Literal["completed", "failed", "cancelled"]
-    output: Any = None
-    error: StepError | None = None
-    size: int = 0
-    stored: bool = False
 
 
 class ItemProgress(BaseModel, frozen=True):
@@ -268,13 +221,3 @@ class Parking(BaseModel, frozen=True):
     wake_at: datetime
     runs: list[ParkedRun]
     records: list[StepRecord]
-
-
-class LiveStep(BaseModel, frozen=True):
-    """A step that is under way, for those who watch its run: `until` when it pauses till then."""
-
-    step_id: str
-    status: Literal["running", "waiting"]
-    attempts: int
-    started_at: datetime
-    until: datetime | None = None

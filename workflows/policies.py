@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
-from workflows.definition import WebhookStep
+from language.definition import WebhookStep
 from workflows.messages import StepCalls
 
 LOST_WORKER = RetryPolicy(

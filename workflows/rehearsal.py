@@ -14,21 +14,13 @@ from uuid import UUID
 
 import orjson
 
-from workflows import pure
+from language import step_evaluation
+from language.definition import ConditionStep, DelayStep, LookupStep, Step, TransformStep, WebhookStep
+from language.expressions import JSON, Budget, ExpressionError
+from language.records import DoneStep, StepError, StepRecord
 from workflows.calls import Call, End, Leave, Timer
-from workflows.definition import ConditionStep, DelayStep, LookupStep, Step, TransformStep, WebhookStep
-from workflows.expressions import JSON, Budget, ExpressionError
 from workflows.interpreter import Interpreter
-from workflows.messages import (
-    PREPARE_MANY,
-    Batch,
-    BatchRow,
-    DoneStep,
-    StepCall,
-    StepError,
-    StepRecord,
-    StepResult,
-)
+from workflows.messages import PREPARE_MANY, Batch, BatchRow, StepCall, StepResult
 
 MASK = "***"
 """What stands for every secret."""
@@ -197,7 +189,7 @@ class Rehearsal:
         values = None
         if call.evaluates_items:
             with self._charged(Budget()) as budget:
-                values = pure.items_of(step, call.scope, budget)
+                values = step_evaluation.items_of(step, call.scope, budget)
         results: list[StepResult] = []
         for item in call.items:
             value = values[item.item] if values is not None else item.value
@@ -215,22 +207,22 @@ class Rehearsal:
     def _done(self, step: Step, scope: Mapping[str, JSON]) -> _Done:
         try:
             if isinstance(step, ConditionStep | TransformStep):
-                with self._charged(pure.budget_of(step)) as budget:
-                    return _Done(None, pure.evaluate(step, scope, budget))
+                with self._charged(step_evaluation.budget_of(step)) as budget:
+                    return _Done(None, step_evaluation.evaluate(step, scope, budget))
             if self._calls_left == 0:
                 message = f"A dry run has at most {MAX_CALLS} lookups and requests."
                 return _Done(None, error=StepError(code="too_many_calls", message=message))
             self._calls_left -= 1
             if isinstance(step, WebhookStep):
                 with ExitStack() as charges:
-                    request = pure.RequestTemplates(step.config).render(
+                    request = step_evaluation.RequestTemplates(step.config).render(
                         {**scope, **self._secrets},
                         lambda: charges.enter_context(self._charged(Budget())),
                     )
                 return _Done(request._asdict(), _sample_answer(step))
             assert isinstance(step, LookupStep)
             with self._charged(Budget()) as budget:
-                text = pure.target_of(step.config, scope, budget)
+                text = step_evaluation.target_of(step.config, scope, budget)
         except ExpressionError as problem:
             return _Done(None, error=StepError(code=problem.code, message=problem.message))
         answer = self._look_up(step, text)
@@ -241,9 +233,9 @@ class Rehearsal:
         try:
             with self._charged(Budget()) as budget:
                 if isinstance(step, DelayStep):
-                    return _Done(None, pure.until_of(step.config, scope, budget))
+                    return _Done(None, step_evaluation.until_of(step.config, scope, budget))
                 assert isinstance(step, LookupStep | WebhookStep | TransformStep)
-                return _Done(None, len(pure.items_of(step, scope, budget)))
+                return _Done(None, len(step_evaluation.items_of(step, scope, budget)))
         except ExpressionError as problem:
             return _Done(None, error=StepError(code=problem.code, message=problem.message))
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidatorFunctionWr
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
+from language.validation.findings import meaning, path_of, pointer_of, suggestion
 from models.errors import FieldError
-from workflows.findings import meaning, path_of, pointer_of, suggestion
 
 _MOST_UNKNOWN = 100
 _STANDARD: frozenset[str] = frozenset(get_args(ErrorType))

@@ -19,12 +19,12 @@ from api.http.errors import Problem
 from api.http.json_body import StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
 from api.routes.runs import FINISHED, Wait, answer
+from language import triggers
+from language.expressions import ExpressionError
 from models import runs
 from models.errors import FieldError, Invalid
 from models.runs import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.targets import LARGE_INPUT_BYTES, Target
-from workflows import triggers
-from workflows.expressions import ExpressionError
 
 router = APIRouter(prefix="/api/workflows/ingest", tags=["ingest"], route_class=StrictRoute)
 

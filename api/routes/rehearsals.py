@@ -12,11 +12,11 @@ from api.deps import Caller, Id, Services, ServicesDep, authorised, rules_for
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
+from language.definition import Step
 from models import automations, secrets
 from models.automations import WorkflowView
 from models.run_views import RunView
 from services.rehearsals import only_one, rehearse
-from workflows.definition import Step
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 

@@ -19,6 +19,9 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from api.routes.runs import FINISHED, Wait, answer, cancel_all, claimed_key
+from language.definition import MAX_STEPS, Name, Status, Step
+from language.triggers import Trigger
+from language.validation.definition import Document
 from models import automations, definitions, targets, versions
 from models.automations import WorkflowView
 from models.runs import Event, RunAccepted
@@ -26,9 +29,6 @@ from models.versions import VersionDefinition, VersionView
 from models.views import View
 from services import checking
 from services.rehearsals import only_one
-from workflows.definition import MAX_STEPS, Name, Status, Step
-from workflows.triggers import Trigger
-from workflows.validation import Document
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 

@@ -13,6 +13,7 @@ from temporalio.client import Client
 from database import Database, Notifier
 from embedded.report import Report
 from embedded.temporal import Temporal
+from language.definition import Definition
 from models import accounts, automations, targets
 from models.audit import Actor
 from models.targets import Target
@@ -22,7 +23,6 @@ from temporal.client import connect
 from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, Work, endpoint, working
 from tests.automations.faults import Around, with_faults
 from tests.datasets import write_small_datasets
-from workflows.definition import Definition
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from temporalio.service import RPCError
 
 import dispatcher
 from database import Database, Notifier
+from language.definition import TransformStep
+from language.expressions.values import MAX_VALUE_DEPTH
 from models import batches, runs
 from models.identifiers import new_id
 from outbound.client import Outbound
@@ -46,9 +48,7 @@ from tests.automations.test_dispatch_points import record_of
 from tests.automations.test_dispatcher import batch_of
 from tests.outbound import conftest as raw
 from tests.outbound import test_sending
-from workflows.definition import TransformStep
 from workflows.messages import RunEndings, StepCall, StepCalls, StepResult, StepResults
-from workflows.values import MAX_VALUE_DEPTH
 
 serve, authority = raw.serve, test_sending.authority
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from database import Database
+from language.records import INLINE_BYTES, StepError, StepRecord
 from models import batches
 from models.automations import BULK
 from tests.automations.engine import NewAccount, NewTarget, accept, transform
-from workflows.messages import INLINE_BYTES, Batch, Ending, Progress, StepError, StepRecord
+from workflows.messages import Batch, Ending, Progress
 
 
 async def claim(database: Database, **limits: int) -> Batch | None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from language.expressions import Budget
+from language.records import StepError
 from tests.automations.world import NAMESPACE, START, JSONObject, World, run_id, size_of
 from workflows import bounds
 from workflows.calls import Call, Command, End, Leave, Timer
-from workflows.expressions import Budget
 from workflows.interpreter import Interpreter
-from workflows.messages import EVALUATE_MANY, PREPARE_MANY, Batch, BatchRow, StepError, StepResult
+from workflows.messages import EVALUATE_MANY, PREPARE_MANY, Batch, BatchRow, StepResult
 
 MEBIBYTE = 1024 * 1024
 # Of an array with n items: about 2n nodes.

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from engine.plan import Plan
+from language.definition import Definition
+from language.records import DoneStep, StepError
 from models.identifiers import new_id
-from workflows.dataflow import Plan, RowState
-from workflows.definition import Definition
-from workflows.messages import BatchRow, DoneStep, StepError
+from workflows.dataflow import RowState
+from workflows.messages import BatchRow
 
 
 def transform(step_id: str, **more: Any) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from database import Connection, Database
 from dispatcher import Dispatcher
+from language.records import StepRecord
 from models import batches, runs
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
@@ -57,15 +58,7 @@ from tests.automations.engine import (
 from tests.automations.faults import without_replies
 from tests.automations.test_dispatcher import batch_of, claimed, make_stale, record_first_step
 from tests.automations.workflows import create, post
-from workflows.messages import (
-    Batch,
-    Ending,
-    ParkedRun,
-    Parking,
-    Pause,
-    Progress,
-    StepRecord,
-)
+from workflows.messages import Batch, Ending, ParkedRun, Parking, Pause, Progress
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from temporalio.common import SearchAttributeKey
 
 from database import Database
 from dispatcher import Dispatcher
+from language.records import StepRecord
 from models import batches
 from models.identifiers import new_id
 from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE, connect
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, until, webhook, working
-from workflows.messages import Batch, StepRecord
+from workflows.messages import Batch
 
 PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
 

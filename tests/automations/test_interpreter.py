@@ -9,8 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from language.definition import Definition
 from tests.automations.world import JSONObject, World
-from workflows.definition import Definition
 
 
 @st.composite

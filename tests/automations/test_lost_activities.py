@@ -18,6 +18,8 @@ from temporalio.worker import ExecuteActivityInput
 
 from activities import heartbeat
 from database import Database
+from language.definition import Definition
+from language.records import StepError
 from models import runs
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
@@ -43,15 +45,8 @@ from tests.automations.test_dispatcher import batch_of
 from workflows import policies
 from workflows.automations import AutomationBatch
 from workflows.calls import Call, Timer
-from workflows.definition import Definition
 from workflows.interpreter import Interpreter
-from workflows.messages import (
-    Batch,
-    BatchRow,
-    EarlyResults,
-    StepError,
-    StepResult,
-)
+from workflows.messages import Batch, BatchRow, EarlyResults, StepResult
 
 # Point 7
 

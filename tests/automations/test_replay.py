@@ -19,6 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from database import Database, Notifier
+from language.records import INLINE_BYTES
 from models import restarts, runs
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
@@ -38,7 +39,6 @@ from tests.automations.test_dispatcher import batch_of
 from tests.automations.test_engine import wake_now
 from workflows.automations import AutomationBatch
 from workflows.maintenance import Maintenance
-from workflows.messages import INLINE_BYTES
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 RETRIED = "a-retried-run"

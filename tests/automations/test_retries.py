@@ -14,6 +14,8 @@ from activities.redaction import Redaction
 from activities.sending import Secrets, send
 from database import Database, Notifier
 from engine.calls import Outcome
+from language.definition import Retry, WebhookStep
+from language.step_evaluation import RequestTemplates
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
 from outbound.client import Outbound
@@ -31,8 +33,6 @@ from tests.automations.engine import (
     until,
     webhook,
 )
-from workflows.definition import Retry, WebhookStep
-from workflows.pure import RequestTemplates
 
 
 @pytest.mark.parametrize(

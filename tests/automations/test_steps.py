@@ -11,6 +11,7 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database, Notifier
+from language.records import INLINE_BYTES
 from models import runs
 from temporal import starts
 from tests.automations.engine import (
@@ -26,7 +27,6 @@ from tests.automations.engine import (
     webhook,
 )
 from workflows.automations import AutomationBatch
-from workflows.messages import INLINE_BYTES
 
 
 def each(url: str, array: str = "trigger", **more: Any) -> dict[str, Any]:

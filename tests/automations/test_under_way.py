@@ -7,20 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from language.records import DoneStep, StepError
 from tests.automations.test_bounds import failing, interpreter_of
 from tests.automations.world import NAMESPACE, START, JSONObject
 from workflows import bounds
 from workflows.calls import Call, Command, End, Timer
 from workflows.interpreter import Interpreter
-from workflows.messages import (
-    PREPARE_MANY,
-    Batch,
-    BatchRow,
-    DoneStep,
-    EarlyResults,
-    StepError,
-    StepResult,
-)
+from workflows.messages import PREPARE_MANY, Batch, BatchRow, EarlyResults, StepResult
 
 NAP: JSONObject = {"type": "delay", "config": {"seconds": 60}, "needs": []}
 CALL: JSONObject = {"type": "webhook", "config": {"url": "http://h/"}, "needs": []}

@@ -16,22 +16,13 @@ from uuid import UUID, uuid5
 from activities.reports import Report
 from activities.steps import Job, jobs_of
 from engine.calls import Outcome, failure
-from workflows import pure
+from language import step_evaluation
+from language.definition import DelayStep
+from language.expressions import Budget, ExpressionError
+from language.records import DoneStep, StepRecord
 from workflows.calls import Call, Command, End, Leave, Timer
-from workflows.definition import DelayStep
-from workflows.expressions import Budget, ExpressionError
 from workflows.interpreter import Interpreter
-from workflows.messages import (
-    EVALUATE_MANY,
-    PREPARE_MANY,
-    Batch,
-    BatchRow,
-    DoneStep,
-    EarlyResults,
-    Progress,
-    StepCalls,
-    StepRecord,
-)
+from workflows.messages import EVALUATE_MANY, PREPARE_MANY, Batch, BatchRow, EarlyResults, Progress, StepCalls
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = UUID(int=7)
@@ -206,11 +197,11 @@ class World:
         step: Any = calls.step
         try:
             if activity == PREPARE_MANY and isinstance(step, DelayStep):
-                return Outcome(None, pure.until_of(step.config, job.scope))
+                return Outcome(None, step_evaluation.until_of(step.config, job.scope))
             if activity == PREPARE_MANY:
-                return Outcome(None, len(pure.items_of(step, job.scope)))
+                return Outcome(None, len(step_evaluation.items_of(step, job.scope)))
             if activity == EVALUATE_MANY:
-                return Outcome(None, pure.evaluate(step, job.scope, Budget()))
+                return Outcome(None, step_evaluation.evaluate(step, job.scope, Budget()))
         except ExpressionError as error:
             return failure(error.code, error.message)
         key = (job.call.run_id, step.id, job.item)

@@ -13,14 +13,14 @@ from uuid import UUID, uuid5
 
 from engine.calls import Call, JSONObject, Outcome, failure, not_evaluated
 from engine.driver import Driver, Ended
+from engine.plan import Plan
 from engine.progress import Progress, read_progress
 from engine.state import RunInput
+from language import step_evaluation
+from language.definition import Definition, DelayStep
+from language.expressions import ExpressionError
+from language.records import DoneStep, StepRecord
 from tests.automations.world import NAMESPACE, START
-from workflows import pure
-from workflows.dataflow import Plan
-from workflows.definition import Definition, DelayStep
-from workflows.expressions import ExpressionError
-from workflows.messages import DoneStep, StepRecord
 
 Key = tuple[str, int | None]
 
@@ -31,11 +31,11 @@ def outcome_of(run_id: UUID, call: Call, values: JSONObject) -> Outcome:
     scope = call.complete_scope(values)
     try:
         if call.kind == "prepare" and isinstance(step, DelayStep):
-            return Outcome(None, pure.until_of(step.config, scope))
+            return Outcome(None, step_evaluation.until_of(step.config, scope))
         if call.kind == "prepare":
-            return Outcome(None, pure.items_of(step, scope))
+            return Outcome(None, step_evaluation.items_of(step, scope))
         if call.kind == "evaluate":
-            return Outcome(None, pure.evaluate(step, scope, pure.budget_of(step)))
+            return Outcome(None, step_evaluation.evaluate(step, scope, step_evaluation.budget_of(step)))
     except ExpressionError as error:
         return not_evaluated(error)
     luck = uuid5(run_id, f"{step.id}/{call.item}").int % 10

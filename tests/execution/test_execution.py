@@ -16,8 +16,10 @@ from activities.execution import Execution, HeldLease
 from database import Connection, Database
 from engine.calls import Call, Outcome
 from engine.driver import Driver
+from engine.plan import Plan
 from engine.progress import read_progress
 from engine.state import RunInput
+from language.definition import Definition
 from models import leases, run_loading
 from models.identifiers import new_id
 from models.leases import Change, Lease
@@ -26,8 +28,6 @@ from tests.automations.test_interpreter import definitions, payloads
 from tests.automations.world import NAMESPACE, START, JSONObject
 from tests.engine.world import World, outcome_of
 from tests.leases.conftest import NewBatch
-from workflows.dataflow import Plan
-from workflows.definition import Definition
 
 _ROWS = 24
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from language.validation.definition import Report
 from models.definitions import validate
-from workflows.validation import Report
 
 URL = "https://example.com/"
 

@@ -12,8 +12,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from jmespath.exceptions import JMESPathError
 
-from workflows import expressions
-from workflows.expressions import Budget, ExpressionError
+from language import expressions
+from language.expressions import Budget, ExpressionError
 
 NAMES = ["a", "b", "c", "d"]
 

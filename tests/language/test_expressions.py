@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from workflows import checks, expressions
-from workflows.expressions import WHOLE_SCOPE, Budget, ExpressionError, truthy
+from language import expressions
+from language.expressions import WHOLE_SCOPE, Budget, ExpressionError, truthy
+from language.validation import checks
 
 SCOPE: dict[str, Any] = {
     "a": 6,
@@ -266,13 +267,13 @@ def test_the_expressions_of_the_largest_definition_are_compiled_once_for_all_its
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compiled: list[str] = []
-    parse = expressions.syntax.parse
+    parse = expressions.parser.parse
 
     def counted(text: str) -> Any:
         compiled.append(text)
         return parse(text)
 
-    monkeypatch.setattr(expressions.syntax, "parse", counted)
+    monkeypatch.setattr(expressions.parser, "parse", counted)
     length = checks.MAX_EXPRESSION_CHARACTERS // checks.MAX_EXPRESSIONS
     texts = [f"largest.x{number}".ljust(length) for number in range(checks.MAX_EXPRESSIONS)]
     for _row in range(3):

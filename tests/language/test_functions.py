@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from workflows import expressions
-from workflows.expressions import ExpressionError
-from workflows.functions import FUNCTIONS
+from language import expressions
+from language.expressions import ExpressionError
+from language.expressions.functions import FUNCTIONS
 
 SCOPE: dict[str, Any] = {
     "numbers": [3, 1.5, 2],

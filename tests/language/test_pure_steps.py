@@ -9,17 +9,17 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
+from language import delays, step_evaluation
+from language.definition import DelayConfig, Step
+from language.expressions import Budget, ExpressionError
+from language.expressions.values import MAX_VALUE_DEPTH
 from tests.language.documents import condition, step, transform
-from workflows import delays, pure
-from workflows.definition import DelayConfig, Step
-from workflows.expressions import Budget, ExpressionError
-from workflows.values import MAX_VALUE_DEPTH
 
 STEP: TypeAdapter[Any] = TypeAdapter(Step)
 
 
 def evaluated(step: dict[str, Any], trigger: Any, budget: Budget | None = None) -> Any:
-    return pure.evaluate(STEP.validate_python(step), {"trigger": trigger}, budget or Budget())
+    return step_evaluation.evaluate(STEP.validate_python(step), {"trigger": trigger}, budget or Budget())
 
 
 def code_of(step: dict[str, Any], trigger: Any, budget: Budget | None = None) -> str:
@@ -112,11 +112,11 @@ def test_a_step_whose_budget_ran_out_fails_as_a_whole() -> None:
 def test_each_item_has_the_nodes_of_a_step_and_one_that_needs_more_fails_alone() -> None:
     rows = [{"orders": [{"status": "open"}] * 20}] * 1000
     document = transform("a", "length(item.orders[?status=='open'])", for_each="trigger")
-    assert evaluated(document, rows, pure.budget_of(STEP.validate_python(document))) == [20] * 1000
+    assert evaluated(document, rows, step_evaluation.budget_of(STEP.validate_python(document))) == [20] * 1000
 
     heavy = transform("a", "item[*].x | length(@)", **CONTINUED)
     trigger = [[1], [1] * 60_000, [1]]
-    found = evaluated(heavy, trigger, pure.budget_of(STEP.validate_python(heavy)))
+    found = evaluated(heavy, trigger, step_evaluation.budget_of(STEP.validate_python(heavy)))
     assert [found[0], found[1]["error"]["code"], found[2]] == [0, "too_many_nodes", 0]
 
 
@@ -125,13 +125,12 @@ def test_all_items_together_have_ten_times_the_nodes_of_a_step() -> None:
         "a", "$.trigger.rows[*].x | length(@)", for_each="trigger.items", on_error="continue"
     )
     trigger: dict[str, Any] = {"rows": [1] * 30_000}
-    budget = pure.budget_of(STEP.validate_python(document))
-    assert (budget.nodes_left, pure.budget_of(STEP.validate_python(transform("a"))).nodes_left) == (
-        1_000_000, 100_000,
-    )  # fmt: skip
+    budget = step_evaluation.budget_of(STEP.validate_python(document))
+    small = step_evaluation.budget_of(STEP.validate_python(transform("a")))
+    assert (budget.nodes_left, small.nodes_left) == (1_000_000, 100_000)
     assert evaluated(document, trigger | {"items": [1] * 16}, budget) == [0] * 16
     assert code_of(
-        document, trigger | {"items": [1] * 17}, pure.budget_of(STEP.validate_python(document))
+        document, trigger | {"items": [1] * 17}, step_evaluation.budget_of(STEP.validate_python(document))
     ) == ("too_many_nodes")
 
 
@@ -139,10 +138,14 @@ def test_the_work_of_until_can_be_charged_to_a_budget() -> None:
     config = DelayConfig(until="{{ trigger[*].at | [0] }}")
     scope = {"trigger": [{"at": "2026-12-24T18:00:00Z"}] * 100}
     budget = Budget(nodes=1000)
-    assert pure.until_of(config, scope, budget) == pure.until_of(config, scope) == "2026-12-24T18:00:00Z"
+    assert (
+        step_evaluation.until_of(config, scope, budget)
+        == step_evaluation.until_of(config, scope)
+        == "2026-12-24T18:00:00Z"
+    )
     assert budget.nodes_left < 900
     with pytest.raises(ExpressionError) as caught:
-        pure.until_of(config, scope, Budget(nodes=100))
+        step_evaluation.until_of(config, scope, Budget(nodes=100))
     assert caught.value.code == "too_many_nodes"
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from language.expressions import Budget
+from language.validation import reachability
 from tests.language.documents import Step, condition, errors, transform
-from workflows import reachability
-from workflows.expressions import Budget
 
 NEVER: dict[str, tuple[list[Step], set[int]]] = {
     "then of what is never true": ([condition("if", "1 > 2", then=["a"]), transform("a")], {1}),

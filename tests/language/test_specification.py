@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from workflows import expressions
-from workflows.expressions import ExpressionError
+from language import expressions
+from language.expressions import ExpressionError
 
 PEOPLE = [
     {"name": "ann", "age": 30, "tags": ["a", "b"], "home": {"city": "Oslo"}},

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from workflows.expressions import Budget, ExpressionError
-from workflows.templates import compile_template, read_template
+from language.expressions import Budget, ExpressionError
+from language.templates import compile_template, read_template
 
 SCOPE: dict[str, Any] = {
     "name": "Ann",

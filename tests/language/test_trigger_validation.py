@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from language.triggers import readable_request
 from tests.language.documents import Found, errors, message, report
-from workflows.triggers import readable_request
 
 
 def schedule(**given: Any) -> dict[str, Any]:

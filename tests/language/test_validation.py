@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from language.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
+from language.validation import checks
+from language.validation.definition import MAX_FINDINGS, Document
 from models.automations import WorkflowView
 from models.definitions import READ_ONLY, validate, validate_text
 from models.lookups import LookupAnswer
 from providers.email.answer import Breach, EmailAnswer, RegisteredServices, Socials
 from providers.registry import lookup_fields
 from tests.language.documents import URL, Found, Step, condition, errors, message, report, step, transform
-from workflows import checks
-from workflows.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
-from workflows.validation import MAX_FINDINGS, Document
 
 
 def test_a_valid_document_gives_its_definition_and_status() -> None:

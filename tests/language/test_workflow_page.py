@@ -12,13 +12,13 @@ from typing import Any, get_args
 import jsonschema_rs
 import pytest
 
+from language.definition import Step
+from language.triggers import Trigger
+from language.validation import findings
 from models import inputs
 from models.definitions import json_schema, validate
 from providers.registry import lookup_fields
 from tests.language.test_validation import FINE
-from workflows import findings
-from workflows.definition import Step
-from workflows.triggers import Trigger
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PUBLISHED = DOCS / "workflow.schema.json"
@@ -81,11 +81,9 @@ def test_the_workflow_of_the_readme_is_the_example_and_valid() -> None:
 
 ROOT = DOCS.parent
 SAYING = [
-    *(ROOT / "workflows" / f"{name}.py" for name in
-      "checks delays evaluation expressions functions pure reachability syntax templates tokens triggers "
-      "validation values".split()),
+    *(ROOT / "language").rglob("*.py"),
     *(ROOT / "models" / f"{name}.py" for name in "definitions input_schemas inputs schedules".split()),
-]  # fmt: skip
+]
 # Where these take a code.
 CODE_AT = {"ExpressionError": 0, "Finding": 1, "FieldError": 1, "Refusal": 0, "_refuse": 1}
 # Of other bodies than workflows.

@@ -10,12 +10,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from database import Database
+from language.definition import Definition
 from models import accounts, automations, targets
 from models.audit import Actor
 from models.identifiers import new_id
 from models.runs import Event, accept
 from sealing import Keyring
-from workflows.definition import Definition
 
 
 @dataclass(frozen=True)

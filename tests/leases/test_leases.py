@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from database import Database
+from language.records import StepError, StepRecord
 from models import leases
 from models.identifiers import new_id
 from models.leases import Change, End, Lease, Wait
 from tests.leases.conftest import Batch, NewBatch
-from workflows.messages import StepError, StepRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ME, OTHER = new_id(), new_id()

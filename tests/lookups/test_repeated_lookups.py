@@ -11,6 +11,7 @@ import pytest
 
 from activities.looking_up import look_up
 from database import Database
+from language.definition import LookupStep
 from models import accounts, credits, ledger
 from outbound.client import Outbound
 from providers.charging import Payer
@@ -18,7 +19,6 @@ from providers.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
 from tests.company.fixture_servers import Servers, serving
-from workflows.definition import LookupStep
 
 Process = Callable[[], Awaitable[Lookups]]
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from language.definition import LookupStep
+from language.delays import written
+from language.records import StepError
 from models.identifiers import new_id
 from tests.automations.engine import transform, webhook
-from workflows.dataflow import written
-from workflows.definition import LookupStep
-from workflows.messages import BatchRow, StepError
+from workflows.messages import BatchRow
 from workflows.rehearsal import MAX_CALLS, Rehearsal, Rehearsed, batch_of_one
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

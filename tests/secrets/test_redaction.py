@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.redaction import MASK, MAX_DEPTH, Redaction
-from workflows.expressions import JSON
+from language.expressions import JSON
 
 # Each character of it is written differently somewhere.
 SECRET = "s3cr\"t/+ <ä&é'\n%41"

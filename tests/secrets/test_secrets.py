@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from database import Database
+from language.templates import compile_template
 from models import audit, secrets
 from models.secrets import MAX_SECRETS
 from sealing import Keyring, UnsealError
 from tests.api_server import Api, Person
 from tests.stacks import eventually
-from workflows.templates import compile_template
 
 PATH = "/api/workflows/secrets"
 VALUE = "canary-value-ä-1"

@@ -10,11 +10,10 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from workflows import references, syntax
-from workflows.findings import nearest
-from workflows.functions import CHECKED_BY_ELEMENT, CHECKS, FUNCTIONS, Function, Mapper, wrong_type
-from workflows.syntax import Node, Slice
-from workflows.values import (
+from language.expressions import parser, references
+from language.expressions.functions import CHECKED_BY_ELEMENT, CHECKS, FUNCTIONS, Function, Mapper, wrong_type
+from language.expressions.parser import Node, Slice
+from language.expressions.values import (
     CHEAP_VISITS,
     COMPARED_CHARACTERS,
     JSON,
@@ -23,6 +22,7 @@ from workflows.values import (
     equals,
     truthy,
 )
+from language.validation.findings import nearest
 
 
 class Context(NamedTuple):
@@ -279,7 +279,7 @@ def _object(node: Node) -> Compiled:
 
 
 def _misplaced(node: Node) -> Compiled:
-    raise syntax.bad(
+    raise parser.bad(
         "An expression with & is only for functions that take one, such as map().", node.position
     )
 
@@ -337,7 +337,7 @@ def _mapper(node: Node) -> Compiled:
     return Compiled(run, 1)
 
 
-_BUILDERS: dict[syntax.Kind, Callable[[Node], Compiled]] = {
+_BUILDERS: dict[parser.Kind, Callable[[Node], Compiled]] = {
     "literal": _literal,
     "field": _field,
     "current": _current,

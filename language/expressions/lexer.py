@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple, cast
 
-from workflows.values import JSON, ExpressionError, plain_number
+from language.expressions.values import JSON, ExpressionError, plain_number
 
 MAX_DEPTH = 50
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workflows import expressions
-from workflows.definition import ConditionStep, Definition, branches_of, needs_of
-from workflows.expressions import Budget, ExpressionError
-from workflows.findings import Finding
+from language import expressions
+from language.definition import ConditionStep, Definition, branches_of, needs_of
+from language.expressions import Budget, ExpressionError
+from language.validation.findings import Finding
 
 _NODES = 10_000
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote
 
-from workflows import expressions
-from workflows.expressions import JSON, Budget, Expression, ExpressionError, Reference
-from workflows.findings import escaped
-from workflows.values import MAX_VALUE_DEPTH, compact_json
+from language import expressions
+from language.expressions import JSON, Budget, Expression, ExpressionError, Reference
+from language.expressions.values import MAX_VALUE_DEPTH, compact_json
+from language.validation.findings import escaped
 
 SECRETS = "secrets"
 _QUOTES = "'\"`"

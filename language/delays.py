@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from workflows.definition import MAX_DELAY_SECONDS, DelayConfig
-from workflows.expressions import JSON, ExpressionError
+from language.definition import MAX_DELAY_SECONDS, DelayConfig
+from language.expressions import JSON, ExpressionError
 
 
 def end_of(config: DelayConfig, until: JSON, now: datetime) -> datetime:
@@ -37,3 +37,8 @@ def moment_of(text: str) -> datetime | None:
     except (ValueError, OverflowError):
         # In UTC it may lie before the year 1 or after 9999.
         return None
+
+
+def written(moment: datetime) -> str:
+    """A time as the API writes it."""
+    return moment.isoformat().replace("+00:00", "Z")

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, cast, get_args
 import orjson
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from workflows import checks, triggers
-from workflows.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
-from workflows.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
-from workflows.reachability import unreachable_steps
+from language import triggers
+from language.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
+from language.validation import checks
+from language.validation.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
+from language.validation.reachability import unreachable_steps
 
 MAX_FINDINGS = 100
 """How many errors a report has at most, and how many warnings; who wants the others mends these first."""

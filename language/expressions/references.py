@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, cast
 
-from workflows.syntax import Node
+from language.expressions.parser import Node
 
 WHOLE_SCOPE = "@"
 # Functions whose argument at this index is usually a plain string.

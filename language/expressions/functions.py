@@ -9,7 +9,7 @@ from functools import reduce
 from operator import add
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from workflows.values import (
+from language.expressions.values import (
     CHEAP_VISITS,
     COMPARED_CHARACTERS,
     JSON,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 
-from workflows import evaluation, references, syntax
-from workflows.references import WHOLE_SCOPE, Reference
-from workflows.values import JSON, Budget, ExpressionError, truthy
+from language.expressions import evaluator, parser, references
+from language.expressions.references import WHOLE_SCOPE, Reference
+from language.expressions.values import JSON, Budget, ExpressionError, truthy
 
 __all__ = ["JSON", "WHOLE_SCOPE", "Budget", "Expression", "ExpressionError", "Reference", "compile", "truthy"]
 
@@ -39,7 +39,7 @@ class Expression:
     references: tuple[Reference, ...] = field(compare=False)
     path: tuple[str, ...] | None = field(compare=False)
     warnings: tuple[str, ...] = field(compare=False)
-    _compiled: evaluation.Compiled = field(compare=False, repr=False)
+    _compiled: evaluator.Compiled = field(compare=False, repr=False)
 
     def evaluate(
         self, scope: Mapping[str, JSON], budget: Budget | None = None, *, is_result: bool = True
@@ -60,7 +60,7 @@ class Expression:
         root = scope if isinstance(scope, dict) else dict(scope)
         budget.spend(self._compiled.nodes)
         try:
-            value = self._compiled.run(root, evaluation.Context(root, budget))
+            value = self._compiled.run(root, evaluator.Context(root, budget))
             if is_result:
                 budget.produce(value)
         except RecursionError:
@@ -102,12 +102,12 @@ def compile(text: str) -> Expression:
         ExpressionError: `bad_expression`, `unknown_function`, `wrong_arity`, `wrong_type` for an argument
             that can never fit, `expression_too_long` or `too_deep`.
     """
-    parsed = syntax.parse(text)
+    parsed = parser.parse(text)
     reading = references.read(parsed.root)
     return Expression(
         text,
         reading.references,
         references.plain_path(parsed.root),
         parsed.warnings + reading.doubts,
-        evaluation.compile_node(parsed.root),
+        evaluator.compile_node(parsed.root),
     )

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from workflows import expressions
-from workflows.expressions import Expression
-from workflows.syntax import MAX_TEXT
-from workflows.triggers import ManualTrigger, Trigger
+from language import expressions
+from language.expressions import Expression
+from language.expressions.parser import MAX_TEXT
+from language.triggers import ManualTrigger, Trigger
 
 MAX_STEPS = 100
 MAX_DEFINITION_BYTES = 256 * 1024

@@ -10,9 +10,9 @@ from uuid import UUID
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from workflows import expressions
-from workflows.findings import Finding
-from workflows.syntax import MAX_TEXT
+from language import expressions
+from language.expressions.parser import MAX_TEXT
+from language.validation.findings import Finding
 
 SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from workflows import expressions, templates
-from workflows.definition import (
+from language import expressions, templates
+from language.definition import (
     MAX_ITEMS,
     ConditionStep,
     DelayConfig,
@@ -21,8 +21,8 @@ from workflows.definition import (
     WebhookConfig,
     field_expression,
 )
-from workflows.expressions import JSON, Budget, ExpressionError
-from workflows.values import MAX_NODES
+from language.expressions import JSON, Budget, ExpressionError
+from language.expressions.values import MAX_NODES
 
 ALL_ITEMS_NODES = 10 * MAX_NODES
 """What the items of a `for_each` may visit together, where there is time for it."""

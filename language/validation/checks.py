@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from workflows import expressions, templates
-from workflows.definition import (
+from language import expressions, templates
+from language.definition import (
     MAX_DELAY_SECONDS,
     RESERVED_IDS,
     SCOPE_ROOTS,
@@ -26,12 +26,12 @@ from workflows.definition import (
     field_expression,
     needs_of,
 )
-from workflows.delays import moment_of
-from workflows.expressions import ExpressionError, Reference
-from workflows.findings import Finding, called, escaped, suggestion
-from workflows.references import WHOLE_SCOPE, doubt
-from workflows.templates import SECRETS
-from workflows.triggers import WebhookTrigger
+from language.delays import moment_of
+from language.expressions import ExpressionError, Reference
+from language.expressions.references import WHOLE_SCOPE, doubt
+from language.templates import SECRETS
+from language.triggers import WebhookTrigger
+from language.validation.findings import Finding, called, escaped, suggestion
 
 FOR_EACH, ITEM = "for_each", "item"
 MAX_EXPRESSIONS = 1000

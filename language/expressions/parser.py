@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, cast
 
-from workflows.tokens import MAX_DEPTH, Token, bad, tokenize, too_deep
-from workflows.values import JSON, ExpressionError
+from language.expressions.lexer import MAX_DEPTH, Token, bad, tokenize, too_deep
+from language.expressions.values import JSON, ExpressionError
 
 MAX_TEXT = 2048
 

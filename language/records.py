@@ -1,0 +1,68 @@
+"""What is recorded of a run: what its steps did, and which are under way."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel
+
+INLINE_BYTES = 64 * 1024
+"""What is larger, as JSON, stays in its row: only a reference to it travels."""
+
+
+class StepError(BaseModel, frozen=True):
+    """Why a step or a run failed: a stable code and a sentence; for a run also the step."""
+
+    code: str
+    message: str
+    step: str | None = None
+    attempt: int | None = None
+
+
+class StepRecord(BaseModel, frozen=True):
+    """What one step did in one run, as it is stored. Times are UTC.
+
+    Attributes:
+        item: set for one item of an iterating step; these have records of their own.
+        gathered: the output and the credits are those of all its items.
+    """
+
+    run_id: UUID
+    step_id: str
+    position: int
+    status: Literal["completed", "failed", "cancelled"]
+    input: Any = None
+    output: Any = None
+    error: StepError | None = None
+    attempts: int = 1
+    credits_used: int = 0
+    started_at: datetime
+    completed_at: datetime
+    item: int | None = None
+    gathered: bool = False
+
+
+class DoneStep(BaseModel, frozen=True):
+    """A step that is done, as far as later steps need to know; `size` is that of the output in bytes.
+
+    `stored`: the output is in its row only.
+    """
+
+    step_id: str
+    status: Literal["completed", "failed", "cancelled"]
+    output: Any = None
+    error: StepError | None = None
+    size: int = 0
+    stored: bool = False
+
+
+class LiveStep(BaseModel, frozen=True):
+    """A step that is under way, for those who watch its run: `until` when it pauses till then."""
+
+    step_id: str
+    status: Literal["running", "waiting"]
+    attempts: int
+    started_at: datetime
+    until: datetime | None = None
