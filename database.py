@@ -39,13 +39,14 @@ set_json_loads(orjson.loads)
 class Database:
     """The process's pool of connections to one Postgres database."""
 
-    def __init__(self, url: str, *, name: str, size: int = 8) -> None:
+    def __init__(self, url: str, *, name: str, size: int = 8, options: str = "") -> None:
         """Prepare the pool.
 
         Args:
             url: a libpq connection URL.
             name: the `application_name`, seen in `pg_stat_activity`.
             size: the most connections held at once.
+            options: for the server, beside those that all connections have.
         """
         self.url = url
         self._name = name
@@ -56,7 +57,7 @@ class Database:
                 "autocommit": True,
                 "row_factory": dict_row,
                 "application_name": name,
-                "options": _OPTIONS,
+                "options": f"{_OPTIONS} {options}",
                 **_LIVENESS,
             },
             min_size=1,

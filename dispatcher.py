@@ -1,75 +1,94 @@
 """The dispatcher: turns waiting runs into batches, from within the worker.
 
-The API only accepts rows; here they are claimed, all that waits in one lane at a time, and started as one
-workflow. A lone run goes at once; under load the batches grow by themselves while earlier starts are in
-flight. It also probes batches that make no progress, so that nothing accepted is ever forgotten.
+The API only accepts rows; here they are claimed, all that waits in one lane at a time. The executor of this
+process begins with them at once; beside it a workflow is started, which sees to it that they are taken up
+again when the process dies, and which holds their timers. A lone run goes at once; under load the batches
+grow by themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Coroutine
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import psycopg
+from psycopg_pool import PoolTimeout
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 import logs
 from activities.credits import start_due
-from database import Connection, Database, Listener
-from models import batches, workers
-from models.automations import INTERACTIVE
+from activities.executor import Executor
+from activities.halting import Halt
+from database import Database, Listener
+from models import recovery, run_work, workers
+from models.identifiers import new_id
+from models.leases import Lease
+from models.low_water import LowWater
+from models.recovery import BatchToStart
+from models.run_work import Claim
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from temporal import starts
-from workflows.automations import AutomationBatch
-from workflows.messages import Batch
 
 _log = logs.get(__name__)
-# While a start is on its way, what comes waits and goes together with the next. Batches were larger with one
-# than with two (29-33 rows against 20-22); the throughput of both varied too much between runs to tell.
-_STARTS_IN_FLIGHT = 1
+# While starts are on their way, what comes waits and goes together with the next.
+_STARTS_IN_FLIGHT = 4
 _ROWS_PER_WORKER = 1024
 _SWEEP_SECONDS = 1.0
-# The server sets it on a workflow whose tasks have failed five times in a row.
-_PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
-# The other category is tasks that took too long: so they do where many are replayed at once after a restart.
-_TASK_FAILED = "category=WorkflowTaskFailed"
-# How a workflow ends that the server, a fault or an operator has ended: it may well end so again.
-_BROKEN = (
-    WorkflowExecutionStatus.FAILED,
-    WorkflowExecutionStatus.TERMINATED,
-    WorkflowExecutionStatus.CANCELED,
-    WorkflowExecutionStatus.TIMED_OUT,
-)
+# How long the next claim of a lane waits, after a full one and after any: so batches grow under load.
+_FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
+# One claim in so many ignores priorities.
+_TURN_OF_ALL = 8
+_ASK_LIMIT = timedelta(seconds=5)
 
 
 class Dispatcher:
     """Claims and starts; one in each worker process, any number of them side by side."""
 
-    def __init__(self, database: Database, client: Client, worker_id: UUID, *, eager: bool = True) -> None:
+    def __init__(
+        self,
+        database: Database,
+        client: Client,
+        executor: Executor,
+        halt: Halt,
+        worker_id: UUID,
+        *,
+        eager: bool = True,
+    ) -> None:
         """Prepare.
 
         Args:
             database: where runs wait.
-            client: the worker's own, so that a started batch can run here at once (eager start).
+            client: the worker's own, so that the workflow of a batch can run here at once (eager start).
+            executor: takes up what is claimed.
+            halt: says whether this process may claim.
             worker_id: this process's id among the workers.
             eager: off with worker versioning, which an eager start would bypass.
         """
         self._database = database
         self._client = client
+        self._executor = executor
+        self._halt = halt
         self._worker_id = worker_id
         self._eager = eager
         self._wake = asyncio.Event()
         self._stopping = False
         self._starts: set[asyncio.Task[None]] = set()
-        self._probes: set[asyncio.Task[None]] = set()
+        self._chores: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
-        # Whether something waits that there is no room for.
+        # Whether something waits that may not be served now.
         self._held_back = False
-        handlers = {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard_of_room}
+        self._paused: dict[int, float] = {}
+        self._low_water = LowWater()
+        self._claims = 0
+        self._workers = 1
+        handlers = {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard_of_ends}
         self._listener = Listener(database, handlers)
 
     def start(self) -> None:
@@ -84,137 +103,159 @@ class Dispatcher:
         if self._task is not None:
             await self._task
         await self._listener.stop()
-        await asyncio.gather(*self._starts, *self._probes, return_exceptions=True)
+        await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
         async with self._database.connection() as connection:
             await workers.sign_out(connection, self._worker_id)
+
+    def freed(self) -> None:
+        """There is room for more runs."""
+        if self._held_back:
+            self._wake.set()
 
     def _heard(self, _payload: str) -> None:
         self._wake.set()
 
-    def _heard_of_room(self, _payload: str) -> None:
-        if self._held_back:
-            self._wake.set()
+    def _heard_of_ends(self, payload: str) -> None:
+        self._executor.drop(payload.split(","))
+        self.freed()
 
     async def _run(self) -> None:
-        sweep_at = 0.0
         loop = asyncio.get_running_loop()
+        sweep_at = 0.0
         while not self._stopping:
+            again_at = sweep_at
             try:
                 if loop.time() >= sweep_at:
-                    sweep_at = loop.time() + _SWEEP_SECONDS * random.uniform(0.8, 1.2)
+                    again_at = sweep_at = loop.time() + _SWEEP_SECONDS * random.uniform(0.8, 1.2)
                     await self._sweep()
-                await self._claim_all()
-            except (psycopg.Error, RPCError) as error:
+                again_at = min(sweep_at, await self._claim_all())
+            except (psycopg.Error, PoolTimeout) as error:
                 _log.warning("dispatcher_waits", error=str(error))
             except Exception as error:
                 # A worker that claims nothing any more would look alive: it goes on, and says so.
                 _log.error("dispatcher_failed", exc_info=error)
             try:
-                async with asyncio.timeout(max(0.0, sweep_at - loop.time())):
+                async with asyncio.timeout(max(0.0, again_at - loop.time())):
                     await self._wake.wait()
             except TimeoutError:
                 continue
 
-    async def _claim_all(self) -> None:
-        """Claim until nothing waits, or enough starts are in flight: each that ends wakes the loop again."""
+    # ---- claiming
+
+    async def _claim_all(self) -> float:
+        """Claim until nothing waits that may be served, or enough starts are in flight.
+
+        Returns:
+            When to look again by oneself, by the loop's clock.
+        """
         self._wake.clear()
+        loop = asyncio.get_running_loop()
         while len(self._starts) < _STARTS_IN_FLIGHT and not self._stopping:
-            batch = await self._claim()
-            if batch is None:
-                return
-            self._spawn(batch, self._starts)
+            self._paused = {lane: until for lane, until in self._paused.items() if until > loop.time()}
+            claim = await self._claim()
+            if isinstance(claim, bool):
+                self._held_back = claim
+                return min(self._paused.values(), default=float("inf")) if claim else float("inf")
+            pause = _FULL_PAUSE if len(claim.runs) >= _FULL_ROWS else _PAUSE
+            self._paused[claim.lane_id] = loop.time() + pause
+            self._executor.begin(claim)
+            self._spawn_start(_to_start(claim))
+        return float("inf")
 
-    async def _claim(self) -> Batch | None:
+    async def _claim(self) -> Claim | bool:
+        rows = await self._halt.rows_to_claim(run_work.MAX_ROWS)
+        if not rows:
+            return False
+        self._claims += 1
         async with self._database.connection() as connection:
-            waits, at_work = await batches.load(connection)
-            self._held_back = waits
-            if not waits:
-                return None
-            window = _ROWS_PER_WORKER * max(1, await workers.alive(connection))
-            if (room := window - at_work) <= 0:
-                return None
-            # The last tenth is kept for those who wait for an answer.
-            lowest = INTERACTIVE if room < window // 10 else 5
-            async with connection.transaction():
-                # Nobody has more at work than is free: however many wait for long, there is room for others.
-                return await batches.claim(
-                    connection,
-                    rows=min(max(1, room // 2), batches.MAX_ROWS),
-                    account_window=min(room, batches.ACCOUNT_WINDOW),
-                    lowest_priority=lowest,
-                )
+            claim = await run_work.claim(
+                connection,
+                Lease(new_id(), new_id()),
+                self._worker_id,
+                window=_ROWS_PER_WORKER * max(1, self._workers),
+                rows=rows,
+                any_priority=self._claims % _TURN_OF_ALL == 0,
+                marks=self._low_water.marks(),
+                passed_over=self._paused,
+            )
+        if isinstance(claim, Claim):
+            self._low_water.note(claim, rows)
+        return claim
 
-    def _spawn(self, batch: Batch, among: set[asyncio.Task[None]]) -> None:
+    def _spawn_start(self, batch: BatchToStart) -> None:
         def done(task: asyncio.Task[None]) -> None:
-            among.discard(task)
+            self._starts.discard(task)
             self._wake.set()
             if not task.cancelled() and (error := task.exception()):
                 _log.error("start_failed", batch_id=str(batch.batch_id), exc_info=error)
 
         task = asyncio.create_task(self.begin(batch), name=f"start {batch.batch_id}")
-        among.add(task)
+        self._starts.add(task)
         task.add_done_callback(done)
 
-    async def begin(self, batch: Batch) -> None:
-        """Start a batch. When that fails, the probe finds its runs after a while."""
+    async def begin(self, batch: BatchToStart) -> None:
+        """Start the workflow of a batch. Should that fail, a sweep repeats it."""
         try:
-            await starts.start(self._client, batch, eager=self._eager)
+            async with asyncio.timeout(_ASK_LIMIT.total_seconds()):
+                await starts.start(self._client, **asdict(batch), eager=self._eager)
         except WorkflowAlreadyStartedError:
             await self.examine(batch)
-        except RPCError as error:
-            _log.warning("start_failed", batch_id=str(batch.batch_id), runs=len(batch.rows), error=str(error))
-            if error.status is RPCStatusCode.INVALID_ARGUMENT:
-                # The server will never take it as it is.
-                async with self._database.connection() as connection:
-                    await self._take_apart(connection, batch)
+        except (RPCError, TimeoutError) as error:
+            _log.warning("start_failed", batch_id=str(batch.batch_id), runs=batch.runs, error=str(error))
+        else:
+            async with self._database.connection() as connection:
+                await recovery.mark_started(connection, batch.batch_id)
+
+    # ---- sweeping
 
     async def _sweep(self) -> None:
-        """Sign in, start what is due, and probe batches without progress by starting them once more.
-
-        Accepted: the batch had never started, or the store had lost it. Already there and running: leave it.
-        Already there and closed: its runs go back to their lane, for a new batch; each for its own, and not
-        for ever, if the workflow was broken off.
-        """
-        async with self._database.transaction() as connection:
-            await workers.sign_in(connection, self._worker_id)
-            silent = await batches.stale(connection)
-            cancelled = await batches.to_cancel(connection)
-        for batch in silent:
+        """Sign in, and see to what nobody else does. What asks Temporal goes beside."""
+        async with self._database.connection() as connection:
+            await workers.sign_in(connection, self._worker_id, halted=self._halt.halted)
+            self._workers = await workers.alive(connection)
+            unseen = await recovery.find_unseen(connection)
+            if overdue := await run_work.queue_overdue(connection):
+                _log.warning("overdue_runs_queued", runs=overdue)
+        for batch in unseen:
             _log.info("batch_probed", batch_id=str(batch.batch_id))
-            self._spawn(batch, self._probes)
-        for batch_id, run_ids in cancelled.items():
-            handle = self._client.get_workflow_handle_for(AutomationBatch.run, f"automation/{batch_id}")
+            self._begin_chore(str(batch.batch_id), self.begin(batch))
+        self._begin_chore("start_due", start_due(self._client, self._database))
+
+    def _begin_chore(self, name: str, work: Coroutine[Any, Any, object]) -> None:
+        """Do this beside the loop, unless it is under way since before."""
+        if name in self._chores:
+            work.close()
+            return
+
+        async def chore() -> None:
             try:
-                await handle.signal(AutomationBatch.cancel_runs, run_ids)
-            except RPCError as error:
-                # It may not have started, or be over: the probe finds that out, this is asked again.
-                _log.info("cancel_not_signalled", batch_id=str(batch_id), error=str(error))
-        await start_due(self._client, self._database)
+                async with asyncio.timeout(_ASK_LIMIT.total_seconds()):
+                    await work
+            except (RPCError, TimeoutError, psycopg.Error, PoolTimeout) as error:
+                _log.warning("chore_failed", chore=name, error=str(error))
+            except Exception as error:
+                _log.error("chore_failed", chore=name, exc_info=error)
 
-    async def examine(self, batch: Batch) -> None:
-        """A batch that was started before: if it is over, or stuck, give its unfinished runs back."""
-        handle = self._client.get_workflow_handle(starts.workflow_id(batch))
-        try:
-            description = await handle.describe()
-            if description.status in _BROKEN:
-                _log.error("batch_broken", batch_id=str(batch.batch_id), status=str(description.status))
-                async with self._database.connection() as connection:
-                    await self._take_apart(connection, batch)
-            elif description.status is not WorkflowExecutionStatus.RUNNING:
-                async with self._database.connection() as connection:
-                    runs = await batches.requeue(connection, batch.batch_id)
-                _log.warning("batch_requeued", batch_id=str(batch.batch_id), runs=runs)
-            elif _TASK_FAILED in (problems := description.typed_search_attributes.get(_PROBLEMS) or ()):
-                await handle.terminate("its workflow tasks keep failing")
-                _log.error("batch_stuck", batch_id=str(batch.batch_id), problems=problems)
-                async with self._database.connection() as connection:
-                    await self._take_apart(connection, batch)
-        except (RPCError, psycopg.Error) as error:
-            _log.warning("probe_failed", batch_id=str(batch.batch_id), error=str(error))
+        task = self._chores[name] = asyncio.create_task(chore(), name=name)
+        task.add_done_callback(lambda _: self._chores.pop(name, None))
 
-    async def _take_apart(self, connection: Connection, batch: Batch) -> None:
-        runs, ended = await batches.take_apart(connection, batch.batch_id)
-        _log.error("batch_taken_apart", batch_id=str(batch.batch_id), runs=runs, ended=len(ended))
-        if ended:
-            payload = ",".join(str(run_id) for run_id in ended)
-            await connection.execute("select pg_notify(%s, %s)", (FINISHED_CHANNEL, payload))
+    async def examine(self, batch: BatchToStart) -> None:
+        """See whether the workflow of a batch that was started before goes on; else give its runs back."""
+        handle = self._client.get_workflow_handle(starts.workflow_id(batch.batch_id))
+        description = await handle.describe(rpc_timeout=_ASK_LIMIT)
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            async with self._database.connection() as connection:
+                await recovery.mark_started(connection, batch.batch_id)
+            return
+        async with self._database.connection() as connection:
+            runs = await recovery.give_back(connection, batch.batch_id)
+        if runs:
+            _log.warning("batch_given_back", batch_id=str(batch.batch_id), runs=runs)
+            self._wake.set()
+
+
+def _to_start(claim: Claim) -> BatchToStart:
+    return BatchToStart(
+        claim.lease.batch_id, claim.account_id, claim.automation_id, claim.version, claim.priority,
+        len(claim.runs), claim.trigger,
+    )  # fmt: skip

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from importlib.metadata import version
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -14,9 +15,12 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 import logs
 import process
 from activities.credits import CreditActivities, Granting
+from activities.executor import Executor
+from activities.halting import FailureWatch, Halt
 from activities.maintenance import MaintenanceActivities
+from activities.performing import Performer
 from activities.runs import RunActivities
-from activities.steps import StepActivities
+from activities.writing import RunWriter
 from database import Database, Notifier
 from dispatcher import Dispatcher
 from models import root_key
@@ -24,6 +28,7 @@ from models.identifiers import new_id
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
+from services.process_pool import ProcessPool
 from settings import Settings
 from temporal import schedules
 from temporal.client import TASK_QUEUE, connect
@@ -31,6 +36,7 @@ from temporal.sandbox import workflow_runner
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.maintenance import Maintenance
+from workflows.messages import WAKING_QUEUE
 
 _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
@@ -39,11 +45,10 @@ _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
 # those of the pollers.
 _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
-# They mostly wait: as many as there can be rows at work, so that a hundred hanging endpoints of one account
-# keep nobody else waiting. What is heavy in them has bounds of its own.
+# They only wait: for as many batches as there can be runs at work.
 _ACTIVITY_SLOTS = 1024
 # The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
-_HEARTBEATS_HELD_BACK = timedelta(seconds=4)
+_HEARTBEATS_HELD_BACK = timedelta(seconds=3)
 CACHED_WORKFLOWS = 1000
 
 
@@ -88,27 +93,25 @@ async def work(
 
     `max_cached_workflows`: how many are kept in memory between their tasks; with 0, every task replays.
     """
-    steps, runs = (
-        StepActivities(database, keyring, outbound, lookups),
-        RunActivities(database, notifier, client),
+    worker_id, failures, pool = new_id(), FailureWatch(), ProcessPool()
+    writer = RunWriter(database, notifier)
+    halt = Halt(database, keyring, failures)
+    executor = Executor(
+        database,
+        writer,
+        Performer(database, keyring, outbound, lookups, pool),
+        failures,
+        worker_id=worker_id,
+        build=settings.build_id or version("vedette"),
     )
+    dispatcher = Dispatcher(database, client, executor, halt, worker_id, eager=settings.build_id is None)
+    runs = RunActivities(database, notifier, executor)
     credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
     worker = Worker(
         client,
         task_queue=TASK_QUEUE,
         workflows=[AutomationBatch, Maintenance, TopUp],
-        activities=[
-            steps.send_many,
-            steps.lookup_many,
-            steps.evaluate_many,
-            steps.prepare_many,
-            runs.park_runs,
-            runs.wake_runs,
-            runs.end_runs,
-            credits.top_up,
-            chores.refresh_datasets,
-            chores.purge_lookups,
-        ],
+        activities=[runs.advance_runs, credits.top_up, chores.refresh_datasets, chores.purge_lookups],
         workflow_runner=workflow_runner(),
         max_cached_workflows=max_cached_workflows,
         max_concurrent_workflow_tasks=_WORKFLOW_SLOTS,
@@ -119,13 +122,22 @@ async def work(
         sticky_queue_schedule_to_start_timeout=_STICKY,
         deployment_config=_deployment(settings),
     )
-    dispatcher = Dispatcher(database, client, new_id(), eager=settings.build_id is None)
-    async with worker:
-        await schedules.ensure(client)
-        dispatcher.start()
-        _log.info("worker_ready")
-        await stop.wait()
-        await dispatcher.stop()
+    waking = Worker(client, task_queue=WAKING_QUEUE, activities=[runs.queue_due])
+    await writer.open()
+    try:
+        async with waking, worker:
+            await schedules.ensure(client)
+            await halt.check()
+            executor.start()
+            dispatcher.start()
+            _log.info("worker_ready")
+            await stop.wait()
+            await dispatcher.stop()
+            await executor.drain(_GRACE.total_seconds())
+            await executor.stop()
+    finally:
+        await pool.close()
+        await writer.close()
     _log.info("worker_stopped")
 
 

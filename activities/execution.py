@@ -13,11 +13,13 @@ from engine.calls import Call, Outcome, failure, not_evaluated
 from engine.driver import Driver
 from engine.state import Waiting
 from language.expressions import ExpressionError
-from language.records import StepRecord
+from language.records import LiveStep, StepRecord
 from models.leases import Change, End, Lease, Wait
 
 LONGEST_NAP = timedelta(seconds=2)
 """A run that only waits, and for longer, leaves its executor."""
+SHOWN_SECONDS = 0.5
+"""What is under way for longer is to be seen from outside."""
 BEGIN_SECONDS = 8.0
 """No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
 
@@ -96,9 +98,14 @@ class Execution:
         self._at_work: dict[asyncio.Task[Outcome], Call] = {}
         self._unwritten: list[StepRecord] = []
         self._written_waits: frozenset[Waiting] = frozenset()
+        self._shown: list[LiveStep] = []
 
     async def run(self) -> Left:
-        """Take the run as far as it goes."""
+        """Take the run as far as it goes.
+
+        Raises:
+            Exception: what `write` raises, or a fault of the engine. The calls under way are dropped then.
+        """
         try:
             while True:
                 calls = self._driver.advance(self._clock.now())
@@ -114,11 +121,17 @@ class Execution:
                     return "lost"
                 for call in calls:
                     self._at_work[asyncio.create_task(self._attempt(call))] = call
-                await self._something_happens()
+                if not await self._something_happens() and not await self._written(self._show()):
+                    return "lost"
         finally:
             for task in self._at_work:
                 task.cancel()
             await asyncio.gather(*self._at_work, return_exceptions=True)
+
+    def give_up(self) -> list[StepRecord]:
+        """End the run as cancelled, since it is: what it has done, and what it had under way."""
+        self._driver.cancel(self._clock.now())
+        return self._unwritten + self._driver.take_records()
 
     def _change(self, calls: list[Call]) -> Change | None:
         """What is to be written before anything else is begun.
@@ -133,35 +146,53 @@ class Execution:
         elif (wake_at := driver.wakes_at) is not None:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
             if leaves or not driver.waits <= self._written_waits:
-                then = Wait(wake_at, driver.progress().model_dump_json(), leaves)
+                then = self._progress(leaves=leaves)
         if then is None and not (calls and self._must_be_written(calls)):
             return None
-        return Change(self._held.lease, self._driver.run_id, self._unwritten, then)
+        return Change(self._held.lease, driver.run_id, self._unwritten, then)
+
+    def _progress(self, *, leaves: bool = False) -> Wait:
+        only_waits = None if self._driver.at_work else self._driver.wakes_at
+        return Wait(only_waits, self._driver.progress().model_dump_json(), leaves)
+
+    def _show(self) -> Change:
+        """What is under way for a while."""
+        return Change(self._held.lease, self._driver.run_id, self._unwritten, self._progress())
 
     def _must_be_written(self, calls: Iterable[Call]) -> bool:
         read = {name for call in calls for name in call.stored}
         return any(self._driver.called(record) or record.step_id in read for record in self._unwritten)
 
     async def _written(self, change: Change) -> bool:
+        # Taken before: what waits and is under way when it returns may be more.
+        waits, live = self._driver.waits, self._driver.live_steps()
         written = await self._write(change)
-        self._unwritten, self._written_waits = [], self._driver.waits
+        self._unwritten = []
+        if isinstance(change.then, Wait):
+            self._written_waits, self._shown = waits, live
         return written
 
-    async def _something_happens(self) -> None:
-        """Wait for calls that end, or for what wakes; take what came of the calls."""
+    async def _something_happens(self) -> bool:
+        """Wait for calls that end, or for what wakes, and take what came of the calls.
+
+        Returns:
+            False: nothing has for so long that what is under way should be shown.
+        """
         waiting: set[asyncio.Task[object]] = {*self._at_work}
         alarm: asyncio.Task[object] | None = None
         if (wake_at := self._driver.wakes_at) is not None:
             alarm = asyncio.create_task(self._clock.sleep_until(wake_at))
             waiting.add(alarm)
         assert waiting, "a run that has not ended has something at work, or waits"
+        limit = None if self._driver.live_steps() == self._shown else SHOWN_SECONDS
         try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if alarm is not None:
                 alarm.cancel()
         for task in [task for task in self._at_work if task.done()]:
             self._driver.take(self._at_work.pop(task), task.result(), self._clock.now())
+        return bool(done)
 
     async def _attempt(self, call: Call) -> Outcome:
         """One attempt, within the time that its step has left."""

@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator
 
 from temporalio import activity
 
-_SECONDS = 5
+_SECONDS = 3
 
 
 @contextlib.asynccontextmanager
 async def heartbeats() -> AsyncGenerator[None]:
-    """Tell the server every five seconds, for the time of the block, that this activity is alive."""
+    """Tell the server every three seconds, for the time of the block, that this activity is alive."""
 
     async def beat() -> None:
         while True:

@@ -1,58 +1,54 @@
-"""Runs as a whole: parking them for a long delay, waking them, ending them."""
+"""The activities of a batch: taking its runs forward, and queueing those whose wait is over."""
 
 from __future__ import annotations
 
-import contextlib
-from datetime import UTC, datetime, timedelta
+import math
 from uuid import UUID
 
 from temporalio import activity
-from temporalio.client import Client
-from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from activities.executor import Executor
+from activities.heartbeat import heartbeats
 from database import Database, Notifier
-from models import batches
-from models.runs import FINISHED_CHANNEL
-from temporal import starts
-from workflows.messages import END_RUNS, PARK_RUNS, WAKE_RUNS, Batch, Parking, RunEndings
-
-_NOTHING = {"name": "-"}
+from models import run_work
+from models.runs import QUEUED_CHANNEL
+from workflows.messages import ADVANCE_RUNS, QUEUE_DUE
 
 
 class RunActivities:
-    """What a batch does with runs as a whole."""
+    """What the workflow of a batch has done."""
 
-    def __init__(self, database: Database, notifier: Notifier, client: Client) -> None:
+    def __init__(self, database: Database, notifier: Notifier, executor: Executor) -> None:
         self._database = database
         self._notifier = notifier
-        self._client = client
+        self._executor = executor
 
-    @activity.defn(name=PARK_RUNS)
-    async def park_runs(self, parking: Parking) -> list[UUID]:
-        """Start the batch that goes on after the delay, then hand its runs over; returns those that stay.
+    @activity.defn(name=ADVANCE_RUNS)
+    async def advance_runs(self, batch_id: UUID) -> float | None:
+        """Wait until every run of the batch has ended or only waits; if its executor is lost, take over.
 
-        The start comes first: a batch that wakes for nothing does no harm, a run that nobody wakes would.
+        Returns:
+            The seconds until the first goes on; None if none waits.
         """
-        batch = parking.batch.model_copy(update={"batch_id": parking.next_id})
-        delay = max(parking.wake_at - datetime.now(UTC), timedelta(seconds=1))
-        with contextlib.suppress(WorkflowAlreadyStartedError):
-            await starts.start(self._client, batch, start_delay=delay)
-        async with self._database.transaction() as connection:
-            await batches.record(connection, parking.batch.batch_id, parking.records)
-            return await batches.park(connection, parking)
+        async with heartbeats():
+            return rounded(await self._executor.advance(batch_id))
 
-    @activity.defn(name=WAKE_RUNS)
-    async def wake_runs(self, batch: Batch) -> Batch:
-        """Take up the runs that the batch holds, with how far they are."""
-        async with self._database.transaction() as connection:
-            woken = await batches.wake(connection, batch)
-        return woken or batch.model_copy(update={"definition": _NOTHING})
+    @activity.defn(name=QUEUE_DUE)
+    async def queue_due(self, batch_id: UUID) -> float | None:
+        """Queue the runs whose wait is over.
 
-    @activity.defn(name=END_RUNS)
-    async def end_runs(self, message: RunEndings) -> None:
-        """Store the last steps and the ends of runs; first writer wins, a repetition changes nothing."""
-        async with self._database.transaction() as connection:
-            await batches.record(connection, message.batch_id, message.records)
-            ended = await batches.end(connection, message.batch_id, message.endings)
-        if ended:
-            self._notifier.notify(FINISHED_CHANNEL, ",".join(str(run_id) for run_id in sorted(ended)))
+        Returns:
+            The seconds until the next is due; None if none waits.
+        """
+        async with self._database.connection() as connection:
+            queued, seconds = await run_work.queue_due(connection, batch_id)
+        if queued:
+            self._notifier.notify(QUEUED_CHANNEL)
+        return rounded(seconds)
+
+
+def rounded(seconds: float | None) -> float | None:
+    """Up to the next quarter of a second, above a minute to the next second: runs that wake together do so."""
+    if seconds is None:
+        return None
+    return float(math.ceil(seconds)) if seconds > 60 else math.ceil(seconds * 4) / 4

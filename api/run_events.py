@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Iterator
-from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,26 +16,20 @@ import orjson
 import psycopg
 import psycopg_pool
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
-from temporalio.client import WorkflowQueryFailedError
-from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
 
 import logs
 from api.deps import Services
 from api.waiting import LOOK_SECONDS, woken
-from language.records import LiveStep
 from models import runs
 from models.errors import NotFound, Unauthenticated
-from models.run_views import RunView, StepView, with_live_steps
+from models.run_views import RunView, StepView
 from models.runs import Pulse
-from workflows.automations import AutomationBatch
 
 END_ID = "end"
 """The id of a stream's last event."""
 
 _log = logs.get(__name__)
 _HEARTBEAT_SECONDS = 15.0
-_LIVE_SECONDS = 0.5
 _RECONNECT_MILLISECONDS = 1000
 
 
@@ -48,35 +41,6 @@ class Event(NamedTuple):
     data: RunView | StepView
 
 
-async def current(services: Services, account_id: UUID, run_id: UUID) -> RunView:
-    """The run object with what is under way in it.
-
-    Raises:
-        NotFound: unknown, or another account's.
-    """
-    async with services.database.connection() as connection:
-        pulse = await runs.pulse(connection, account_id, run_id)
-    # In this order: a step that ends meanwhile is seen as under way, and then as ended.
-    live = await _live_steps(services, pulse, run_id)
-    async with services.database.connection() as connection:
-        return with_live_steps(await runs.get(connection, account_id, run_id), live or [])
-
-
-async def _live_steps(services: Services, pulse: Pulse, run_id: UUID) -> list[LiveStep] | None:
-    """The steps under way, as far as the batch can say within half a second; None if it cannot."""
-    if pulse.batch_id is None:
-        return []
-    handle = services.temporal.get_workflow_handle_for(AutomationBatch.run, f"automation/{pulse.batch_id}")
-    try:
-        async with asyncio.timeout(_LIVE_SECONDS):
-            return await handle.query(
-                AutomationBatch.live_steps, run_id, rpc_timeout=timedelta(seconds=_LIVE_SECONDS)
-            )
-    except (RPCError, WorkflowQueryFailedError, ApplicationError, RuntimeError, TimeoutError) as error:
-        _log.debug("live_steps_unknown", run_id=str(run_id), error=str(error))
-        return None
-
-
 class _Watch:
     """What has been seen of a run: its row is read again only when something has changed."""
 
@@ -84,20 +48,16 @@ class _Watch:
         self._services = services
         self._account_id = account_id
         self._run_id = run_id
-        self._seen: tuple[Pulse, list[LiveStep]] | None = None
+        self._seen: Pulse | None = None
 
     async def look(self) -> RunView | None:
         """The run object; None if it is as it was."""
         async with self._services.database.connection() as connection:
             pulse = await runs.pulse(connection, self._account_id, self._run_id)
-        live = await _live_steps(self._services, pulse, self._run_id)
-        if live is None:
-            live = self._seen[1] if self._seen else []
-        if self._seen == (pulse, live):
-            return None
-        self._seen = (pulse, live)
-        async with self._services.database.connection() as connection:
-            return with_live_steps(await runs.get(connection, self._account_id, self._run_id), live)
+            if self._seen == pulse:
+                return None
+            self._seen = pulse
+            return await runs.get(connection, self._account_id, self._run_id)
 
 
 async def stream(

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from database import Database, Listener
 from models import runs
+from models.run_views import RunView
+from services.micro_batcher import MicroBatcher
 
 LOOK_SECONDS = 1.0
 """How long whoever watches a run relies on being woken."""
@@ -25,6 +27,8 @@ class RunWaiter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        # The runs that end at the same moment are read in one statement.
+        self._ended: MicroBatcher[UUID, RunView | None] = MicroBatcher(self._read, most=256)
         self._listener: Listener | None = None
         self.closed = False
 
@@ -58,23 +62,24 @@ class RunWaiter:
             if not self._waiting[key]:
                 del self._waiting[key]
 
-    async def wait(self, run_id: UUID, seconds: float) -> bool:
-        """Wait until the run has ended, at most `seconds`; whether it has."""
+    async def wait(self, run_id: UUID, seconds: float) -> RunView | None:
+        """Wait until the run has ended, at most `seconds`; the run as it has, whosever it is."""
         deadline = asyncio.get_running_loop().time() + seconds
         with self.watching(run_id) as event:
-            while not await self._has_ended(run_id):
+            while (ended := await self._ended.submit(run_id)) is None:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self.closed:
-                    return False
+                    return None
                 await woken(event, min(left, _HEARING_SECONDS if self._hears() else LOOK_SECONDS))
-            return True
+            return ended
 
     def _hears(self) -> bool:
         return self._listener is not None and self._listener.connected.is_set()
 
-    async def _has_ended(self, run_id: UUID) -> bool:
+    async def _read(self, run_ids: list[UUID]) -> list[RunView | Exception | None]:
         async with self._database.connection() as connection:
-            return await runs.has_ended(connection, run_id)
+            ended = await runs.get_ended(connection, run_ids)
+        return [ended.get(run_id) for run_id in run_ids]
 
 
 async def woken(event: asyncio.Event, seconds: float) -> None:

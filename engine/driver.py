@@ -15,7 +15,6 @@ import orjson
 
 from engine.calls import Call, JSONObject, Outcome
 from engine.plan import Plan
-from engine.progress import Progress
 from engine.retries import next_attempt_at
 from engine.state import RunInput, RunState, StepUnderWay, Waiting
 from engine.window import Window
@@ -23,6 +22,7 @@ from language import delays
 from language.definition import CallingStep, ConditionStep, DelayStep, Step, TransformStep, WebhookStep
 from language.delays import written
 from language.expressions import Budget, ExpressionError
+from language.progress import Progress
 from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
 from language.step_evaluation import evaluate, items_of, until_of
 

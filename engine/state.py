@@ -10,10 +10,10 @@ from uuid import UUID
 
 from engine.calls import JSONObject
 from engine.plan import Plan
-from engine.progress import ItemWait, Progress, StepProgress
 from engine.window import Window
 from language.definition import ConditionStep, Step
 from language.delays import written
+from language.progress import ItemWait, Progress, StepProgress
 from language.records import INLINE_BYTES, DoneStep, LiveStep, StepError
 
 
@@ -237,6 +237,7 @@ class RunState:
                     attempts=max(0, step.attempts - step.calling),
                     until=step.until,
                     items=step.window.waits() if step.window is not None else dict(step.items),
+                    at_work=step.at_work,
                 )
                 for step_id, step in self.under_way.items()
             }

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from engine.progress import ItemWait
+from language.progress import ItemWait
 from language.records import INLINE_BYTES, StepError
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024

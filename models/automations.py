@@ -81,7 +81,12 @@ class AutomationVersion(SQLModel, table=True):
 
 
 class Lane(SQLModel, table=True):
-    """A queue of runs that may share a batch: one workflow version at one priority."""
+    """A queue of runs that may share a batch: one workflow version at one priority.
+
+    Attributes:
+        aside_until: our code cannot serve it; until then it is not tried again.
+        setbacks: since when that is so, how often it was tried, and by which builds.
+    """
 
     __tablename__ = "lanes"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (UniqueConstraint("automation_id", "version", "priority"),)
@@ -95,6 +100,8 @@ class Lane(SQLModel, table=True):
     priority: int = Field(sa_type=SmallInteger)
     served_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     runs_total: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    aside_until: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    setbacks: Any = Field(sa_column=Column(JSON))
 
 
 class Tenant(SQLModel, table=True):

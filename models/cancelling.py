@@ -1,55 +1,64 @@
-"""Ending all runs of a workflow: there may be very many, so some at a time, each time in a transaction."""
+"""Ending runs from outside: at once, and in the record first, whoever has them at work."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
 from database import Connection
-from models.runs import CANCEL
+from models.errors import NotFound
 
 FIRST = UUID(int=0)
 """Before all ids."""
 _AT_ONCE = 1000
 
+# Locked in the order of their ids, as whoever writes them does. An executor finds them gone with its next write.
+_CANCEL: tuple[LiteralString, LiteralString] = (
+    "with chosen as materialized (select run_id from run_work where account_id = %(account_id)s and ",
+    " for update), gone as (delete from run_work w using chosen c where w.run_id = c.run_id"
+    "  returning w.run_id, w.started_at, w.batch_id, w.progress)"
+    " update runs r set status = 'cancelled', completed_at = now(), started_at = g.started_at,"
+    "  batch_id = g.batch_id, progress = g.progress from gone g where r.id = g.run_id returning r.id",
+)
 
-@dataclass(frozen=True)
-class Cancelled:
-    """What became of runs that were asked to end.
 
-    Attributes:
-        ended: at once.
-        at_work: those that are to be signalled, by batch.
-        last: where to go on; None when there are no more.
+async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> bool:
+    """End a run. One that has ended stays as it is.
+
+    Returns:
+        Whether this has ended it.
+
+    Raises:
+        NotFound: unknown, or another account's.
     """
-
-    ended: list[UUID]
-    at_work: dict[UUID, list[UUID]]
-    last: UUID | None
+    head, tail = _CANCEL
+    wanted = {"account_id": account_id, "run_id": run_id}
+    cursor = await connection.execute(head + "run_id = %(run_id)s" + tail, wanted)
+    if cursor.rowcount:
+        return True
+    cursor = await connection.execute(
+        "select 1 from runs where account_id = %(account_id)s and id = %(run_id)s", wanted
+    )
+    if await cursor.fetchone() is None:
+        raise NotFound("run")
+    return False
 
 
 async def cancel_some(
     connection: Connection, account_id: UUID, automation_id: UUID, after: UUID = FIRST
-) -> Cancelled:
-    """Ask up to 1,000 runs of a workflow to end, whose ids follow `after`, as `runs.cancel` asks one."""
-    # Locked in the order of their ids: two of these that meet wait, and do not block each other.
-    chosen: LiteralString = (
-        "with chosen as (select id from runs where account_id = %s and automation_id = %s"
-        " and completed_at is null and (status <> 'running' or cancel_requested_at is null)"
-        " and id > %s order by id limit %s for no key update) "
+) -> tuple[list[UUID], UUID | None]:
+    """End up to 1,000 runs of a workflow, whose ids follow `after`.
+
+    Returns:
+        Those that this has ended, and where to go on; None when there are no more.
+    """
+    head, tail = _CANCEL
+    some: LiteralString = (
+        "automation_id = %(automation_id)s and run_id > %(after)s order by run_id limit %(limit)s"
     )
     cursor = await connection.execute(
-        chosen + CANCEL + " from chosen where r.id = chosen.id returning r.id, r.status, r.batch_id",
-        (account_id, automation_id, after, _AT_ONCE),
+        head + some + tail,
+        {"account_id": account_id, "automation_id": automation_id, "after": after, "limit": _AT_ONCE},
     )
-    rows = await cursor.fetchall()
-    cancelled = Cancelled(
-        [row["id"] for row in rows if row["status"] != "running"],
-        {},
-        max(row["id"] for row in rows) if len(rows) == _AT_ONCE else None,
-    )
-    for row in rows:
-        if row["status"] == "running":
-            cancelled.at_work.setdefault(row["batch_id"], []).append(row["id"])
-    return cancelled
+    ended = sorted([row["id"] for row in await cursor.fetchall()])
+    return ended, ended[-1] if len(ended) == _AT_ONCE else None

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import JSON, CheckConstraint, Column, DateTime, ForeignKey, Index, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Index, Text, text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -34,48 +35,31 @@ class BatchRow(SQLModel, table=True):
         executor: whose lease it is; none while nobody has taken it up.
         worker_id: the worker process that it is in.
         started_at: when Temporal had accepted the start of its workflow.
+        runs: how many were claimed.
+        trigger: what started them, `mixed` if not all by the same.
+        parked: no run of it is at work, nor will be: those that it has wait.
+        probed_at: when somebody last looked whether its workflow sees to it, or it was claimed.
     """
 
     __tablename__ = "batches"  # pyright: ignore[reportAssignmentType]
-    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+    __table_args__ = (
+        Index("ix_batches_at_work", "account_id", postgresql_where="not parked"),
+        {"postgresql_with": {"fillfactor": 50}},
+    )
 
     id: UUID = Field(primary_key=True)
+    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
+    lane_id: int = Field(sa_column=Column(BigInteger, nullable=False))
     executor: UUID | None
     worker_id: UUID | None
     beat_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-
-
-class RunWork(SQLModel, table=True):
-    """A run that has not ended: one narrow row, gone at its end.
-
-    Attributes:
-        begun: it has been claimed before.
-        available_at: since when it may be claimed.
-        batch_id: the batch whose executor has it, or whose workflow has its timer.
-        wake_at: when it goes on by itself.
-        woken: somebody wants it to go on before: who would park it queues it instead.
-        progress: see `engine.progress`.
-    """
-
-    __tablename__ = "run_work"  # pyright: ignore[reportAssignmentType]
-    __table_args__ = (
-        CheckConstraint("state in ('queued', 'running', 'waiting')", name="state"),
-        Index("ix_run_work_batch", "batch_id", postgresql_where="batch_id is not null"),
-        {"postgresql_with": {"fillfactor": 50, "autovacuum_vacuum_scale_factor": 0.01}},
+    runs: int
+    trigger: str = Field(sa_type=Text)
+    parked: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    probed_at: datetime = Field(
+        sa_column=Column(DateTime(timezone=True), nullable=False, server_default=text("now()"))
     )
-
-    run_id: UUID = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
-    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
-    lane_id: int = Field(sa_column=Column(ForeignKey("lanes.id", ondelete="CASCADE"), nullable=False))
-    state: str = Field(sa_type=Text)
-    begun: bool = False
-    available_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
-    batch_id: UUID | None
-    wake_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-    woken: bool = False
-    progress: Any = Field(sa_column=Column(JSON))
-    lost: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
 
 
 class Lease(NamedTuple):
@@ -87,17 +71,17 @@ class Lease(NamedTuple):
 
 @dataclass(frozen=True)
 class Wait:
-    """The run waits, at least for something.
+    """The run waits, or something of it is under way for so long that it is to be seen.
 
     Attributes:
-        wake_at: when it goes on.
-        progress: as `engine.progress` has it, as JSON.
-        leaves: nothing else of it is at work, and its executor lets go of it.
+        wake_at: when it goes on, if it only waits.
+        progress: as `language.progress` has it, as JSON.
+        leaves: its executor lets go of it.
     """
 
-    wake_at: datetime
+    wake_at: datetime | None
     progress: str
-    leaves: bool
+    leaves: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,28 +102,103 @@ class Change:
     records: Sequence[StepRecord] = field(default_factory=list[StepRecord])
     then: Wait | End | None = None
 
+    @cached_property
+    def written(self) -> bytes:
+        """Which run it is, and what becomes of it, as JSON."""
+        return orjson.dumps(_written_change(self))
 
-async def take_over(connection: Connection, batch_id: UUID, worker_id: UUID) -> Lease | None:
+    @cached_property
+    def written_records(self) -> bytes:
+        """The records, as JSON: each with a comma after it, so that those of several changes follow on."""
+        return _written_records(self.records)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of it."""
+        return len(self.written) + len(self.written_records)
+
+
+class TakenBatch(NamedTuple):
+    """A batch that was taken over.
+
+    Attributes:
+        was_lost: its executor had fallen silent; else it had let go, or there had been none.
+    """
+
+    lease: Lease
+    was_lost: bool
+    account_id: UUID
+    automation_id: UUID
+    version: int
+    lane_id: int
+
+
+_TAKE_OVER = """
+update batches b set executor = %s, worker_id = %s, beat_at = clock_timestamp(), parked = false
+from lanes l where b.id = %s and l.id = b.lane_id
+returning b.account_id, l.automation_id, l.version, b.lane_id
+"""
+
+
+async def take_over(connection: Connection, batch_id: UUID, worker_id: UUID) -> TakenBatch | None:
     """Take a batch that nobody executes, or whose executor is silent; None if somebody does.
 
     Give it no open transaction: what the batch holds is to be read after it, in a statement of its own, so
     that it shows all that the executor before has written.
     """
-    executor = new_id()
+    lease = Lease(batch_id, new_id())
     async with connection.transaction():
         # Waits for writes that are under way. The time is asked after the wait: a beat may have come.
         cursor = await connection.execute(
-            "select 1 from batches where id = %s and"
+            "select executor is not null as was_lost from batches where id = %s and"
             " (executor is null or beat_at < clock_timestamp() - make_interval(secs => %s)) for update",
             (batch_id, SILENT_SECONDS),
         )
-        if await cursor.fetchone() is None:
+        if (found := await cursor.fetchone()) is None:
             return None
-        await connection.execute(
-            "update batches set executor = %s, worker_id = %s, beat_at = clock_timestamp() where id = %s",
-            (executor, worker_id, batch_id),
-        )
-    return Lease(batch_id, executor)
+        cursor = await connection.execute(_TAKE_OVER, (lease.executor, worker_id, batch_id))
+        batch = await cursor.fetchone()
+    return TakenBatch(lease, found["was_lost"], **batch) if batch else None
+
+
+class BatchState(NamedTuple):
+    """How a batch stands.
+
+    Attributes:
+        at_work: it has runs that neither have ended nor only wait.
+        free: nobody executes it, or whoever does is silent.
+        seconds: until the first of its runs that wait goes on; None if none waits.
+    """
+
+    at_work: bool
+    free: bool
+    seconds: float | None
+
+
+_LOOK = """
+select exists (select from run_work where batch_id = b.id and status = 'running') as at_work,
+  executor is null or beat_at < clock_timestamp() - make_interval(secs => %s) as free,
+  (select extract(epoch from min(wake_at) - clock_timestamp())::float from run_work
+   where batch_id = b.id and status = 'waiting') as seconds
+from batches b where b.id = %s
+"""
+
+
+async def look(connection: Connection, batch_id: UUID) -> BatchState | None:
+    """See how a batch stands; None if there is none."""
+    cursor = await connection.execute(_LOOK, (SILENT_SECONDS, batch_id))
+    row = await cursor.fetchone()
+    return BatchState(**row) if row else None
+
+
+async def find_gone(connection: Connection, run_ids: Collection[UUID]) -> set[UUID]:
+    """Find those of these runs that are at work no longer: they have ended, or were cancelled."""
+    cursor = await connection.execute(
+        "select id from unnest(%s::uuid[]) as id where not exists"
+        " (select from run_work where run_id = id and status = 'running')",
+        (list(run_ids),),
+    )
+    return {row["id"] for row in await cursor.fetchall()}
 
 
 _OF_THESE: LiteralString = (
@@ -179,9 +238,9 @@ with asked as materialized (
   select b.id from batches b where (b.id, b.executor) in (select batch_id, executor from asked)
   order by b.id for key share
 ), held as materialized (
-  select w.run_id from run_work w
+  select w.run_id, w.started_at, w.batch_id, w.lost from run_work w
   join asked a on a.run_id = w.run_id and a.batch_id = w.batch_id join mine m on m.id = w.batch_id
-  where w.state = 'running' order by w.run_id for update of w
+  where w.status = 'running' order by w.run_id for update of w
 ), records as materialized (
   select n.* from json_to_recordset(%(records)s::json) as n ({_RECORD}) join held using (run_id)
 ), items as (
@@ -197,25 +256,27 @@ with asked as materialized (
   from records where item is null order by run_id, step_id
   on conflict do nothing
 ), ended as (
-  update runs r set status = a.status, error = a.error, completed_at = now(), output_of = a.output_of
-  from asked a join held using (run_id)
+  update runs r set status = a.status, error = a.error, completed_at = now(), output_of = a.output_of,
+    started_at = h.started_at, batch_id = h.batch_id
+  from asked a join held h using (run_id)
   where a.status is not null and r.id = a.run_id and r.completed_at is null
 ), gone as (
   delete from run_work w using asked a, held h
   where a.status is not null and a.run_id = h.run_id and w.run_id = h.run_id
 ), waiting as (
-  update run_work w set progress = a.progress::json,
-    state = case when not a.leaves then w.state when w.woken then 'queued' else 'waiting' end,
+  update run_work w set progress = a.progress::json, lost = 0,
+    status = case when not a.leaves then w.status when w.woken then 'queued' else 'waiting' end,
     batch_id = case when a.leaves and w.woken then null else w.batch_id end,
     wake_at = case when a.leaves and w.woken then null else a.wake_at end,
     available_at = case when a.leaves and w.woken then now() else w.available_at end
   from asked a join held using (run_id)
-  where a.status is null and a.wake_at is not null and w.run_id = a.run_id
+  where a.status is null and a.progress is not null and w.run_id = a.run_id
+), progressed as (
+  update run_work w set lost = 0 from asked a join held h using (run_id)
+  where a.status is null and a.progress is null and h.lost > 0 and w.run_id = a.run_id
 )
 select run_id from held
 """
-_DATA = TypeAdapter[Any](Any)
-_RECORDS = TypeAdapter(list[StepRecord])
 
 
 async def write(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
@@ -228,11 +289,34 @@ async def write(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
     Returns:
         The runs that were written; what is missing is its executor's no longer.
     """
-    asked = [_written_change(change) for change in changes]
-    records = [_with_data_as_text(record) for change in changes for record in change.records]
-    text = _RECORDS.dump_json(records, exclude_none=True).decode()
-    cursor = await connection.execute(_WRITE, {"changes": orjson.dumps(asked).decode(), "records": text})
+    asked = b"[" + b",".join(change.written for change in changes) + b"]"
+    records = _listed(b"".join(change.written_records for change in changes))
+    cursor = await connection.execute(_WRITE, {"changes": asked.decode(), "records": records})
     return {row["run_id"] for row in await cursor.fetchall()}
+
+
+_APPEND = f"""
+with records as materialized (
+  select n.* from json_to_recordset(%s::json) as n ({_RECORD})
+  join runs r on r.id = n.run_id and r.status = 'cancelled'
+), items as (
+  insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
+  select run_id, step_id, item, status, output::json, error, attempts, credits_used
+  from records where item is not null order by run_id, step_id, item
+  on conflict do nothing
+)
+insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
+                       started_at, completed_at, gathered)
+select run_id, step_id, position, status, input::json, output::json, error, attempts, credits_used,
+  started_at, completed_at, gathered
+from records where item is null order by run_id, step_id
+on conflict do nothing
+"""
+
+
+async def append(connection: Connection, records: Sequence[StepRecord]) -> None:
+    """Write what an executor had under way in runs that were cancelled, where they are without it."""
+    await connection.execute(_APPEND, (_listed(_written_records(records)),))
 
 
 def _written_change(change: Change) -> dict[str, Any]:
@@ -249,8 +333,52 @@ def _written_change(change: Change) -> dict[str, Any]:
             return {**written, "status": status, "error": why, "output_of": output_of}
 
 
+_DATA = TypeAdapter[Any](Any)
+_RECORDS = TypeAdapter(list[StepRecord])
+
+
+def _written_records(records: Sequence[StepRecord]) -> bytes:
+    if not records:
+        return b""
+    text = _RECORDS.dump_json([_with_data_as_text(record) for record in records], exclude_none=True)
+    return text[1:-1] + b","
+
+
+def _listed(records: bytes) -> str:
+    return f"[{records[:-1].decode()}]"
+
+
 def _with_data_as_text(record: StepRecord) -> StepRecord:
     """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail."""
     given = {"input": record.input, "output": record.output}
     data = {name: _DATA.dump_json(value).decode() for name, value in given.items() if value is not None}
     return record.model_copy(update=data)
+
+
+async def leave(connection: Connection, lease: Lease) -> float | None:
+    """Let go of a batch: what is left of it waits. What its executor has dropped goes back to its lane.
+
+    Returns:
+        The seconds until the first of that goes on; None if nothing is left, and the batch is gone.
+    """
+    cursor = await connection.execute(_LEAVE, {"id": lease.batch_id, "executor": lease.executor})
+    row = await cursor.fetchone()
+    return row["seconds"] if row else None
+
+
+_LEAVE: LiteralString = """
+with left_over as (
+  select min(wake_at) as wake_at, count(*) as n from run_work where batch_id = %(id)s and status = 'waiting'
+), dropped as (
+  update run_work w set status = 'queued', available_at = clock_timestamp(), batch_id = null, wake_at = null
+  from batches b where b.id = %(id)s and b.executor = %(executor)s
+    and w.batch_id = b.id and w.status = 'running'
+), parked as (
+  update batches set parked = true, executor = null where id = %(id)s and executor = %(executor)s
+    and exists (select from left_over where n > 0)
+), gone as (
+  delete from batches where id = %(id)s and executor = %(executor)s
+    and not exists (select from left_over where n > 0)
+)
+select extract(epoch from wake_at - clock_timestamp())::float as seconds from left_over
+"""

@@ -16,7 +16,7 @@ from language.definition import Definition, needs_of
 from models.automations import INTERACTIVE
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
-from models.runs import Accepted, accepted_before
+from models.runs import GATHERED, Accepted, accepted_before
 
 
 async def restart(
@@ -112,30 +112,40 @@ def _with_dependents(definition: Definition, step_ids: Iterable[str]) -> set[str
     return found
 
 
-# That it has `attempts` makes who claims the new run load what it has taken over. Every version has a lane.
+# Every version has a lane.
 _ACCEPT = """
-insert into runs (id, account_id, automation_id, version, lane_id, status, trigger, input, request,
-                  input_bytes, dedupe_key, attempts, restarted_from, queued_at)
-select %(id)s, r.account_id, r.automation_id, l.version, l.id, 'queued', r.trigger, r.input, r.request,
-  r.input_bytes, %(dedupe_key)s, 1, r.id, now()
-from runs r join lanes l on l.automation_id = r.automation_id
-where r.id = %(original)s and l.version = %(version)s and l.priority = %(priority)s
-on conflict (automation_id, dedupe_key) where dedupe_key is not null do nothing returning id
+with accepted as (
+  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, dedupe_key,
+                    restarted_from, queued_at)
+  select %(id)s, account_id, automation_id, %(version)s, trigger, input, request, input_bytes, %(dedupe_key)s,
+    id, now()
+  from runs where id = %(original)s
+  on conflict (automation_id, dedupe_key) where dedupe_key is not null do nothing
+  returning id, account_id, automation_id, input_bytes
+)
+insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)
+select a.id, a.account_id, a.automation_id, l.id, 'queued', false, clock_timestamp(), a.input_bytes
+from accepted a join lanes l on l.automation_id = a.automation_id
+where l.version = %(version)s and l.priority = %(priority)s
+returning run_id
 """
 # What was paid for is paid for: the new run counts none of it.
 _TAKE_OVER = """
 with kept as (
   insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
                          started_at, completed_at)
-  select %(id)s, s.step_id, n.position, s.status, s.input, s.output, s.error, s.attempts, 0, s.started_at,
-    s.completed_at
+  select %(id)s, s.step_id, n.position, s.status, s.input,
+    case when s.gathered and s.status = 'completed' then (
+      select {gathered} from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id)
+    else s.output end,
+    s.error, s.attempts, 0, s.started_at, s.completed_at
   from run_steps s join unnest(%(kept)s::text[], %(positions)s::smallint[]) as n (step_id, position)
     on n.step_id = s.step_id where s.run_id = %(original)s
 )
 insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
 select %(id)s, step_id, item, status, output, error, attempts, 0 from run_step_items
 where run_id = %(original)s and step_id = any(%(resumed)s) and status = 'completed'
-"""
+""".replace("{gathered}", GATHERED)
 
 
 async def _accept(

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from language.delays import written
+from language.progress import read_progress, steps_under_way
 from language.records import LiveStep
 from models.views import View
-from workflows.messages import Progress
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
@@ -99,29 +99,16 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
         restarted_from=run["restarted_from"],
         test=test,
     )
-    # Who cancels a run that is parked leaves no records of what was under way.
-    return with_live_steps(view, _parked_steps(run)) if run["status"] in ("waiting", "cancelled") else view
+    # Of a run that was cancelled too: who cancels it leaves no records of what was under way.
+    return view if run["status"] in ("completed", "failed") else with_live_steps(view, _under_way(run))
 
 
-def _parked_steps(run: Mapping[str, Any]) -> list[LiveStep]:
-    """The steps that wait while their run is parked."""
-    progress = Progress.model_validate(run["progress"] or {})
-    until = {
-        **{step_id: min(item.resume_at for item in items.values())
-           for step_id, items in progress.items.items() if items},
-        **{step_id: pause.until for step_id, pause in progress.pauses.items()},
-        **progress.backoffs,
-    }  # fmt: skip
-    return [
-        LiveStep(
-            step_id=step_id,
-            status="waiting",
-            attempts=progress.attempts.get(step_id, 1),
-            started_at=progress.pauses[step_id].since if step_id in progress.pauses else began,
-            until=until.get(step_id),
-        )
-        for step_id, began in progress.began.items()
-    ]
+def _under_way(run: Mapping[str, Any]) -> list[LiveStep]:
+    """The steps that have begun and are not done; none where another build has written of them."""
+    try:
+        return steps_under_way(read_progress(run["progress"]))
+    except ValidationError:
+        return []
 
 
 def with_live_steps(view: RunView, live: Sequence[LiveStep]) -> RunView:

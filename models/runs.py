@@ -42,34 +42,27 @@ FINISHED_CHANNEL = "runs_finished"
 
 
 class Run(SQLModel, table=True):
-    """A row is accepted (`queued`), claimed into a batch (`running`), and ends once.
+    """What was asked for, and what came of it. Between the two, a run is a row of `run_work`.
 
-    `batch_id` is the fence: a batch may write only rows that still carry its id and have not ended. Where
-    `output_of` names a step, the output is that step's.
+    Attributes:
+        status: how it ended; none until then.
+        output_of: the step whose output is the run's.
+        batch_id: the batch in which it ended.
+        progress: of a run that was cancelled, how far the steps were that were under way.
     """
 
     __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
         CheckConstraint(
-            "status in ('queued', 'running', 'waiting', 'completed', 'failed', 'cancelled')", name="status"
+            "(status in ('completed', 'failed', 'cancelled')) = (completed_at is not null)", name="status"
         ),
-        Index("ix_runs_waiting_in_lane", "lane_id", "id", postgresql_where="status = 'queued'"),
-        Index("ix_runs_at_work", "account_id", postgresql_where="status = 'running'"),
-        Index("ix_runs_batch", "batch_id", postgresql_where="status in ('running', 'waiting')"),
-        Index("ix_runs_wake", "wake_at", postgresql_where="status = 'waiting'"),
-        Index(
-            "ix_runs_cancel",
-            "cancel_requested_at",
-            postgresql_where="cancel_requested_at is not null and completed_at is null",
-        ),
-        Index("ix_runs_unfinished", "automation_id", "id", postgresql_where="completed_at is null"),
         # Most runs complete: these are what one looks for among them, and they cost the others nothing.
         Index(
             "ix_runs_rare_status",
             "account_id",
             "status",
             "id",
-            postgresql_where="status in ('waiting', 'failed', 'cancelled')",
+            postgresql_where="status in ('failed', 'cancelled')",
         ),
         Index("ix_runs_account_id_id", "account_id", "id"),
         Index("ix_runs_automation_id_id", "automation_id", "id"),
@@ -80,7 +73,7 @@ class Run(SQLModel, table=True):
             unique=True,
             postgresql_where="dedupe_key is not null",
         ),
-        # The table's life is insert, two or three updates, rest: vacuum early, leave room for HOT updates.
+        # The table's life is insert, update, rest: vacuum early.
         {"postgresql_with": {"autovacuum_vacuum_scale_factor": 0.01, "fillfactor": 80}},
     )
 
@@ -90,25 +83,18 @@ class Run(SQLModel, table=True):
         sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), nullable=False)
     )
     version: int
-    lane_id: int = Field(sa_column=Column(ForeignKey("lanes.id", ondelete="CASCADE"), nullable=False))
-    status: str = Field(sa_type=Text)
+    status: str | None = Field(sa_type=Text)
     trigger: str = Field(sa_type=Text)
     input: Any = Field(sa_column=Column(JSON))
     request: Any = Field(sa_column=Column(JSON))
     input_bytes: int
-    output: Any = Field(sa_column=Column(JSON))
     error: Any = Field(sa_column=Column(JSON))
     dedupe_key: str | None = Field(sa_type=Text)
     batch_id: UUID | None
-    attempts: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
     progress: Any = Field(sa_column=Column(JSON))
-    wake_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-    cancel_requested_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     restarted_from: UUID | None
-    engine_failures: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
     queued_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
-    progressed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     output_of: str | None = Field(sa_type=Text)
@@ -166,6 +152,15 @@ class Accepted(BaseModel, frozen=True):
     repeated: bool
 
 
+GATHERED: LiteralString = """
+coalesce(json_agg(
+  case when i.status = 'completed' then i.output else json_build_object(
+    'error', json_build_object('code', i.error->'code', 'message', i.error->'message')) end
+  order by i.item), '[]')
+"""
+"""The output of a step that is gathered: those of its items, `i`."""
+
+
 @dataclass(frozen=True)
 class Event:
     """What asks for a run.
@@ -205,15 +200,22 @@ class Event:
 # Sorted, so that two processes that accept the same keys cannot wait for each other. The JSON is sent as
 # binary: as text, every quote in it would be escaped in Python.
 _ACCEPT = """
-insert into runs (id, account_id, automation_id, version, lane_id, status, trigger, input, request,
-                  input_bytes, dedupe_key, queued_at)
-select n.id, n.account_id, n.automation_id, n.version, n.lane_id, 'queued', n.trigger, n.input, n.request,
-  n.input_bytes, n.dedupe_key, now()
-from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[], %b::json[],
-            %s::int[], %s::text[])
+with events as (
+  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[],
+                       %b::json[], %s::int[], %s::text[])
   as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key)
-order by n.automation_id, n.dedupe_key
-on conflict do nothing returning id
+), accepted as (
+  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, dedupe_key,
+                    queued_at)
+  select id, account_id, automation_id, version, trigger, input, request, input_bytes, dedupe_key, now()
+  from events order by automation_id, dedupe_key
+  on conflict do nothing returning id
+), work as (
+  insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)
+  select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes
+  from events join accepted using (id)
+)
+select id from accepted
 """
 
 
@@ -257,29 +259,59 @@ async def accepted_before(connection: Connection, automation_id: UUID, dedupe_ke
     return Accepted(run_id=row["id"], repeated=True) if row else None
 
 
+_STATUS: LiteralString = "coalesce(r.status, case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
+"""The status of a run `r` that may be work `w`: one that only naps has its executor still."""
 # The page is chosen before the joins, so that what is left out costs nothing.
 _SELECT: tuple[LiteralString, LiteralString] = (
-    "select r.*, a.name, (select json_agg(json_build_object('id', s->'id', 'type', s->'type'))"
+    "select r.id, r.automation_id, r.version, " + _STATUS + " as status, r.trigger, r.input, r.error,"
+    " r.credits_used, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
+    " r.output_of, coalesce(r.progress, w.progress) as progress, a.name,"
+    " (select json_agg(json_build_object('id', s->'id', 'type', s->'type'))"
     "  from json_array_elements(v.definition->'steps') s) as definition_steps"
-    " from (select * from runs where ",
-    ") r join automations a on a.id = r.automation_id"
+    " from (",
+    ") page join runs r using (id) left join run_work w on w.run_id = r.id"
+    " join automations a on a.id = r.automation_id"
     " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
     " order by r.id desc",
 )
+_STEPS = """
+select s.run_id, s.step_id, s.status, s.input, s.error, s.started_at, s.completed_at,
+  case when s.gathered and s.status = 'completed' then i.outputs else s.output end as output,
+  coalesce(i.attempts, s.attempts) as attempts, coalesce(i.credits_used, s.credits_used) as credits_used
+from run_steps s
+left join lateral (select max(attempts) as attempts, sum(credits_used)::bigint as credits_used, {outputs}
+                   from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id) i on s.gathered
+where s.run_id = any(%s) order by s.position
+""".replace("{outputs}", GATHERED + " as outputs")
 
 
 async def get(connection: Connection, account_id: UUID, run_id: UUID) -> RunView:
-    """The run object, as far as its rows know.
+    """The run object.
 
     Raises:
         NotFound: unknown, or another account's.
     """
     head, tail = _SELECT
-    wanted = {"account_id": account_id, "id": run_id}
-    views = await _views(connection, head + "account_id = %(account_id)s and id = %(id)s" + tail, wanted)
+    chosen: LiteralString = "select id from runs where account_id = %(account_id)s and id = %(id)s"
+    views = await _views(connection, head + chosen + tail, {"account_id": account_id, "id": run_id})
     if not views:
         raise NotFound("run")
     return views[0]
+
+
+async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunView]:
+    """Those of these runs that have ended, whosever they are."""
+    head, tail = _SELECT
+    chosen: LiteralString = "select id from runs where id = any(%(ids)s) and completed_at is not null"
+    views = await _views(connection, head + chosen + tail, {"ids": list(run_ids)})
+    return {view.id: view for view in views}
+
+
+_OF_WORK: dict[str, LiteralString] = {
+    "queued": "status = 'queued'",
+    "running": "status = 'running' and (wake_at is null or wake_at <= now())",
+    "waiting": "(status = 'waiting' or status = 'running' and wake_at > now())",
+}
 
 
 async def list_page(
@@ -296,13 +328,15 @@ async def list_page(
         "account_id": account_id, "automation_id": automation_id, "status": status, "limit": limit,
         "offset": (page - 1) * limit,
     }  # fmt: skip
-    where: LiteralString = "account_id = %(account_id)s"
+    chosen: LiteralString = "select id from runs where account_id = %(account_id)s"
+    if status in _OF_WORK:
+        chosen = "select run_id as id from run_work where account_id = %(account_id)s and " + _OF_WORK[status]
+    elif status is not None:
+        chosen += " and status = %(status)s"
     if automation_id is not None:
-        where += " and automation_id = %(automation_id)s"
-    if status is not None:
-        where += " and status = %(status)s"
+        chosen += " and automation_id = %(automation_id)s"
     head, tail = _SELECT
-    paged = head + where + " order by id desc limit %(limit)s offset %(offset)s" + tail
+    paged = head + chosen + " order by id desc limit %(limit)s offset %(offset)s" + tail
     views = await _views(connection, paged, wanted)
     total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
     return views, total
@@ -311,27 +345,32 @@ async def list_page(
 async def _views(connection: Connection, query: LiteralString, wanted: dict[str, Any]) -> list[RunView]:
     cursor = await connection.execute(query, wanted)
     found = await cursor.fetchall()
-    cursor = await connection.execute(
-        "select * from run_steps where run_id = any(%s) order by position", ([run["id"] for run in found],)
-    )
+    if not found:
+        return []
+    cursor = await connection.execute(_STEPS, ([run["id"] for run in found],))
     steps: dict[UUID, list[dict[str, Any]]] = {}
     for step in await cursor.fetchall():
         steps.setdefault(step["run_id"], []).append(step)
-    return [view_of(run, steps.get(run["id"], [])) for run in found]
+    return [_view(run, steps.get(run["id"], [])) for run in found]
+
+
+def _view(run: dict[str, Any], steps: list[dict[str, Any]]) -> RunView:
+    outputs = {step["step_id"]: step["output"] for step in steps}
+    return view_of(run | {"output": outputs.get(run["output_of"])}, steps)
 
 
 class Pulse(NamedTuple):
-    """What is cheap to know of a run; while it stays the same, so do the run's rows.
+    """What is cheap to know of a run; while it stays the same, so does the run object.
 
     Attributes:
         status: of the run.
         steps: how many are done.
-        batch_id: of the batch that is at work on it, if one is.
+        progress: a digest of what is under way.
     """
 
     status: RunStatus
     steps: int
-    batch_id: UUID | None
+    progress: str | None
 
     @property
     def ended(self) -> bool:
@@ -345,56 +384,13 @@ async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse
     Raises:
         NotFound: unknown, or another account's.
     """
-    cursor = await connection.execute(
-        "select status, case when status = 'running' then batch_id end as batch_id,"
+    select: LiteralString = (
+        "select " + _STATUS + " as status, md5(w.progress::text) as progress,"
         " (select count(*)::int from run_steps where run_id = r.id) as steps"
-        " from runs r where account_id = %s and id = %s",
-        (account_id, run_id),
+        " from runs r left join run_work w on w.run_id = r.id where r.account_id = %s and r.id = %s"
     )
+    cursor = await connection.execute(select, (account_id, run_id))
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("run")
     return Pulse(**row)
-
-
-CANCEL: LiteralString = (
-    "update runs r set cancel_requested_at = coalesce(cancel_requested_at, now()),"
-    " status = case when status = 'running' then status else 'cancelled' end,"
-    " completed_at = case when status = 'running' then null else now() end"
-)
-"""Ends what is queued or waits, and marks what is at work; what follows says which runs, as `r`."""
-
-
-async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> UUID | None:
-    """Ask for a run to end. What waits ends at once; what is at work is told to its batch.
-
-    Returns:
-        The batch to signal, if the run is at work.
-
-    Raises:
-        NotFound: unknown, or another account's.
-    """
-    cursor = await connection.execute(
-        CANCEL + " where account_id = %s and id = %s and completed_at is null returning status, batch_id",
-        (account_id, run_id),
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        await _check_known(connection, account_id, run_id)
-        return None
-    return row["batch_id"] if row["status"] == "running" else None
-
-
-async def _check_known(connection: Connection, account_id: UUID, run_id: UUID) -> None:
-    cursor = await connection.execute(
-        "select 1 from runs where account_id = %s and id = %s", (account_id, run_id)
-    )
-    if await cursor.fetchone() is None:
-        raise NotFound("run")
-
-
-async def has_ended(connection: Connection, run_id: UUID) -> bool:
-    """Whether the run has reached its end."""
-    cursor = await connection.execute("select completed_at from runs where id = %s", (run_id,))
-    row = await cursor.fetchone()
-    return row is not None and row["completed_at"] is not None

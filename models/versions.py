@@ -107,3 +107,19 @@ async def get(
         created_at=row["created_at"],
         created_by=row["created_by"],
     )
+
+
+async def load_definition(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
+    """The definition of a version as it was saved, deleted workflows' too.
+
+    Raises:
+        NotFound: there is no such version.
+    """
+    cursor = await connection.execute(
+        "select definition from automation_versions where automation_id = %s and version = %s",
+        (automation_id, version),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("workflow")
+    return row["definition"]

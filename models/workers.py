@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Column, DateTime
+from sqlalchemy import Column, DateTime, text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -14,21 +14,22 @@ _ALIVE_SECONDS = 15
 
 
 class Worker(SQLModel, table=True):
-    """One worker process."""
+    """One worker process; `halted`: it claims no runs, since it does not trust itself."""
 
     __tablename__ = "workers"  # pyright: ignore[reportAssignmentType]
 
     id: UUID = Field(primary_key=True)
     started_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     seen_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    halted: bool = Field(sa_column_kwargs={"server_default": text("false")})
 
 
-async def sign_in(connection: Connection, worker_id: UUID) -> None:
-    """Say that this worker is alive; forget those long silent."""
+async def sign_in(connection: Connection, worker_id: UUID, *, halted: bool = False) -> None:
+    """Say that this worker is alive, and whether it claims runs; forget those long silent."""
     await connection.execute(
-        "insert into workers (id, started_at, seen_at) values (%s, now(), now())"
-        " on conflict (id) do update set seen_at = now()",
-        (worker_id,),
+        "insert into workers (id, started_at, seen_at, halted) values (%s, now(), now(), %s)"
+        " on conflict (id) do update set seen_at = now(), halted = excluded.halted",
+        (worker_id, halted),
     )
     await connection.execute("delete from workers where seen_at < now() - interval '1 hour'")
 
@@ -42,6 +43,16 @@ async def alive(connection: Connection) -> int:
     """How many workers have signed in within the last 15 seconds."""
     cursor = await connection.execute(
         "select count(*)::int as n from workers where seen_at > now() - make_interval(secs => %s)",
+        (_ALIVE_SECONDS,),
+    )
+    row = await cursor.fetchone()
+    return row["n"] if row else 0
+
+
+async def count_halted(connection: Connection) -> int:
+    """How many of these claim no runs."""
+    cursor = await connection.execute(
+        "select count(*)::int as n from workers where halted and seen_at > now() - make_interval(secs => %s)",
         (_ALIVE_SECONDS,),
     )
     row = await cursor.fetchone()

@@ -106,5 +106,11 @@ class MicroBatcher(Generic[Asked, Given]):
 def _may_be_the_fault_of_one(error: Exception) -> bool:
     """What the database says of a value, or of a row that is locked; all else is as true of the others."""
     return not isinstance(error, psycopg.Error) or isinstance(
-        error, (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.LockNotAvailable)
+        error,
+        (
+            psycopg.DataError,
+            psycopg.IntegrityError,
+            psycopg.errors.LockNotAvailable,
+            psycopg.errors.ProgramLimitExceeded,
+        ),
     )

@@ -1,8 +1,9 @@
-"""Starting a batch: the one place that says how."""
+"""Starting the workflow of a batch: the one place that says how."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 from temporalio.client import Client
 from temporalio.common import (
@@ -14,33 +15,46 @@ from temporalio.common import (
 )
 
 from temporal.client import TASK_QUEUE
-from workflows.messages import AUTOMATION_BATCH, Batch
+from workflows.messages import AUTOMATION_BATCH
 
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
 KIND = SearchAttributeKey.for_keyword("VedetteKind")
 DEFINITION = SearchAttributeKey.for_keyword("VedetteDefinition")
 TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 
-# A task that its worker has lost, on the way or by dying, goes to another one after this. It is long enough
-# for a dozen replays at once after a restart.
+# A task that its worker has lost, on the way or by dying, goes to another one after this.
 _TASK_TIMEOUT = timedelta(seconds=10)
 
 
-def workflow_id(batch: Batch) -> str:
+def workflow_id(batch_id: UUID) -> str:
     """The id of a batch's workflow."""
-    return f"automation/{batch.batch_id}"
+    return f"automation/{batch_id}"
 
 
 async def start(
-    client: Client, batch: Batch, *, eager: bool = False, start_delay: timedelta | None = None
+    client: Client,
+    *,
+    batch_id: UUID,
+    account_id: UUID,
+    automation_id: UUID,
+    version: int,
+    priority: int,
+    runs: int,
+    trigger: str,
+    eager: bool = False,
 ) -> None:
-    """Start a batch, once for its id.
+    """Start the workflow of a batch, once for its id. All else is for those who look for it.
 
     Args:
-        client: for an eager start that of the worker, so that the batch can run there at once.
-        batch: complete, or without a definition if it is to take up its runs when it starts.
+        client: for an eager start that of the worker, so that the workflow can run there at once.
+        batch_id: of the batch.
+        account_id: whose runs they are.
+        automation_id: the workflow that they run.
+        version: of that.
+        priority: of the lane that they come from.
+        runs: how many.
+        trigger: what started them.
         eager: run its first task here, if there is room.
-        start_delay: after which it starts.
 
     Raises:
         WorkflowAlreadyStartedError: it has been started before, whatever became of it.
@@ -48,21 +62,20 @@ async def start(
     """
     await client.start_workflow(
         AUTOMATION_BATCH,
-        batch,
-        id=workflow_id(batch),
+        batch_id,
+        id=workflow_id(batch_id),
         task_queue=TASK_QUEUE,
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         task_timeout=_TASK_TIMEOUT,
         request_eager_start=eager,
-        start_delay=start_delay,
-        priority=Priority(priority_key=batch.priority, fairness_key=str(batch.account_id)),
+        priority=Priority(priority_key=priority, fairness_key=str(account_id)),
         search_attributes=TypedSearchAttributes(
             [
-                SearchAttributePair(ACCOUNT, str(batch.account_id)),
+                SearchAttributePair(ACCOUNT, str(account_id)),
                 SearchAttributePair(KIND, "automation"),
-                SearchAttributePair(DEFINITION, str(batch.automation_id)),
-                SearchAttributePair(TRIGGER, batch.trigger),
+                SearchAttributePair(DEFINITION, str(automation_id)),
+                SearchAttributePair(TRIGGER, trigger),
             ]
         ),
-        static_summary=f"{len(batch.rows) or 'some'} runs of version {batch.version}",
+        static_summary=f"{runs} runs of version {version}",
     )

@@ -52,8 +52,14 @@ def observe(method: str, route: str, status: int, seconds: float) -> None:
     histogram.observe(seconds)
 
 
-def rendered(unfinished: Mapping[str, int]) -> bytes:
-    """All counters in Prometheus' text format, and how many runs are not over, by status."""
+def rendered(unfinished: Mapping[str, int], halted: int, lanes_aside: int) -> bytes:
+    """All counters in Prometheus' text format, and how the engine stands.
+
+    Args:
+        unfinished: how many runs are not over, by status.
+        halted: how many workers claim no runs.
+        lanes_aside: how many lanes are set aside, or have a run that is.
+    """
     counters = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         counters = CollectorRegistry()
@@ -63,4 +69,10 @@ def rendered(unfinished: Mapping[str, int]) -> bytes:
     runs = Gauge("vedette_runs", "Runs that are not over", ["status"], registry=shared)
     for status, count in unfinished.items():
         runs.labels(status).set(count)
+    Gauge(
+        "vedette_engine_halted", "Workers that claim no runs, since they failed a test", registry=shared
+    ).set(halted)
+    Gauge(
+        "vedette_lanes_set_aside", "Lanes that the engine failed with, whole or in part", registry=shared
+    ).set(lanes_aside)
     return generate_latest(counters) + generate_latest(shared)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,7 +10,6 @@ import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
-from temporalio.service import RPCError
 
 import logs
 from api.credentials import presented
@@ -22,15 +19,12 @@ from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from api.run_events import END_ID, current, stream
+from api.run_events import END_ID, stream
 from models import cancelling, restarts, runs
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, Accepted, RunAccepted
-from workflows.automations import AutomationBatch
 
 _log = logs.get(__name__)
-# How long the answer to a cancel waits for the end, and the signal for the server.
-_CANCEL_SECONDS = 2
 # A notification has less than 8,000 bytes.
 _IDS_IN_A_NOTIFICATION = 200
 
@@ -100,7 +94,8 @@ async def list_runs(
 @router.get("/{run_id}")
 async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """The run: live while it goes on, then as it ended."""
-    return await current(services, caller.account_id, run_id)
+    async with services.database.connection() as connection:
+        return await runs.get(connection, caller.account_id, run_id)
 
 
 @router.get("/{run_id}/events", response_class=StreamingResponse, responses=_STREAM)
@@ -129,38 +124,21 @@ async def get_run_events(
 @router.post("/{run_id}/cancel")
 async def cancel_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """End a run now. One that has ended stays as it is."""
-    async with services.database.transaction() as connection:
-        batch_id = await runs.cancel(connection, caller.account_id, run_id)
-    if batch_id is None:
-        services.notifier.notify(FINISHED_CHANNEL, str(run_id))
-    else:
-        await tell(services, batch_id, [run_id])
-        await services.waiter.wait(run_id, _CANCEL_SECONDS)
-    return await current(services, caller.account_id, run_id)
-
-
-async def tell(services: Services, batch_id: UUID, run_ids: list[UUID]) -> None:
-    """Have a batch end these runs. Should that fail, a dispatcher repeats it: the wish is in the rows."""
-    handle = services.temporal.get_workflow_handle_for(AutomationBatch.run, f"automation/{batch_id}")
-    try:
-        await handle.signal(
-            AutomationBatch.cancel_runs, run_ids, rpc_timeout=timedelta(seconds=_CANCEL_SECONDS)
-        )
-    except (RPCError, RuntimeError) as error:
-        _log.warning("cancel_not_signalled", batch_id=str(batch_id), error=str(error))
+    async with services.database.connection() as connection:
+        if await cancelling.cancel(connection, caller.account_id, run_id):
+            services.notifier.notify(FINISHED_CHANNEL, str(run_id))
+        return await runs.get(connection, caller.account_id, run_id)
 
 
 async def cancel_all(services: Services, account_id: UUID, workflow_id: UUID) -> None:
-    """End all runs of a workflow: what is queued or waits at once, what is at work as soon as it is told."""
+    """End all runs of a workflow."""
     after: UUID | None = cancelling.FIRST
     while after is not None:
-        async with services.database.transaction() as connection:
-            cancelled = await cancelling.cancel_some(connection, account_id, workflow_id, after)
-        for start in range(0, len(cancelled.ended), _IDS_IN_A_NOTIFICATION):
-            ids = cancelled.ended[start : start + _IDS_IN_A_NOTIFICATION]
+        async with services.database.connection() as connection:
+            ended, after = await cancelling.cancel_some(connection, account_id, workflow_id, after)
+        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
+            ids = ended[start : start + _IDS_IN_A_NOTIFICATION]
             services.notifier.notify(FINISHED_CHANNEL, ",".join(map(str, ids)))
-        await asyncio.gather(*(tell(services, *batch) for batch in cancelled.at_work.items()))
-        after = cancelled.last
 
 
 @router.post(
@@ -201,10 +179,8 @@ async def answer(services: Services, account_id: UUID, accepted: Accepted, wait:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
     _note(services, account_id, accepted)
     try:
-        if wait is not None and await services.waiter.wait(accepted.run_id, wait):
-            async with services.database.connection() as connection:
-                finished = await runs.get(connection, account_id, accepted.run_id)
-            return JSONResponse(finished.model_dump(mode="json"))
+        if wait is not None and (ended := await services.waiter.wait(accepted.run_id, wait)):
+            return Response(ended.model_dump_json(), media_type="application/json")
     except psycopg.Error as error:
         # It is accepted all the same: told of an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)

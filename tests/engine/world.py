@@ -14,11 +14,11 @@ from uuid import UUID, uuid5
 from engine.calls import Call, JSONObject, Outcome, failure, not_evaluated
 from engine.driver import Driver, Ended
 from engine.plan import Plan
-from engine.progress import Progress, read_progress
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition, DelayStep
 from language.expressions import ExpressionError
+from language.progress import Progress, read_progress
 from language.records import DoneStep, StepRecord
 from tests.automations.world import NAMESPACE, START
 

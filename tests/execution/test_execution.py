@@ -17,9 +17,9 @@ from database import Connection, Database
 from engine.calls import Call, Outcome
 from engine.driver import Driver
 from engine.plan import Plan
-from engine.progress import read_progress
 from engine.state import RunInput
 from language.definition import Definition
+from language.progress import read_progress
 from models import leases, run_loading
 from models.identifiers import new_id
 from models.leases import Change, Lease

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from workflows.messages import Progress as _FirstForm
+from language.records import LiveStep
 
 VERSION = 2
 
@@ -28,12 +28,14 @@ class StepProgress(BaseModel, frozen=True):
         attempts: that have ended.
         until: when its delay is over, or its next attempt is due.
         items: those of its items that are to be tried again.
+        at_work: something of it was being done when this was written.
     """
 
     began: datetime
     attempts: int = 0
     until: datetime | None = None
     items: dict[int, ItemWait] = Field(default_factory=dict[int, ItemWait])
+    at_work: bool = False
 
 
 class Progress(BaseModel, frozen=True):
@@ -41,6 +43,26 @@ class Progress(BaseModel, frozen=True):
 
     version: Literal[2] = VERSION
     steps: dict[str, StepProgress] = Field(default_factory=dict[str, StepProgress])
+
+
+class _Pause(BaseModel, frozen=True):
+    since: datetime
+    until: datetime
+
+
+class _ItemPause(BaseModel, frozen=True):
+    attempts: int
+    resume_at: datetime
+
+
+class _FirstForm(BaseModel, frozen=True):
+    """What was written before: a member for each kind of fact, by step."""
+
+    attempts: dict[str, int] = Field(default_factory=dict[str, int])
+    began: dict[str, datetime] = Field(default_factory=dict[str, datetime])
+    backoffs: dict[str, datetime] = Field(default_factory=dict[str, datetime])
+    pauses: dict[str, _Pause] = Field(default_factory=dict[str, _Pause])
+    items: dict[str, dict[int, _ItemPause]] = Field(default_factory=dict[str, dict[int, _ItemPause]])
 
 
 def read_progress(stored: Mapping[str, Any] | None) -> Progress:
@@ -55,7 +77,6 @@ def read_progress(stored: Mapping[str, Any] | None) -> Progress:
 
 
 def _from_first_form(stored: Mapping[str, Any]) -> Progress:
-    """The first form had a member for each kind of fact, by step."""
     first = _FirstForm.model_validate(stored)
     steps: dict[str, StepProgress] = {}
     for step_id, began in first.began.items():
@@ -68,3 +89,25 @@ def _from_first_form(stored: Mapping[str, Any]) -> Progress:
             items={item: ItemWait(attempts=one.attempts, until=one.resume_at) for item, one in items.items()},
         )
     return Progress(steps=steps)
+
+
+def steps_under_way(progress: Progress) -> list[LiveStep]:
+    """Tell what was under way when this was written, as who watches the run sees it."""
+    return [
+        LiveStep(
+            step_id=step_id,
+            status="running" if until is None else "waiting",
+            # One that is at work has begun one more attempt than have ended.
+            attempts=max(1, step.attempts + (until is None)),
+            started_at=step.began,
+            until=until,
+        )
+        for step_id, step in progress.steps.items()
+        for until in (_until(step),)
+    ]
+
+
+def _until(step: StepProgress) -> datetime | None:
+    if step.at_work:
+        return None
+    return step.until or min((item.until for item in step.items.values()), default=None)

@@ -1,0 +1,350 @@
+"""The executor of a worker: takes the runs of batches forward, and knows by beats which it still has.
+
+A batch comes from a claim, and begins at once; or from `advance_runs`, when its executor has been lost. What
+it does is in its rows: whoever takes over goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+import structlog
+from psycopg_pool import PoolTimeout
+
+import logs
+from activities.execution import Execution, HeldLease
+from activities.halting import FailureWatch
+from activities.performing import Performer
+from activities.versions import LoadedVersion, VersionCache
+from activities.writing import Refused, RunWriter
+from database import Connection, Database
+from engine.calls import Call, Outcome
+from engine.driver import Driver
+from engine.state import RunInput
+from language.progress import read_progress
+from language.records import INLINE_BYTES, StepError
+from models import leases, recovery, run_loading
+from models.leases import Change, End, Lease
+from models.run_loading import Recorded
+from models.run_work import Claim, ClaimedRun
+
+_log = logs.get(__name__)
+T = TypeVar("T")
+BEAT_SECONDS = 3.0
+_BEAT_AGAIN_SECONDS = 0.5
+_LOOK_SECONDS = 1.0
+_AGAIN_SECONDS = 0.5
+_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+
+
+@dataclass
+class _Batch:
+    """A batch in this process.
+
+    Attributes:
+        over: none of its runs is in this process any more.
+    """
+
+    held: HeldLease
+    account_id: UUID
+    automation_id: UUID
+    version: int
+    lane_id: int
+    runs: dict[UUID, asyncio.Task[None]] = field(default_factory=dict[UUID, asyncio.Task[None]])
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def lease(self) -> Lease:
+        return self.held.lease
+
+
+class Executor:
+    """Executes batches, any number side by side."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: RunWriter,
+        performer: Performer,
+        failures: FailureWatch,
+        *,
+        worker_id: UUID,
+        build: str,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where the runs are.
+            writer: writes what becomes of them.
+            performer: does their calls.
+            failures: is told whose runs our code could take forward, and whose not.
+            worker_id: this process's id among the workers.
+            build: names the code, so that one can tell whether another has failed too.
+        """
+        self._database = database
+        self._writer = writer
+        self._performer = performer
+        self._failures = failures
+        self._worker_id = worker_id
+        self._build = build
+        self._versions = VersionCache(database)
+        self._batches: dict[UUID, _Batch] = {}
+        self._runs: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beats: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._beats = asyncio.create_task(self._beat_for_ever(), name="beats")
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for what is under way, at most so long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    async def stop(self) -> None:
+        """Drop what is under way: it goes back to its lanes, where others find it at once."""
+        self._stopping = True
+        for batch in list(self._batches.values()):
+            for task in batch.runs.values():
+                task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
+
+    # ---- batches
+
+    def begin(self, claim: Claim) -> None:
+        """Take up what was claimed. Returns at once."""
+        batch = _Batch(
+            HeldLease(claim.lease), claim.account_id, claim.automation_id, claim.version, claim.lane_id
+        )
+        self._begin(batch, claim.runs, was_aside=claim.was_aside)
+
+    async def advance(self, batch_id: UUID) -> float | None:
+        """Wait until no run of a batch is at work, here or elsewhere; take it over if its executor is lost.
+
+        Returns:
+            The seconds until the first of its runs goes on; None if none waits.
+        """
+        while True:
+            if (batch := self._batches.get(batch_id)) is not None:
+                await batch.over.wait()
+                if batch.held.lost:
+                    continue
+            async with self._database.connection() as connection:
+                state = await leases.look(connection, batch_id)
+                if state is None or not state.at_work:
+                    return None if state is None else state.seconds
+                if state.free:
+                    await self._take_over(connection, batch_id)
+                    continue
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _take_over(self, connection: Connection, batch_id: UUID) -> None:
+        sent_at = time.monotonic()
+        taken = await leases.take_over(connection, batch_id, self._worker_id)
+        if taken is None:
+            return
+        lost = await recovery.count_lost(connection, taken.lease) if taken.was_lost else 0
+        _log.info("batch_taken_over", batch_id=str(batch_id), was_lost=taken.was_lost, gone_singly=lost)
+        runs = await run_loading.load_runs(connection, batch_id)
+        batch = _Batch(
+            HeldLease(taken.lease, sent_at),
+            taken.account_id,
+            taken.automation_id,
+            taken.version,
+            taken.lane_id,
+        )
+        self._begin(batch, runs, was_aside=False)
+
+    def _begin(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+        self._batches[batch.lease.batch_id] = batch
+        task = asyncio.create_task(self._run_batch(batch, runs, was_aside=was_aside))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_batch(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+        batch_id = batch.lease.batch_id
+        with structlog.contextvars.bound_contextvars(
+            account_id=str(batch.account_id), batch_id=str(batch_id)
+        ):
+            try:
+                await self._run_all(batch, runs, was_aside=was_aside)
+                if not batch.held.lost:
+                    await self._persist(batch, lambda connection: leases.leave(connection, batch.lease))
+            except Exception as error:
+                # Without an executor that beats, the batch is taken up again.
+                _log.error("batch_dropped", exc_info=error)
+                batch.held.lost = True
+            finally:
+                if self._batches.get(batch_id) is batch:
+                    del self._batches[batch_id]
+                batch.over.set()
+
+    async def _run_all(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+        recorded = [run.run_id for run in runs if run.recorded]
+        try:
+            version = await self._until_there(
+                batch, lambda: self._versions.load(batch.automation_id, batch.version)
+            )
+            records: dict[UUID, Recorded] = {}
+            if recorded:
+                read = version.read
+                records = await self._until_there(batch, lambda: self._load_records(recorded, read))
+        except Exception as error:
+            _log.error("lane_set_aside", lane_id=batch.lane_id, exc_info=error)
+            self._failures.note(batch.account_id, failed=True)
+            await self._persist(
+                batch,
+                lambda connection: recovery.set_lane_aside(
+                    connection, batch.lease, batch.lane_id, self._build
+                ),
+            )
+            return
+        if was_aside:
+            await self._persist(batch, lambda connection: recovery.take_lane_back(connection, batch.lane_id))
+        for run in runs:
+            task = asyncio.create_task(self._run(batch, version, run, records.get(run.run_id, Recorded())))
+            batch.runs[run.run_id] = self._runs[str(run.run_id)] = task
+        await asyncio.gather(*batch.runs.values(), return_exceptions=True)
+
+    async def _load_records(self, run_ids: list[UUID], read: Collection[str]) -> dict[UUID, Recorded]:
+        async with self._database.connection() as connection:
+            return await run_loading.load_records(connection, run_ids, list(read))
+
+    async def _persist(self, batch: _Batch, change: Callable[[Connection], Awaitable[T]]) -> T:
+        async def ask() -> T:
+            async with self._database.connection() as connection:
+                return await change(connection)
+
+        return await self._until_there(batch, ask)
+
+    async def _until_there(self, batch: _Batch, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until the database is there, or the batch is this process's no longer."""
+        while True:
+            try:
+                return await ask()
+            except _AWAY as error:
+                if batch.held.lost:
+                    raise
+                _log.warning("database_away", error=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    # ---- runs
+
+    async def _run(self, batch: _Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
+        """Take one run forward. What is wrong with it is nobody else's affair."""
+        execution: Execution | None = None
+        try:
+            execution = self._execution(batch, version, run, recorded)
+            await execution.run()
+        except asyncio.CancelledError:
+            # Somebody has cancelled the run, or this process stops, or has lost the batch.
+            if execution is not None and not (batch.held.lost or self._stopping):
+                await self._append(execution)
+        except Refused as refused:
+            _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
+            await self._fail(batch, run.run_id, "not_stored", "What the run gave cannot be stored.")
+        except Exception as error:
+            _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
+            self._failures.note(batch.account_id, failed=True)
+            await self._set_aside(batch, run.run_id)
+        else:
+            self._failures.note(batch.account_id, failed=False)
+        finally:
+            del batch.runs[run.run_id]
+            if self._runs.get(str(run.run_id)) is asyncio.current_task():
+                del self._runs[str(run.run_id)]
+
+    def _execution(
+        self, batch: _Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
+    ) -> Execution:
+        driver = Driver(
+            version.plan,
+            RunInput(
+                run_id=run.run_id,
+                started_at=run.started_at,
+                trigger=run.trigger,
+                request=run.request,
+                size=run.size,
+                stored=run.size > INLINE_BYTES,
+                done=recorded.done(),
+                items=recorded.items_done(),
+                progress=read_progress(run.progress),
+            ),
+            version.workflow,
+        )
+
+        async def perform(call: Call) -> Outcome:
+            return await self._performer.perform(batch.account_id, run.run_id, call, version.templates)
+
+        return Execution(batch.held, driver, perform, self._writer.write)
+
+    async def _append(self, execution: Execution) -> None:
+        """Write what a run had under way that somebody has cancelled."""
+        records = execution.give_up()
+        if records:
+            try:
+                async with self._database.connection() as connection:
+                    await leases.append(connection, records)
+            except (psycopg.Error, PoolTimeout) as error:
+                _log.warning("cancelled_steps_not_stored", error=str(error))
+
+    async def _set_aside(self, batch: _Batch, run_id: UUID) -> None:
+        async def aside(connection: Connection) -> bool:
+            return await recovery.set_aside(connection, batch.lease, run_id, self._build)
+
+        if await self._persist(batch, aside):
+            await self._fail(batch, run_id, "engine_error", "The engine could not go on with this run.")
+
+    async def _fail(self, batch: _Batch, run_id: UUID, code: str, message: str) -> None:
+        try:
+            why = StepError(code=code, message=message)
+            await self._writer.write(Change(batch.lease, run_id, [], End("failed", why)))
+        except Refused as error:
+            _log.error("end_not_stored", run_id=str(run_id), error=str(error))
+
+    def drop(self, run_ids: Iterable[str]) -> None:
+        """Drop runs that have ended elsewhere: none of their calls begins, those under way are ended."""
+        for run_id in run_ids:
+            if (task := self._runs.get(run_id)) is not None:
+                task.cancel()
+
+    # ---- beats
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            pause = BEAT_SECONDS
+            try:
+                await self._beat()
+            except _AWAY as error:
+                _log.warning("beat_failed", error=str(error))
+                pause = _BEAT_AGAIN_SECONDS
+            await asyncio.sleep(pause)
+
+    async def _beat(self) -> None:
+        held = {batch.lease.batch_id: batch for batch in self._batches.values()}
+        if not held:
+            return
+        runs = [run_id for batch in held.values() for run_id in batch.runs]
+        sent_at = time.monotonic()
+        kept, gone = await self._writer.beat([batch.lease for batch in held.values()], runs)
+        for batch_id, batch in held.items():
+            if batch_id in kept:
+                batch.held.beat_sent_at = sent_at
+            elif not batch.over.is_set():
+                _log.warning("lease_lost", batch_id=str(batch_id))
+                batch.held.lost = True
+                for task in batch.runs.values():
+                    task.cancel()
+        self.drop(map(str, gone))

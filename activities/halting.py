@@ -1,0 +1,140 @@
+"""When to claim no more: a build that fails with everybody's runs should not try them all.
+
+Runs that our code cannot take forward are set aside, one by one. When that happens to many accounts, or the
+process fails its own test, it halts: it tests itself every ten seconds, then claims one run, and goes on as
+before once such a run was taken forward.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+import logs
+from database import Database
+from engine.driver import Driver
+from engine.plan import Plan
+from engine.state import RunInput
+from language.definition import Definition
+from models import root_key, write_probe
+from sealing import Keyring
+
+_log = logs.get(__name__)
+_WINDOW_SECONDS = 60.0
+_TEST_SECONDS = 10.0
+_FEWEST_ACCOUNTS = 3
+
+
+class FailureWatch:
+    """Whose runs could be taken forward within the last minute, and whose could not."""
+
+    def __init__(self) -> None:
+        self._served: dict[UUID, float] = {}
+        self._failed: dict[UUID, float] = {}
+        self._successes = 0
+
+    def note(self, account_id: UUID, *, failed: bool) -> None:
+        """Note that a run of an account was taken forward, or that our code failed with it."""
+        now = time.monotonic()
+        self._served[account_id] = now
+        if failed:
+            self._failed[account_id] = now
+        else:
+            self._successes += 1
+
+    @property
+    def successes(self) -> int:
+        """How many runs were taken forward, ever."""
+        return self._successes
+
+    def is_general(self) -> bool:
+        """Whether it fails for three accounts, and for half of those served, within a minute."""
+        oldest = time.monotonic() - _WINDOW_SECONDS
+        self._served = {one: at for one, at in self._served.items() if at > oldest}
+        self._failed = {one: at for one, at in self._failed.items() if at > oldest}
+        return len(self._failed) >= _FEWEST_ACCOUNTS and 2 * len(self._failed) >= len(self._served)
+
+    def forget(self) -> None:
+        """Forget failures: what follows is to show whether it still fails."""
+        self._served, self._failed = {}, {}
+
+
+class Halt:
+    """Whether this process claims runs, and how many."""
+
+    def __init__(self, database: Database, keyring: Keyring, failures: FailureWatch) -> None:
+        self.halted = False
+        self._database = database
+        self._keyring = keyring
+        self._failures = failures
+        self._test_at = 0.0
+        self._tries = False
+        self._successes = 0
+
+    async def rows_to_claim(self, most: int) -> int:
+        """How many runs may be claimed now: none, one to try, or as many as asked for.
+
+        Raises:
+            psycopg.OperationalError: the database is away.
+        """
+        if not self.halted and self._failures.is_general():
+            self._halt("our code fails with the runs of many accounts")
+        if not self.halted:
+            return most
+        if self._tries and self._failures.successes > self._successes:
+            self.halted = self._tries = False
+            _log.warning("engine_goes_on")
+            return most
+        if time.monotonic() < self._test_at:
+            return 0
+        self._test_at = time.monotonic() + _TEST_SECONDS
+        if problem := await self.test():
+            _log.error("engine_halted", problem=problem)
+            return 0
+        self._failures.forget()
+        self._tries, self._successes = True, self._failures.successes
+        return 1
+
+    async def check(self) -> None:
+        """Test this process before it claims anything; halt if it fails."""
+        if problem := await self.test():
+            self._halt(problem)
+
+    def _halt(self, problem: str) -> None:
+        _log.error("engine_halted", problem=problem)
+        self.halted, self._tries = True, False
+        self._test_at = time.monotonic() + _TEST_SECONDS
+
+    async def test(self) -> str | None:
+        """What is wrong with this process, if anything is: with its key, its database, or its engine."""
+        try:
+            async with self._database.connection() as connection:
+                if not await root_key.is_right(connection, self._keyring):
+                    return "the root key does not open what is sealed"
+                if problem := await write_probe.try_to_write(connection):
+                    return f"the database {problem}"
+        except (psycopg.Error, PoolTimeout) as error:
+            return f"the database is away: {error}"
+        return None if _engine_works() else "the engine does not run a built-in workflow"
+
+
+_BUILT_IN = {
+    "name": "self-test",
+    "steps": [
+        {"id": "large", "type": "condition", "config": {"expression": "trigger.n > `1`"}},
+        {"id": "sum", "type": "transform", "config": {"expression": "{n: sum([trigger.n, `1`])}"}},
+    ],
+}
+
+
+def _engine_works() -> bool:
+    now = datetime.now(UTC)
+    plan = Plan(Definition.model_validate(_BUILT_IN))
+    driver = Driver(plan, RunInput(uuid4(), now, {"n": 2}), {"id": "", "name": ""})
+    driver.advance(now)
+    outputs = {record.step_id: record.output for record in driver.take_records()}
+    return driver.ended is not None and outputs.get("sum") == {"n": 3}

@@ -1,0 +1,154 @@
+"""Doing what a run asks for: one attempt at a step, or at an item of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import logs
+from activities.looking_up import look_up
+from activities.redaction import Redaction
+from activities.sending import Secrets, send
+from database import Database
+from engine.calls import Call, JSONObject, Outcome, failure, not_evaluated
+from language.definition import (
+    ConditionStep,
+    DelayStep,
+    IteratingStep,
+    LookupStep,
+    TransformStep,
+    WebhookStep,
+)
+from language.expressions import ExpressionError
+from language.step_evaluation import RequestTemplates, budget_of, evaluate, items_of, until_of
+from models import run_loading, secrets
+from outbound.client import Outbound
+from providers.lookup import Lookups
+from sealing import Keyring, UnsealError
+from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
+
+_log = logs.get(__name__)
+# Calls of a step come together; who changes a secret need not wait longer.
+_SECRETS_SECONDS = 2.0
+_MOST_LOSSES = 2
+# What is given back of a time that is none, to say so.
+_MOMENT_LENGTH = 100
+
+
+class _Known(NamedTuple):
+    secrets: Secrets | None
+    until: float
+
+
+class Performer:
+    """Does the calls of the runs of a worker."""
+
+    def __init__(
+        self, database: Database, keyring: Keyring, outbound: Outbound, lookups: Lookups, pool: ProcessPool
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: for what is stored.
+            keyring: opens secrets.
+            outbound: the guarded clients.
+            lookups: of this process.
+            pool: evaluates what takes long.
+        """
+        self._database = database
+        self._keyring = keyring
+        self._outbound = outbound
+        self._lookups = lookups
+        self._pool = pool
+        self._secrets: dict[tuple[UUID, frozenset[str]], _Known] = {}
+
+    async def perform(
+        self, account_id: UUID, run_id: UUID, call: Call, templates: dict[str, RequestTemplates]
+    ) -> Outcome:
+        """Do a call once.
+
+        Args:
+            account_id: whose run it is.
+            run_id: the run.
+            call: what it asks for.
+            templates: of the webhook steps of its workflow, by step.
+
+        Raises:
+            ExpressionError: what it reads has no value.
+            psycopg.OperationalError: the database is away.
+        """
+        scope = await self._scope(run_id, call)
+        if call.kind in ("evaluate", "prepare"):
+            return await self._evaluate(account_id, call, scope)
+        if isinstance(call.step, WebhookStep):
+            step_templates = templates[call.step.id]
+            known = await self._known_secrets(account_id, step_templates.secrets)
+            if known is None:
+                message = "A secret was sealed with a key that is no longer known."
+                return failure("secret_not_opened", message)
+            call_id = _reference(run_id, call, "-")
+            return await send(self._outbound, call.step, step_templates, scope, known, call_id, account_id)
+        assert isinstance(call.step, LookupStep)
+        reference = f"run/{_reference(run_id, call, '/')}"
+        return await look_up(self._lookups, call.step, scope, account_id, reference)
+
+    async def _scope(self, run_id: UUID, call: Call) -> JSONObject:
+        if not call.stored:
+            return call.scope
+        async with self._database.connection() as connection:
+            return call.complete_scope(await run_loading.load_values(connection, run_id, call.stored))
+
+    async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
+        """The values of secrets; None if they cannot be opened."""
+        if not names:
+            return Secrets({}, Redaction(()))
+        key, now = (account_id, frozenset(names)), time.monotonic()
+        known = self._secrets.get(key)
+        if known is None or known.until < now:
+            self._secrets = {key: known for key, known in self._secrets.items() if known.until >= now}
+            known = self._secrets[key] = _Known(await self._opened(account_id, names), now + _SECRETS_SECONDS)
+        return known.secrets
+
+    async def _opened(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
+        try:
+            async with self._database.connection() as connection:
+                values = await secrets.values(connection, self._keyring, account_id, names)
+        except UnsealError:
+            _log.error("secret_not_opened", account_id=str(account_id))
+            return None
+        return Secrets(values, Redaction(values.values()))
+
+    async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> Outcome:
+        """In a process beside this one, so that whoever evaluates much keeps nobody else waiting."""
+        losses = 0
+        while losses < _MOST_LOSSES:
+            try:
+                return await self._pool.run(account_id, None, evaluate_call, call, scope)
+            except PoolBusy:
+                _log.warning("evaluation_waits", account_id=str(account_id))
+            except WorkLost:
+                losses += 1
+        return failure("internal_error", "The step failed unexpectedly.")
+
+
+def _reference(run_id: UUID, call: Call, separator: str) -> str:
+    """Names the work, the same for every repetition."""
+    item = [] if call.item is None else [str(call.item)]
+    return separator.join([str(run_id), call.step.id, *item])
+
+
+def evaluate_call(_ask: Ask, call: Call, scope: JSONObject) -> Outcome:
+    """Evaluate a pure step, or what a step needs to begin: its items, or until when it waits."""
+    step: Any = call.step
+    try:
+        if isinstance(step, ConditionStep | TransformStep):
+            return Outcome(None, evaluate(step, scope, budget_of(step)))
+        if isinstance(step, DelayStep):
+            until = until_of(step.config, scope)
+            return Outcome(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
+        assert isinstance(step, IteratingStep)
+        return Outcome(None, items_of(step, scope))
+    except ExpressionError as error:
+        return not_evaluated(error)

@@ -1,0 +1,100 @@
+"""Writing what became of runs: all that a worker has to write at a moment goes in one statement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+import logs
+from database import Database, Notifier
+from models import leases
+from models.leases import Change, End, Lease
+from models.runs import FINISHED_CHANNEL
+from services.micro_batcher import MicroBatcher
+
+_log = logs.get(__name__)
+_MOST, _IN_FLIGHT = 256, 2
+# A row that somebody else has locked is found out, so that it holds up no others.
+_OPTIONS = "-c lock_timeout=1s"
+# What the database says of data, and will say of them again.
+_ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+_AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
+# A notification has less than 8,000 bytes.
+_IDS_IN_A_NOTIFICATION = 200
+
+
+class Refused(Exception):
+    """The database will never take what was to be written of a run: its data is to blame."""
+
+
+class RunWriter:
+    """Writes changes, and tells of the runs that have ended.
+
+    It has connections of its own: whatever else the worker does with the database, this goes on.
+    """
+
+    def __init__(self, database: Database, notifier: Notifier) -> None:
+        self._database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
+        self._notifier = notifier
+        self._batcher = MicroBatcher(
+            self._write_many, size=lambda change: change.size, most=_MOST, in_flight=_IN_FLIGHT
+        )
+
+    async def open(self) -> None:
+        """Connect."""
+        await self._database.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._database.close()
+
+    async def write(self, change: Change) -> bool:
+        """Write a change. While the database is away, this waits: whoever has lost a run learns it from there.
+
+        Returns:
+            Whether the run was still this executor's.
+
+        Raises:
+            Refused: never, with these data.
+        """
+        tries = 0
+        while True:
+            try:
+                written = await self._batcher.submit(change)
+            except _ITS_OWN_FAULT as error:
+                raise Refused(str(error)) from error
+            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+                _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
+                tries += 1
+            else:
+                if not written and tries and isinstance(change.then, End):
+                    # An earlier try may have been the one that ended it, and its reply lost.
+                    self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
+                return written
+
+    async def beat(self, held: Collection[Lease], run_ids: Collection[UUID]) -> tuple[set[UUID], set[UUID]]:
+        """Prove that this process lives: which batches it still has, and which of these runs it has not.
+
+        Raises:
+            psycopg.OperationalError: the database is away.
+        """
+        async with self._database.connection() as connection:
+            kept = await leases.renew(connection, held)
+            return kept, await leases.find_gone(connection, run_ids)
+
+    async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
+        async with self._database.connection() as connection:
+            written = await leases.write(connection, changes)
+        ended = [
+            str(change.run_id)
+            for change in changes
+            if isinstance(change.then, End) and change.run_id in written
+        ]
+        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
+            self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
+        return [change.run_id in written for change in changes]
