@@ -44,7 +44,11 @@ class Ended(NamedTuple):
 
 
 class Driver:
-    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`."""
+    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`.
+
+    Attributes:
+        nodes: what it has evaluated so far by itself, in nodes of expressions.
+    """
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
         """Prepare.
@@ -56,6 +60,7 @@ class Driver:
         """
         self.run_id: UUID = run.run_id
         self.ended: Ended | None = None
+        self.nodes = 0
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
@@ -214,7 +219,9 @@ class Driver:
                 return None
             raise
         finally:
-            self._nodes_left = budget.nodes_left - _NODES_PER_VALUE
+            spent = self._nodes_left - budget.nodes_left + _NODES_PER_VALUE
+            self._nodes_left -= spent
+            self.nodes += spent
 
     def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
         if step.config.until is None:

@@ -1,0 +1,48 @@
+"""What a run evaluates by itself is counted; what is more becomes a call."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.calls import Outcome
+from engine.driver import INLINE_NODES, Driver
+from engine.plan import Plan
+from engine.state import RunInput
+from language.definition import Definition
+from models.identifiers import new_id
+from tests.automations.engine import transform
+from tests.automations.world import START
+
+CHEAP, DEAR = "trigger[0].n", "trigger[].n"
+ITEMS = [{"n": n} for n in range(INLINE_NODES)]
+
+
+def driver(*expressions: str) -> Driver:
+    steps = [transform(f"s{n}", expression) for n, expression in enumerate(expressions)]
+    definition = Definition.model_validate({"name": "w", "steps": steps})
+    return Driver(Plan(definition), RunInput(new_id(), START, trigger=ITEMS), {"name": "w"})
+
+
+@pytest.mark.parametrize("steps", [1, 3, 7])
+def test_the_steps_of_a_run_add_up(steps: int) -> None:
+    one, many = driver(CHEAP), driver(*[CHEAP] * steps)
+    for run in (one, many):
+        run.advance(START)
+        assert run.ended is not None
+    assert 0 < one.nodes < INLINE_NODES / 10
+    assert many.nodes == steps * one.nodes
+
+
+def test_what_is_too_much_is_counted_as_far_as_it_went_and_becomes_a_call() -> None:
+    run = driver(CHEAP, DEAR)
+    [call] = run.advance(START)
+    assert (call.kind, call.step.id) == ("evaluate", "s1")
+    assert INLINE_NODES <= run.nodes < INLINE_NODES * 1.1
+
+
+def test_each_advance_begins_with_all_it_may_use() -> None:
+    run = driver(DEAR, CHEAP)
+    [call] = run.advance(START)
+    run.take(call, Outcome(None, []), START)
+    assert run.advance(START) == []
+    assert run.ended is not None and run.ended.status == "completed"
