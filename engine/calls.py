@@ -69,6 +69,16 @@ def failure(code: str, message: str, sent: Any = None, *, retryable: bool = Fals
     return Outcome(sent, error=StepError(code=code, message=message), retryable=retryable)
 
 
+def item_output(output: Any, error: StepError | None) -> Any:
+    """Give what stands for an item in the output of its step.
+
+    Args:
+        output: of the item.
+        error: of one that failed where the step goes on.
+    """
+    return output if error is None else {"error": error.model_dump(include={"code", "message"})}
+
+
 def not_evaluated(error: ExpressionError, sent: Any = None) -> Outcome:
     """Make the outcome of an attempt whose expressions have no value: no repetition mends that."""
     return failure(error.code, error.message, sent)

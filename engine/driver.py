@@ -13,7 +13,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import Call, JSONObject, Outcome
+from engine.calls import Call, JSONObject, Outcome, item_output
 from engine.plan import Plan
 from engine.retries import next_attempt_at
 from engine.state import RunInput, RunState, StepUnderWay, Waiting
@@ -326,10 +326,8 @@ class Driver:
         else:
             outcome = _with_attempt(outcome, call.attempt)
             self._record(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
-            if outcome.error is None:
-                window.settle(call.item, outcome.output, _size(outcome.output))
-            elif call.step.on_error == "continue":
-                output = {"error": outcome.error.model_dump(include={"code", "message"})}
+            if outcome.error is None or call.step.on_error == "continue":
+                output = item_output(outcome.output, outcome.error)
                 window.settle(call.item, output, _size(output))
             else:
                 self._fail_items(window, call.item, outcome.error)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
-from engine.calls import Call, JSONObject, Outcome, failure, not_evaluated
+from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
 from engine.driver import Driver, Ended
 from engine.plan import Plan
 from engine.state import RunInput
@@ -123,10 +123,7 @@ class World:
 
     def _gathered(self, record: StepRecord) -> StepRecord:
         items = [one for _, one in sorted(self.items.get(record.step_id, {}).items())]
-        outputs = [
-            one.output if one.error is None else {"error": one.error.model_dump(include={"code", "message"})}
-            for one in items
-        ]
+        outputs = [item_output(one.output, one.error) for one in items]
         credits = sum(one.credits_used for one in items)
         output = outputs if record.status == "completed" else None
         return record.model_copy(update={"output": output, "credits_used": credits})
