@@ -20,12 +20,12 @@ from api.http.routetable import RouteTable
 from api.routes import (
     auth,
     credits,
+    dry_runs,
     error_pages,
     health,
     ingest,
     keys,
     lookups,
-    rehearsals,
     runs,
     secrets,
     workflows,
@@ -83,7 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
         runs,
         secrets,
         workflows,
-        rehearsals,
+        dry_runs,
         health,
         error_pages,
     ):

@@ -130,7 +130,7 @@ class Lookups:
         """The credits that the work of `payer` has cost, although it may have failed since."""
         return await self._till.charged(payer)
 
-    async def rehearse(
+    async def dry_run(
         self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
     ) -> LookupResult:
         """The answer to `query` in a dry run: nothing is sent to anyone, and nothing charged.

@@ -24,7 +24,7 @@ from api.http.context import context_of
 from api.http.validation import field_errors
 from models import errors, idempotency
 from models.lookups import AllProvidersFailed, NoProvider
-from services.rehearsals import RehearsalInProgress
+from services.dry_runs import DryRunInProgress
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -47,7 +47,7 @@ _STATUS_OF: dict[type[errors.ModelError], int] = {
     errors.VersionMismatch: 412,
     idempotency.KeyReused: 422,
     errors.RateLimited: 429,
-    RehearsalInProgress: 429,
+    DryRunInProgress: 429,
     AllProvidersFailed: 502,
     NoProvider: 503,
     errors.Unavailable: 503,

@@ -28,7 +28,7 @@ from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
 from models.views import View
 from services import checking
-from services.rehearsals import only_one
+from services.dry_runs import only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 

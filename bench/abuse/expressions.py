@@ -88,7 +88,7 @@ async def template_injection(target: Target, tally: Tally) -> None:
             "config": {"url": target.receiver.url, "body": {"text": text}},
         }
         with tally.timed():
-            answer = await account.rehearse([step])
+            answer = await account.dry_run([step])
         if answer.status_code == 200:
             [shown] = answer.json()["steps"]
             got = (shown["input"] or {}).get("body", {}).get("text")
@@ -183,22 +183,22 @@ async def dry_runs(target: Target, tally: Tally) -> None:
     steps = [bomb | {"id": f"s{number}"} for number in range(100)]
     heavy = [(one := await target.account(number), await one.workflow(steps)) for number in range(1, 7)]
 
-    async def rehearse(account: Account, workflow: dict[str, Any]) -> tuple[int, float]:
+    async def dry_run(account: Account, workflow: dict[str, Any]) -> tuple[int, float]:
         start = time.perf_counter()
         path = f"/api/workflows/{workflow['id']}/test"
         answer = await account.key.post(path, json={"input": event}, timeout=120)
         return answer.status_code, time.perf_counter() - start
 
-    _, alone = await rehearse(*heavy[0])
+    _, alone = await dry_run(*heavy[0])
     waits: dict[str, list[float]] = {"ingest": [], "dry run": []}
-    under_way = [asyncio.ensure_future(rehearse(account, workflow)) for account, workflow in heavy]
-    second = asyncio.ensure_future(rehearse(*heavy[0]))
+    under_way = [asyncio.ensure_future(dry_run(account, workflow)) for account, workflow in heavy]
+    second = asyncio.ensure_future(dry_run(*heavy[0]))
     while not all(one.done() for one in under_way) and len(waits["ingest"]) < 300:
         start = time.perf_counter()
         answer = await neighbour.key.post(light["webhook_url"], json=event)
         waits["ingest"].append(time.perf_counter() - start)
         tally.check(answer.status_code == 202, "a neighbour's event", answer.status_code)
-        status, seconds = await rehearse(neighbour, light)
+        status, seconds = await dry_run(neighbour, light)
         waits["dry run"].append(seconds)
         tally.check(status == 200, "a neighbour's dry run", status)
     results = await asyncio.gather(*under_way)

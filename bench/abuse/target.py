@@ -56,7 +56,7 @@ class Account:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def rehearse(self, steps: list[dict[str, Any]], event: Any = None) -> httpx.Response:
+    async def dry_run(self, steps: list[dict[str, Any]], event: Any = None) -> httpx.Response:
         """Try steps in a dry run of a workflow made for it."""
         workflow = await self.workflow([])
         body = {"input": event, "steps": steps}

@@ -15,7 +15,7 @@ async def test_a_kept_answer_is_used_and_the_other_sources_are_not_asked(world: 
     first = await world.process(spec("apple"))
     await first.lookup("word", "fruit")
     second = await world.process(spec("apple"), spec("berry"))
-    result = await second.rehearse("word", "fruit", pointer="/value")
+    result = await second.dry_run("word", "fruit", pointer="/value")
     assert result.data["a"]["value"] == 1
     assert statuses(result.providers) == {"apple": ("cached", None), "berry": ("skipped", "not_asked")}
     assert (len(kept.requests), len(other.requests)) == (1, 0)
@@ -25,7 +25,7 @@ async def test_a_kept_answer_that_is_no_longer_fresh_is_used_too(world: World) -
     await world.provider("apple", a__value=1)
     lookups = await world.process(spec("apple", ttl=0.001, stale_ttl=600))
     await lookups.lookup("word", "fruit")
-    result = await lookups.rehearse("word", "fruit", pointer="/value")
+    result = await lookups.dry_run("word", "fruit", pointer="/value")
     assert (result.data["a"]["value"], result.providers[0]["stale"]) == (1, True)
 
 
@@ -34,6 +34,6 @@ async def test_what_somebody_has_paid_for_is_not_given_away(world: World) -> Non
     lookups = await world.process(spec("apple"))
     await lookups.lookup("word", "fruit")
     lookups._kinds = {"word": replace(kind(spec("apple")), price=1)}  # pyright: ignore[reportPrivateUsage]
-    result = await lookups.rehearse("word", "fruit", pointer="/value")
+    result = await lookups.dry_run("word", "fruit", pointer="/value")
     assert statuses(result.providers) == {"apple": ("skipped", "not_asked")}
     assert result.data["a"]["value"] is None

@@ -3,15 +3,17 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 
-from language.definition import LookupStep
+from engine.driver import Ended
+from engine.dry_run import MAX_CALLS, DryRun, DryRunResult
+from engine.state import RunInput
+from language.definition import Definition, LookupStep
 from language.delays import written
-from language.records import StepError
+from language.records import INLINE_BYTES, StepError
 from models.identifiers import new_id
 from tests.automations.engine import transform, webhook
-from workflows.messages import BatchRow
-from workflows.rehearsal import MAX_CALLS, Rehearsal, Rehearsed, batch_of_one
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LOOK = {"id": "look", "type": "ip_lookup", "config": {"field": "trigger.ip"}}
@@ -30,27 +32,22 @@ class Answers:
         return {"ip_address": text}
 
 
-def rehearse(steps: list[dict[str, Any]], payload: Any = None, answers: Answers | None = None) -> Rehearsed:
-    batch = batch_of_one(
-        {"name": "w", "steps": steps},
-        account_id=new_id(),
-        automation_id=new_id(),
-        version=3,
-        row=BatchRow(run_id=new_id(), trigger=payload, started_at=NOW),
-    )
+def dry_run(steps: list[dict[str, Any]], payload: Any = None, answers: Answers | None = None) -> DryRunResult:
+    definition = Definition.model_validate({"name": "w", "steps": steps})
+    run = RunInput(new_id(), NOW, trigger=payload, size=len(orjson.dumps(payload)))
     look_up = answers or Answers()
-    return Rehearsal(batch, now=lambda: NOW, look_up=look_up, secrets=["KEY"]).run()
+    return DryRun(definition, run, {"name": "w"}, now=lambda: NOW, look_up=look_up, secrets=["KEY"]).run()
 
 
-def outcome(rehearsed: Rehearsed) -> dict[str, tuple[str, Any]]:
-    return {record.step_id: (record.status, record.output) for record in rehearsed.records}
+def outcome(result: DryRunResult) -> dict[str, tuple[str, Any]]:
+    return {record.step_id: (record.status, record.output) for record in result.records}
 
 
 def test_an_until_that_is_much_to_evaluate_and_comes_to_nothing_fails() -> None:
     until = "{{ map(&to_string(@), trigger.items) && trigger.nothing }}"
     step = {"id": "nap", "type": "delay", "config": {"until": until}}
-    rehearsed = rehearse([step], {"items": list(range(15_000))})
-    assert rehearsed.error is not None and rehearsed.error.code == "bad_timestamp"
+    result = dry_run([step], {"items": list(range(15_000))})
+    assert result.ended.error is not None and result.ended.error.code == "bad_timestamp"
 
 
 def test_transforms_conditions_and_branches_are_evaluated() -> None:
@@ -65,9 +62,9 @@ def test_transforms_conditions_and_branches_are_evaluated() -> None:
         transform("no", "'no'"),
         transform("last", "steps.no.status"),
     ]
-    rehearsed = rehearse(steps, {"n": 3})
-    assert rehearsed.error is None
-    assert outcome(rehearsed) == {
+    result = dry_run(steps, {"n": 3})
+    assert result.ended.error is None
+    assert outcome(result) == {
         "a": ("completed", 3), "if": ("completed", {"result": True}), "yes": ("completed", [3, True]),
         "last": ("completed", "skipped"),
     }  # fmt: skip
@@ -78,7 +75,7 @@ def test_a_request_is_rendered_without_its_secrets_and_not_sent() -> None:
         "https://example.com/{{ trigger.id }}", headers={"Authorization": "Bearer {{ secrets.KEY }}"},
         body={"n": "{{ trigger.n }}", "key": "{{ secrets.KEY }}"}, method="PUT",
     )  # fmt: skip
-    [record] = rehearse([step], {"id": "x y", "n": 5}).records
+    [record] = dry_run([step], {"id": "x y", "n": 5}).records
     assert record.input == {
         "method": "PUT",
         "url": "https://example.com/x%20y",
@@ -90,23 +87,23 @@ def test_a_request_is_rendered_without_its_secrets_and_not_sent() -> None:
 
 @pytest.mark.parametrize(("success", "status"), [("2xx", 200), ("204", 204), (["3xx", "201"], 300)])
 def test_the_answer_to_a_request_is_one_that_counts_as_a_success(success: Any, status: int) -> None:
-    [record] = rehearse([webhook("https://example.com", success=success)]).records
+    [record] = dry_run([webhook("https://example.com", success=success)]).records
     assert (record.status, record.output["status"]) == ("completed", status)
 
 
 def test_a_request_that_names_a_missing_secret_fails_as_it_would() -> None:
-    rehearsed = rehearse([webhook("https://example.com/{{ secrets.GONE }}")])
-    assert rehearsed.error is not None
-    assert (rehearsed.error.code, rehearsed.error.step) == ("unknown_secret", "call")
+    result = dry_run([webhook("https://example.com/{{ secrets.GONE }}")])
+    assert result.ended.error is not None
+    assert (result.ended.error.code, result.ended.error.step) == ("unknown_secret", "call")
 
 
 def test_a_lookup_is_answered_by_the_caller() -> None:
     answers = Answers()
-    rehearsed = rehearse([LOOK, transform("out", "look.ip_address")], {"ip": "8.8.8.8"}, answers)
+    result = dry_run([LOOK, transform("out", "look.ip_address")], {"ip": "8.8.8.8"}, answers)
     assert answers.asked == [("ip", "8.8.8.8")]
-    first = rehearsed.records[0]
+    first = result.records[0]
     assert (first.input, first.output) == ("8.8.8.8", {"ip_address": "8.8.8.8"})
-    assert outcome(rehearsed)["out"] == ("completed", "8.8.8.8")
+    assert outcome(result)["out"] == ("completed", "8.8.8.8")
 
 
 ALL_DONE = {"look": "failed", "mend": "completed", "last": "completed"}
@@ -125,9 +122,9 @@ FAILING: dict[str, tuple[Any, Any, dict[str, str], str | None]] = {
 def test_a_lookup_that_fails_takes_the_way_of_a_real_one(case: str) -> None:
     on_error, ip, expected, code = FAILING[case]
     steps = [{**LOOK, "on_error": on_error}, transform("mend", "'m'"), transform("last", "'x'")]
-    rehearsed = rehearse(steps, {"ip": ip})
-    assert {record.step_id: record.status for record in rehearsed.records} == expected
-    assert (rehearsed.error.code if rehearsed.error else None) == code
+    result = dry_run(steps, {"ip": ip})
+    assert {record.step_id: record.status for record in result.records} == expected
+    assert (result.ended.error.code if result.ended.error else None) == code
 
 
 def test_delays_pass_at_once_whether_short_or_long_and_side_by_side() -> None:
@@ -139,34 +136,34 @@ def test_delays_pass_at_once_whether_short_or_long_and_side_by_side() -> None:
         {"id": "past", "type": "delay", "config": {"until": "2026-03-20T00:00:00Z"}},
         webhook("https://example.com", "send"),
     ]
-    rehearsed = rehearse(steps)
-    assert rehearsed.error is None
-    until = {name: output for name, (_, output) in outcome(rehearsed).items()}
+    result = dry_run(steps)
+    assert result.ended.error is None
+    until = {name: output for name, (_, output) in outcome(result).items()}
     assert until["after"] == [
         written(NOW + timedelta(seconds=5)),
         written(NOW + timedelta(days=30)),
     ]
     assert until["then"]["until"] > until["long"]["until"]
     assert until["past"] == {"until": "2026-03-20T00:00:00Z"}
-    assert {record.completed_at for record in rehearsed.records} == {NOW}
+    assert {record.completed_at for record in result.records} == {NOW}
 
 
 def test_a_step_over_items_has_an_output_in_their_order() -> None:
     each = {**LOOK, "for_each": "trigger", "config": {"field": "item"}, "max_concurrency": 2}
     answers = Answers()
-    rehearsed = rehearse([each, transform("n", "length(look)")], ["a", "b", "c"], answers)
-    record = rehearsed.records[0]
+    result = dry_run([each, transform("n", "length(look)")], ["a", "b", "c"], answers)
+    record = result.records[0]
     assert record.output == [{"ip_address": "a"}, {"ip_address": "b"}, {"ip_address": "c"}]
     assert record.input == ["a", "b", "c"]
     assert sorted(answers.asked) == [("ip", "a"), ("ip", "b"), ("ip", "c")]
-    assert outcome(rehearsed)["n"] == ("completed", 3)
+    assert outcome(result)["n"] == ("completed", 3)
 
 
 def test_an_item_that_fails_is_an_error_among_the_outputs_where_the_step_continues() -> None:
     each = {**LOOK, "for_each": "trigger", "config": {"field": "item"}, "on_error": "continue"}
-    rehearsed = rehearse([each], ["a", "bad"])
-    assert rehearsed.error is None
-    assert rehearsed.records[0].output == [
+    result = dry_run([each], ["a", "bad"])
+    assert result.ended.error is None
+    assert result.records[0].output == [
         {"ip_address": "a"},
         {"error": {"code": "invalid_input", "message": "This is not an IP address."}},
     ]
@@ -174,11 +171,11 @@ def test_an_item_that_fails_is_an_error_among_the_outputs_where_the_step_continu
 
 def test_an_item_that_fails_fails_the_step_and_is_named() -> None:
     each = {**LOOK, "for_each": "trigger", "config": {"field": "item"}}
-    rehearsed = rehearse([each], ["a", "bad"])
-    assert rehearsed.error is not None
-    assert (rehearsed.error.step, rehearsed.error.code) == ("look", "invalid_input")
-    assert rehearsed.error.message.startswith("Item 1: ")
-    assert rehearsed.records[0].output is None
+    result = dry_run([each], ["a", "bad"])
+    assert result.ended.error is not None
+    assert (result.ended.error.step, result.ended.error.code) == ("look", "invalid_input")
+    assert result.ended.error.message.startswith("Item 1: ")
+    assert result.records[0].output is None
 
 
 def test_much_data_is_no_matter() -> None:
@@ -188,28 +185,28 @@ def test_much_data_is_no_matter() -> None:
         transform("all", "join('', each[].ip_address)"),
         transform("n", "length(all)"),
     ]
-    rehearsed = rehearse(steps, ["x" * 1000] * 300)
-    assert rehearsed.error is None
-    assert outcome(rehearsed)["n"] == ("completed", 300_000)
+    result = dry_run(steps, ["x" * 1000] * 300)
+    assert result.ended.error is None
+    assert outcome(result)["n"] == ("completed", 300_000)
 
 
 def test_a_dry_run_has_so_many_calls_and_no_more() -> None:
     each = {**LOOK, "for_each": "trigger", "config": {"field": "item"}}
     answers = Answers()
-    rehearsed = rehearse([each, {**each, "id": "again"}], ["a"] * (MAX_CALLS - 1), answers)
-    assert rehearsed.error is not None
-    assert (rehearsed.error.step, rehearsed.error.code) == ("again", "too_many_calls")
+    result = dry_run([each, {**each, "id": "again"}], ["a"] * (MAX_CALLS - 1), answers)
+    assert result.ended.error is not None
+    assert (result.ended.error.step, result.ended.error.code) == ("again", "too_many_calls")
     assert len(answers.asked) == MAX_CALLS
 
 
 def test_a_workflow_without_steps_completes() -> None:
-    assert rehearse([]) == Rehearsed(None, [])
+    assert dry_run([]) == DryRunResult(Ended("completed", None, None), [])
 
 
 def test_a_request_reads_more_data_than_a_message_carries() -> None:
     large = [transform(f"t{n}", "trigger.text") for n in range(6)]
     step = webhook("https://example.com/", body={f"t{n}": f"{{{{ t{n} }}}}" for n in range(6)})
-    record = rehearse([*large, step], {"text": "x" * 60_000}).records[-1]
+    record = dry_run([*large, step], {"text": "x" * 60_000}).records[-1]
     assert {name: len(text) for name, text in record.input["body"].items()} == {
         f"t{n}": 60_000 for n in range(6)
     }
@@ -235,14 +232,45 @@ MUCH = "length(map(&to_string(@), trigger.items))"
     ],
 )
 def test_what_is_too_much_for_a_workflow_is_done_all_the_same(step: dict[str, Any], expected: Any) -> None:
-    [record] = rehearse([step], {"items": list(range(15_000))}).records
+    [record] = dry_run([step], {"items": list(range(15_000))}).records
     assert (record.status, record.output) == ("completed", expected)
 
 
 def test_a_run_that_fails_ends_at_once() -> None:
     fails = transform("fails", "sum(trigger)", needs=[])
     waits = {"id": "waits", "type": "delay", "config": {"seconds": 31_000_000}, "needs": []}
-    rehearsed = rehearse([waits, fails], "text")
-    assert {record.step_id: record.status for record in rehearsed.records} == {
+    result = dry_run([waits, fails], "text")
+    assert {record.step_id: record.status for record in result.records} == {
         "waits": "cancelled", "fails": "failed",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        pytest.param("text", {"fails": "failed"}, id="at once"),
+        pytest.param("x" * INLINE_BYTES, {"call": "completed", "fails": "failed"}, id="as a call"),
+    ],
+)
+def test_a_request_is_sent_unless_a_step_beside_it_has_failed_before(
+    payload: str, expected: dict[str, str]
+) -> None:
+    """A real run evaluates what is small at once, and reads what is large only with calls."""
+    steps = [webhook("https://example.com"), transform("fails", "sum(trigger)", needs=[])]
+    result = dry_run(steps, payload)
+    assert {record.step_id: record.status for record in result.records} == expected
+
+
+def test_items_are_so_many_at_a_time_and_end_with_the_first_that_fails() -> None:
+    each = {**LOOK, "for_each": "trigger", "config": {"field": "item"}, "max_concurrency": 2}
+    answers = Answers()
+    dry_run([each], ["a", "bad", "c", "d"], answers)
+    assert [text for _, text in answers.asked] == ["a", "bad"]
+
+
+def test_what_a_run_evaluates_by_itself_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.dry_run.MAX_NODES", 500)
+    result = dry_run([transform(f"s{n}", "trigger") for n in range(20)], 4)
+    assert result.ended.error is not None
+    assert (result.ended.error.code, result.ended.output_of) == ("dry_run_too_large", None)
+    assert result.ended.error.step == result.records[-1].step_id

@@ -9,43 +9,44 @@ from typing import Any
 
 import pytest
 
+from engine.dry_run import MAX_NODES
 from models import limits
-from services.rehearsals import only_one
+from services.dry_runs import only_one
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import create, problem
 from tests.stacks import eventually
-from workflows import rehearsal
 
 PAIRS = "length(map(&length(map(&@, $.trigger)), trigger))"
 NUMBERS = list(range(280))
 HEAVY = [transform(f"s{n}", PAIRS, for_each="trigger[:6]", on_error="continue") for n in range(100)]
 
 
-async def rehearse(person: Person, workflow: str, payload: Any = NUMBERS) -> dict[str, Any]:
+async def dry_run(person: Person, workflow: str, payload: Any = NUMBERS) -> dict[str, Any]:
     response = await person.key.post(f"/api/workflows/{workflow}/test", json={"input": payload})
     assert response.status_code == 200, response.text
     return response.json()
 
 
 async def test_all_steps_together_have_one_budget_of_nodes(person: Person) -> None:
-    run = await rehearse(person, await create(person, HEAVY))
+    run = await dry_run(person, await create(person, HEAVY))
     assert (run["status"], run["error"]["code"]) == ("failed", "dry_run_too_large")
-    assert f"{rehearsal.MAX_NODES:,} nodes" in run["error"]["message"]
+    assert f"{MAX_NODES:,} nodes" in run["error"]["message"]
     done = [step["id"] for step in run["steps"] if step["status"] == "completed"]
     assert 0 < len(done) < 100 and run["error"]["step"] == f"s{len(done)}"
 
 
 async def test_all_steps_together_have_one_budget_of_bytes(person: Person) -> None:
     steps = [transform(f"s{n}", "trigger") for n in range(10)]
-    run = await rehearse(person, await create(person, steps), ["x" * 1000] * 900)
+    run = await dry_run(person, await create(person, steps), ["x" * 1000] * 900)
     assert (run["status"], run["error"]["code"]) == ("failed", "dry_run_too_large")
     assert "4 MiB" in run["error"]["message"]
+    assert run["error"]["step"] == [s["id"] for s in run["steps"] if s["status"] == "completed"][-1]
 
 
 async def test_a_hundred_plain_steps_over_a_large_input_are_not_too_much(person: Person) -> None:
     steps = [transform(f"s{n}", "length(trigger[?n > `5`])") for n in range(100)]
-    run = await rehearse(person, await create(person, steps), [{"n": n} for n in range(5000)])
+    run = await dry_run(person, await create(person, steps), [{"n": n} for n in range(5000)])
     assert (run["status"], run["output"]) == ("completed", 4994)
 
 
@@ -76,9 +77,9 @@ async def test_a_place_that_nobody_gives_back_is_free_after_its_time(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = await api.person()
-    monkeypatch.setattr("services.rehearsals._LEASE_SECONDS", 1)
+    monkeypatch.setattr("services.dry_runs._LEASE_SECONDS", 1)
     async with api.services.database.connection() as connection:
-        assert await limits.hold(connection, ("rehearsal", str(person.account.id)), 1)
+        assert await limits.hold(connection, ("dry_run", str(person.account.id)), 1)
 
     async def accepted() -> bool:
         body = {"name": "w"}
@@ -90,27 +91,27 @@ async def test_a_place_that_nobody_gives_back_is_free_after_its_time(
 async def test_a_process_that_is_killed_fails_its_dry_run_alone(api: Api, person: Person) -> None:
     workflow = await create(person, HEAVY[:5])
     pool = api.services.pool
-    assert (await rehearse(person, workflow))["status"] == "completed"
+    assert (await dry_run(person, workflow))["status"] == "completed"
     [pid] = pool.pids
     os.kill(pid, signal.SIGSTOP)
     lost = asyncio.ensure_future(person.key.post(f"/api/workflows/{workflow}/test", json={"input": NUMBERS}))
     await eventually(lambda: pool.busy == 1, what="the process has its work")
     os.kill(pid, signal.SIGKILL)
     assert problem(await lost) == (503, "work_lost")
-    assert (await rehearse(person, workflow))["status"] == "completed"
+    assert (await dry_run(person, workflow))["status"] == "completed"
 
 
 async def test_a_dry_run_that_stands_still_keeps_no_neighbour_waiting(api: Api) -> None:
     person, neighbour = await api.person(), await api.person()
     workflow, pool = await create(person, HEAVY[:5]), api.services.pool
-    await rehearse(person, workflow)
+    await dry_run(person, workflow)
     for pid in pool.pids:
         os.kill(pid, signal.SIGSTOP)
     try:
-        still = asyncio.ensure_future(rehearse(person, workflow))
+        still = asyncio.ensure_future(dry_run(person, workflow))
         await eventually(lambda: pool.busy == 1, what="the process has its work")
         theirs = await create(neighbour, [transform("a", "trigger")])
-        assert (await rehearse(neighbour, theirs, 5))["output"] == 5
+        assert (await dry_run(neighbour, theirs, 5))["output"] == 5
         assert not still.done()
     finally:
         for pid in pool.pids:

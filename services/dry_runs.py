@@ -12,7 +12,9 @@ from uuid import UUID
 import orjson
 
 from database import Database
-from language.definition import LookupStep
+from engine.dry_run import DryRun, DryRunResult
+from engine.state import RunInput
+from language.definition import Definition, LookupStep
 from language.expressions import JSON
 from language.records import StepError
 from models import limits
@@ -24,18 +26,16 @@ from models.run_views import RunView, view_of
 from providers.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
 from services.process_pool import Ask, ProcessPool
-from workflows.messages import Batch, BatchRow
-from workflows.rehearsal import Rehearsal, Rehearsed, batch_of_one
 
 # A place that nobody gives back, since its process was killed, is free after this. It is longer than a check
 # and a dry run can take, each with its wait for a process.
 _LEASE_SECONDS = 120
-_PLACE = "rehearsal"
+_PLACE = "dry_run"
 
 JSONObject = dict[str, Any]
 
 
-class RehearsalInProgress(Unavailable):
+class DryRunInProgress(Unavailable):
     """The account has a dry run or a check of a workflow under way."""
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]
     """Within the block no other dry run or check of the account begins, in any process.
 
     Raises:
-        RehearsalInProgress: one is under way.
+        DryRunInProgress: one is under way.
     """
     subject = (_PLACE, str(account_id))
     async with database.connection() as connection:
         taken = await limits.hold(connection, subject, _LEASE_SECONDS)
     if taken is None:
-        raise RehearsalInProgress
+        raise DryRunInProgress
     try:
         yield
     finally:
@@ -62,7 +62,7 @@ async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]
             await limits.release(connection, subject, taken)
 
 
-async def rehearse(
+async def do_dry_run(
     pool: ProcessPool,
     lookups: Lookups,
     account_id: UUID,
@@ -86,40 +86,46 @@ async def rehearse(
         Invalid: the workflow takes no such input.
         PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
-    row = BatchRow(run_id=new_id(), trigger=payload, started_at=datetime.now(UTC))
-    batch = batch_of_one(
-        definition, account_id=account_id, automation_id=workflow.id, version=workflow.version, row=row
-    )
+    run = RunInput(new_id(), datetime.now(UTC), trigger=payload, size=len(orjson.dumps(payload)))
+    described = {"id": str(workflow.id), "name": definition["name"]}
     done = await pool.run(
-        account_id, partial(_look_up, lookups), _rehearsed, batch, workflow.input_schema, list(secrets)
-    )
+        account_id, partial(_look_up, lookups), _result, definition, run, described, workflow.input_schema,
+        list(secrets),
+    )  # fmt: skip
     if isinstance(done, list):
         raise Invalid(done)
-    return _view(workflow, definition, row, done)
+    return _view(workflow, definition, run, done)
 
 
-def _rehearsed(
-    ask: Ask, batch: Batch, input_schema: JSONObject | None, secrets: list[str]
-) -> Rehearsed | list[FieldError]:
+def _result(
+    ask: Ask,
+    definition: JSONObject,
+    run: RunInput,
+    described: JSONObject,
+    input_schema: JSONObject | None,
+    secrets: list[str],
+) -> DryRunResult | list[FieldError]:
     """In a process of the pool: the dry run, or what is wrong with its input."""
     if input_schema is not None:
-        payload = batch.rows[0].trigger
         try:
-            InputSchema(input_schema).check(payload, "/input", len(orjson.dumps(payload)))
+            InputSchema(input_schema).check(run.trigger, "/input", run.size)
         except Invalid as invalid:
             return invalid.errors
 
     def look_up(step: LookupStep, text: str) -> JSON | StepError:
         return ask((step, text))
 
-    return Rehearsal(batch, now=lambda: datetime.now(UTC), look_up=look_up, secrets=secrets).run()
+    return DryRun(
+        Definition.model_validate(definition), run, described,
+        now=lambda: datetime.now(UTC), look_up=look_up, secrets=secrets,
+    ).run()  # fmt: skip
 
 
 async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | StepError:
     """As the activity does it."""
     step, text = asked
     try:
-        result = await lookups.rehearse(
+        result = await lookups.dry_run(
             step.kind, text, pointer=step.config.pointer, fields=step.config.fields
         )
     except ModelError as error:
@@ -128,25 +134,24 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
     return cut(answer, SHOWN) if step.kind == "websearch" else answer
 
 
-def _view(workflow: WorkflowView, definition: JSONObject, row: BatchRow, rehearsed: Rehearsed) -> RunView:
+def _view(workflow: WorkflowView, definition: JSONObject, run: RunInput, result: DryRunResult) -> RunView:
     """The run object, made as that of a run which is stored."""
-    error = rehearsed.error
-    done = sorted(rehearsed.records, key=lambda record: record.position)
-    outputs = [record.output for record in done if record.status == "completed"]
-    run = {
-        "id": row.run_id,
+    ended = result.ended
+    done = sorted(result.records, key=lambda record: record.position)
+    shown = {
+        "id": run.run_id,
         "automation_id": workflow.id,
         "name": workflow.name,
         "version": workflow.version,
-        "status": "completed" if error is None else "failed",
+        "status": ended.status,
         "trigger": "manual",
-        "input": row.trigger,
-        "output": outputs[-1] if outputs and error is None else None,
-        "error": error and error.model_dump(exclude_none=True),
+        "input": run.trigger,
+        "output": next((record.output for record in done if record.step_id == ended.output_of), None),
+        "error": ended.error and ended.error.model_dump(exclude_none=True),
         "progress": None,
         "credits_used": 0,
         "restarted_from": None,
-        "started_at": row.started_at,
+        "started_at": run.started_at,
         "completed_at": datetime.now(UTC),
         "definition_steps": definition["steps"],
     }
@@ -154,4 +159,4 @@ def _view(workflow: WorkflowView, definition: JSONObject, row: BatchRow, rehears
         {**record.model_dump(), "error": record.error and record.error.model_dump(exclude_none=True)}
         for record in done
     ]
-    return view_of(run, rows, test=True)
+    return view_of(shown, rows, test=True)

@@ -16,7 +16,7 @@ from language.definition import Step
 from models import automations, secrets
 from models.automations import WorkflowView
 from models.run_views import RunView
-from services.rehearsals import only_one, rehearse
+from services.dry_runs import do_dry_run, only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
@@ -25,7 +25,7 @@ def _unread(steps: Any) -> Any:
     return steps
 
 
-class RehearsalBody(Body):
+class DryRunBody(Body):
     """What the dry run starts with; `steps` instead of the workflow's own, checked as those are."""
 
     input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
@@ -37,7 +37,7 @@ class RehearsalBody(Body):
 @router.post("/{workflow_id}/test", responses=problems("dry_run_in_progress", *saving.POOLED))
 async def test_workflow(
     workflow_id: Id,
-    body: RehearsalBody,
+    body: DryRunBody,
     caller: Annotated[Caller, authorised("workflows")],
     services: ServicesDep,
 ) -> RunView:
@@ -56,7 +56,7 @@ async def test_workflow(
         names = await secrets.names(connection, caller.account_id)
     async with only_one(services.database, caller.account_id):
         definition = await _definition(services, caller, workflow, body.steps)
-        return await rehearse(
+        return await do_dry_run(
             services.pool, services.lookups, caller.account_id, workflow, definition, body.input, names
         )
 

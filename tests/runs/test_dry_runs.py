@@ -14,7 +14,7 @@ LOOK = {"id": "look", "type": "ip_lookup", "config": {"field": "trigger.ip"}}
 NOT_COMPARED = ("id", "started_at", "completed_at", "duration_ms")
 
 
-async def rehearse(person: Person, workflow: str, payload: Any = None, **body: Any) -> dict[str, Any]:
+async def dry_run(person: Person, workflow: str, payload: Any = None, **body: Any) -> dict[str, Any]:
     response = await person.key.post(f"/api/workflows/{workflow}/test", json={"input": payload, **body})
     assert response.status_code == 200, response.text
     return response.json()
@@ -24,7 +24,7 @@ async def test_a_dry_run_is_the_run_object_of_a_run_that_never_was(
     person: Person, receiver: Endpoint, database: Database
 ) -> None:
     workflow = await create(person, [transform("a", "trigger.n"), webhook(receiver.url, body="{{ a }}")])
-    run = await rehearse(person, workflow, {"n": 4})
+    run = await dry_run(person, workflow, {"n": 4})
     assert (run["test"], run["status"], run["trigger"], run["input"]) == (
         True,
         "completed",
@@ -55,7 +55,7 @@ async def test_a_dry_run_does_what_a_real_one_does(person: Person, worker: None)
     ]
     workflow = await create(person, steps)
     people = {"people": [{"name": "a", "age": 1}, {"name": "b", "age": 2}]}
-    real, dry = await finish(person, workflow, people), await rehearse(person, workflow, people)
+    real, dry = await finish(person, workflow, people), await dry_run(person, workflow, people)
     assert real["status"] == "failed" and statuses(real)["mend"] == "completed"
     for run in (real, dry):
         for thing in (run, *run["steps"]):
@@ -68,14 +68,14 @@ async def test_a_dry_run_does_what_a_real_one_does(person: Person, worker: None)
 
 async def test_a_dry_run_can_show_all_that_a_step_reads(person: Person) -> None:
     workflow = await create(person, [transform("a", "'first'"), transform("b", "@")])
-    run = await rehearse(person, workflow, 4)
+    run = await dry_run(person, workflow, 4)
     assert (run["status"], run["output"]["trigger"], run["output"]["a"]) == ("completed", 4, "first")
     assert list(run["output"]["steps"]) == ["a"]
 
 
 async def test_other_steps_can_be_tried(person: Person) -> None:
     workflow = await create(person, [transform("a", "'stored'")])
-    run = await rehearse(person, workflow, steps=[transform("b", "'tried'")])
+    run = await dry_run(person, workflow, steps=[transform("b", "'tried'")])
     assert (run["output"], statuses(run)) == ("tried", {"b": "completed"})
     assert (await person.key.get(f"/api/workflows/{workflow}")).json()["version"] == 1
 
@@ -111,19 +111,19 @@ async def test_the_names_of_secrets_are_known_and_their_values_are_not_used(pers
 
 async def test_a_workflow_that_is_not_active_can_be_tried(person: Person) -> None:
     workflow = await create(person, [transform("a", "'x'")], status="draft")
-    assert (await rehearse(person, workflow))["status"] == "completed"
+    assert (await dry_run(person, workflow))["status"] == "completed"
 
 
 async def test_a_lookup_is_answered_from_the_data_of_this_machine(person: Person) -> None:
     workflow = await create(person, [LOOK])
-    answer = (await rehearse(person, workflow, {"ip": "8.8.8.8"}))["output"]
+    answer = (await dry_run(person, workflow, {"ip": "8.8.8.8"}))["output"]
     assert answer["location"]["city"] == "Mountain View"
     assert answer["sources"]["location.city"] == ["dbip"]
 
 
 async def test_what_is_not_of_the_kind_fails_as_in_a_real_run(person: Person, worker: None) -> None:
     workflow = await create(person, [LOOK])
-    dry = await rehearse(person, workflow, {"ip": "nowhere"})
+    dry = await dry_run(person, workflow, {"ip": "nowhere"})
     real = await finish(person, workflow, {"ip": "nowhere"})
     assert dry["status"] == real["status"] == "failed"
     assert (dry["error"], dry["steps"][0]["error"]) == (real["error"], real["steps"][0]["error"])
@@ -142,7 +142,7 @@ async def test_every_kind_of_lookup_can_be_tried_and_costs_nothing(
 ) -> None:
     balance = (await person.key.get("/api/credits")).json()["balance"]
     step = {"id": "look", "type": f"{kind}_lookup", "config": {"value": value}}
-    run = await rehearse(person, await create(person), steps=[step])
+    run = await dry_run(person, await create(person), steps=[step])
     assert (run["status"], run["steps"][0]["input"]) == ("completed", value)
     assert (await person.key.get("/api/credits")).json()["balance"] == balance
 
@@ -179,7 +179,7 @@ async def test_an_input_that_the_workflow_does_not_take_is_refused(person: Perso
     response = await person.key.post(f"/api/workflows/{workflow}/test", json={"input": {}})
     assert response.status_code == 400
     assert response.json()["errors"][0]["pointer"] == "/input/ip"
-    assert (await rehearse(person, workflow, {"ip": "8.8.8.8"}))["status"] == "completed"
+    assert (await dry_run(person, workflow, {"ip": "8.8.8.8"}))["status"] == "completed"
 
 
 async def test_a_key_that_may_look_nothing_up_can_try_no_lookups(api: Api) -> None:

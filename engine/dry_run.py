@@ -1,0 +1,231 @@
+"""A dry run: the driver over one run, where delays pass at once and nothing goes out.
+
+Requests are rendered, and not sent; lookups are answered by the caller. All else is the driver itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import orjson
+
+from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
+from engine.driver import Driver, Ended
+from engine.plan import Plan
+from engine.state import RunInput
+from language import step_evaluation
+from language.definition import (
+    CallingStep,
+    ConditionStep,
+    Definition,
+    DelayStep,
+    LookupStep,
+    TransformStep,
+    WebhookStep,
+)
+from language.expressions import JSON, Budget, ExpressionError
+from language.records import INLINE_BYTES, StepError, StepRecord
+
+MASK = "***"
+"""What stands for every secret."""
+MAX_CALLS = 1000
+"""How many lookups and requests a dry run has; a step that wants more fails."""
+MAX_NODES = 5_000_000
+"""What the expressions of a dry run may visit, all steps together: about a second's work."""
+MAX_BYTES = 4 * 1024 * 1024
+"""How large the inputs and outputs of its steps may be as JSON, all together."""
+
+LookUp = Callable[[LookupStep, str], "JSON | StepError"]
+"""Answers a lookup step's lookup of a text, or says why it fails."""
+
+
+class DryRunResult(NamedTuple):
+    """How a dry run ended, and what its steps did; steps without a record were skipped."""
+
+    ended: Ended
+    records: list[StepRecord]
+
+
+class _TooMuch(Exception):
+    """The dry run has used up what all its steps may have together. The message says what."""
+
+
+class DryRun:
+    """One dry run."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        run: RunInput,
+        workflow: JSONObject,
+        *,
+        now: Callable[[], datetime],
+        look_up: LookUp,
+        secrets: Collection[str],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            definition: of the workflow.
+            run: what it begins with: trigger and request, whatever their size.
+            workflow: what expressions read as `workflow`.
+            now: the time.
+            look_up: answers lookups.
+            secrets: the names of the account's secrets.
+        """
+        # A real run begins without what is large: it is stored, and only calls read it.
+        self._driver = Driver(Plan(definition), replace(run, stored=run.size > INLINE_BYTES), workflow)
+        self._given: JSONObject = {"trigger": run.trigger, "request": run.request}
+        self._now = now
+        self._look_up = look_up
+        self._secrets: JSONObject = {"secrets": dict.fromkeys(secrets, MASK)}
+        self._skipped = timedelta()
+        self._calls_left = MAX_CALLS
+        self._nodes_left = MAX_NODES
+        self._bytes_left = MAX_BYTES
+        self._step: str | None = None
+        self._records: dict[str, StepRecord] = {}
+        self._items: dict[str, dict[int, StepRecord]] = {}
+
+    def run(self) -> DryRunResult:
+        """Take the run to its end, or until it is too much for a dry run."""
+        try:
+            ended = self._run()
+        except _TooMuch as reason:
+            error = StepError(code="dry_run_too_large", message=str(reason), step=self._step)
+            ended = Ended("failed", error, None)
+        return DryRunResult(ended, list(self._records.values()))
+
+    def _run(self) -> Ended:
+        while True:
+            calls = self._advance()
+            if self._driver.ended is not None:
+                return self._driver.ended
+            for call in calls:
+                self._driver.take(call, self._outcome(call), self._clock())
+                self._keep(self._driver.take_records())
+            if not calls:
+                self._pass_time()
+
+    def _advance(self) -> list[Call]:
+        before = self._driver.nodes
+        calls = self._driver.advance(self._clock())
+        self._keep(self._driver.take_records())
+        self._spend(self._driver.nodes - before)
+        return calls
+
+    def _clock(self) -> datetime:
+        """The time, with the delays that have passed."""
+        return self._now() + self._skipped
+
+    def _pass_time(self) -> None:
+        wakes_at = self._driver.wakes_at
+        assert wakes_at is not None, "a run that has not ended makes a call, or waits"
+        self._skipped += max(timedelta(), wakes_at - self._clock())
+
+    # ---- what it may use
+
+    def _spend(self, nodes: int) -> None:
+        self._nodes_left -= nodes
+        if self._nodes_left < 0:
+            raise _TooMuch(
+                f"The expressions of all steps together do more than a dry run may ({MAX_NODES:,} nodes)."
+                " Try fewer steps, or a smaller input."
+            )
+
+    @contextmanager
+    def _charged(self, budget: Budget) -> Generator[Budget]:
+        """What is left of a budget within that of the dry run, which pays for what is used of it."""
+        least = Budget(min(budget.nodes_left, self._nodes_left + 1), budget.output_left)
+        before = least.nodes_left
+        try:
+            yield least
+        finally:
+            self._spend(before - least.nodes_left)
+
+    # ---- what its calls come to
+
+    def _outcome(self, call: Call) -> Outcome:
+        """What a call comes to that reaches nobody."""
+        step = call.step
+        self._step = step.id
+        scope = call.complete_scope({name: self._stored(name) for name in call.stored})
+        try:
+            if isinstance(step, LookupStep | WebhookStep):
+                return self._items_of(step, scope) if call.kind == "prepare" else self._attempt(step, scope)
+            if isinstance(step, DelayStep):
+                with self._charged(Budget()) as budget:
+                    return Outcome(None, step_evaluation.until_of(step.config, scope, budget))
+            return self._evaluated(step, scope)
+        except ExpressionError as problem:
+            return not_evaluated(problem)
+
+    def _stored(self, name: str) -> JSON:
+        return self._given[name] if name in self._given else self._records[name].output
+
+    def _items_of(self, step: CallingStep, scope: Mapping[str, JSON]) -> Outcome:
+        with self._charged(Budget()) as budget:
+            return Outcome(None, step_evaluation.items_of(step, scope, budget))
+
+    def _evaluated(self, step: ConditionStep | TransformStep, scope: Mapping[str, JSON]) -> Outcome:
+        with self._charged(step_evaluation.budget_of(step)) as budget:
+            return Outcome(None, step_evaluation.evaluate(step, scope, budget))
+
+    def _attempt(self, step: CallingStep, scope: Mapping[str, JSON]) -> Outcome:
+        """A lookup or a request."""
+        if self._calls_left == 0:
+            return failure("too_many_calls", f"A dry run has at most {MAX_CALLS} lookups and requests.")
+        self._calls_left -= 1
+        if isinstance(step, WebhookStep):
+            with ExitStack() as charges:
+                request = step_evaluation.RequestTemplates(step.config).render(
+                    {**scope, **self._secrets},
+                    lambda: charges.enter_context(self._charged(Budget())),
+                )
+            return Outcome(request._asdict(), _sample_answer(step))
+        with self._charged(Budget()) as budget:
+            text = step_evaluation.target_of(step.config, scope, budget)
+        answer = self._look_up(step, text)
+        return Outcome(text, error=answer) if isinstance(answer, StepError) else Outcome(text, answer)
+
+    # ---- what it shows
+
+    def _keep(self, records: Collection[StepRecord]) -> None:
+        """Keep what steps, and items of them, did."""
+        for record in records:
+            self._step = record.step_id
+            if record.item is not None:
+                self._items.setdefault(record.step_id, {})[record.item] = record
+            else:
+                self._records[record.step_id] = self._shown(record)
+            self._bytes_left -= len(orjson.dumps([record.input, record.output]))
+            if self._bytes_left < 0:
+                raise _TooMuch(
+                    "The inputs and outputs of all steps together are larger than those of a dry run may be"
+                    f" ({MAX_BYTES // 1024**2} MiB). Try fewer steps, or a smaller input."
+                )
+
+    def _shown(self, record: StepRecord) -> StepRecord:
+        """The record with its items gathered, and without the delays, none of which has really passed."""
+        now = self._now()
+        update: dict[str, Any] = {
+            "started_at": min(record.started_at, now), "completed_at": min(record.completed_at, now),
+        }  # fmt: skip
+        if record.gathered:
+            items = [item for _, item in sorted(self._items.pop(record.step_id, {}).items())]
+            update["input"] = [item.input for item in items]
+            if record.status == "completed":
+                update["output"] = [item_output(item.output, item.error) for item in items]
+        return record.model_copy(update=update)
+
+
+def _sample_answer(step: WebhookStep) -> JSON:
+    """An answer that counts as a success."""
+    success = step.config.success
+    first = success if isinstance(success, str) else success[0]
+    status = 200 if step.config.is_success(200) else int(first.replace("xx", "00"))
+    return {"status": status, "headers": {}, "body": None}
