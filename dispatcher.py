@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -35,6 +35,7 @@ from models.recovery import BatchToStart
 from models.run_work import Claim
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from temporal import starts
+from temporal.retiring import retire_unknown_batches
 
 _log = logs.get(__name__)
 # While starts are on their way, what comes waits and goes together with the next.
@@ -46,6 +47,7 @@ _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
 # One claim in so many ignores priorities.
 _TURN_OF_ALL = 8
 _ASK_LIMIT = timedelta(seconds=5)
+_RETIRE_SECONDS = 600.0
 
 
 class Dispatcher:
@@ -95,6 +97,7 @@ class Dispatcher:
         """Begin to listen and to claim."""
         self._listener.start()
         self._task = asyncio.create_task(self._run(), name="dispatcher")
+        self._begin_chore("retire", self._retire(), _RETIRE_SECONDS)
 
     async def stop(self) -> None:
         """Claim nothing more; wait for the starts in flight."""
@@ -221,7 +224,16 @@ class Dispatcher:
             self._begin_chore(str(batch.batch_id), self.begin(batch))
         self._begin_chore("start_due", start_due(self._client, self._database))
 
-    def _begin_chore(self, name: str, work: Coroutine[Any, Any, object]) -> None:
+    async def _retire(self) -> None:
+        async def find_unknown(batch_ids: Collection[UUID]) -> set[UUID]:
+            async with self._database.connection() as connection:
+                return await recovery.find_unknown(connection, batch_ids)
+
+        await retire_unknown_batches(self._client, find_unknown)
+
+    def _begin_chore(
+        self, name: str, work: Coroutine[Any, Any, object], seconds: float = _ASK_LIMIT.total_seconds()
+    ) -> None:
         """Do this beside the loop, unless it is under way since before."""
         if name in self._chores:
             work.close()
@@ -229,7 +241,7 @@ class Dispatcher:
 
         async def chore() -> None:
             try:
-                async with asyncio.timeout(_ASK_LIMIT.total_seconds()):
+                async with asyncio.timeout(seconds):
                     await work
             except (RPCError, TimeoutError, psycopg.Error, PoolTimeout) as error:
                 _log.warning("chore_failed", chore=name, error=str(error))

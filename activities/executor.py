@@ -193,6 +193,7 @@ class Executor:
 
     async def _run_all(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
         recorded = [run.run_id for run in runs if run.recorded]
+        lane_id, build = batch.lane_id, self._build
         try:
             version = await self._until_there(
                 batch, lambda: self._versions.load(batch.automation_id, batch.version)
@@ -204,19 +205,16 @@ class Executor:
         except Exception as error:
             _log.error("lane_set_aside", lane_id=batch.lane_id, exc_info=error)
             self._failures.note(batch.account_id, failed=True)
-            await self._persist(
-                batch,
-                lambda connection: recovery.set_lane_aside(
-                    connection, batch.lease, batch.lane_id, self._build
-                ),
-            )
+            await self._persist(batch, lambda c: recovery.set_lane_aside(c, batch.lease, lane_id, build))
             return
         if was_aside:
-            await self._persist(batch, lambda connection: recovery.take_lane_back(connection, batch.lane_id))
+            await self._persist(batch, lambda c: recovery.take_lane_back(c, lane_id))
         for run in runs:
             task = asyncio.create_task(self._run(batch, version, run, records.get(run.run_id, Recorded())))
             batch.runs[run.run_id] = self._runs[str(run.run_id)] = task
-        await asyncio.gather(*batch.runs.values(), return_exceptions=True)
+        for error in await asyncio.gather(*batch.runs.values(), return_exceptions=True):
+            if isinstance(error, Exception):
+                _log.error("run_dropped", exc_info=error)
 
     async def _load_records(self, run_ids: list[UUID], read: Collection[str]) -> dict[UUID, Recorded]:
         async with self._database.connection() as connection:

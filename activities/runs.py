@@ -48,7 +48,7 @@ class RunActivities:
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Up to the next quarter of a second, above a minute to the next second: runs that wake together do so."""
+    """Round up to a quarter of a second, above a minute to a second: what is due together wakes together."""
     if seconds is None:
         return None
     return float(math.ceil(seconds)) if seconds > 60 else math.ceil(seconds * 4) / 4

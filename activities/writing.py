@@ -53,7 +53,7 @@ class RunWriter:
         await self._database.close()
 
     async def write(self, change: Change) -> bool:
-        """Write a change. While the database is away, this waits: whoever has lost a run learns it from there.
+        """Write a change. While the database is away, this waits: who has lost a run learns it from there.
 
         Returns:
             Whether the run was still this executor's.

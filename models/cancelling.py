@@ -12,7 +12,7 @@ FIRST = UUID(int=0)
 """Before all ids."""
 _AT_ONCE = 1000
 
-# Locked in the order of their ids, as whoever writes them does. An executor finds them gone with its next write.
+# Locked in the order of their ids, as by whoever writes them. An executor finds them gone at its next write.
 _CANCEL: tuple[LiteralString, LiteralString] = (
     "with chosen as materialized (select run_id from run_work where account_id = %(account_id)s and ",
     " for update), gone as (delete from run_work w using chosen c where w.run_id = c.run_id"

@@ -1,8 +1,8 @@
-"""What brings runs back whose executor, workflow or code has failed: nothing that was accepted is forgotten."""
+"""What brings runs back whose executor, workflow or code has failed: nothing accepted is forgotten."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
@@ -64,6 +64,16 @@ async def find_unseen(connection: Connection, limit: int = 32) -> list[BatchToSt
         _FIND_UNSEEN, {"again": _START_SECONDS, "unseen": _UNSEEN_SECONDS, "limit": limit}
     )
     return [BatchToStart(**row) for row in await cursor.fetchall()]
+
+
+async def find_unknown(connection: Connection, batch_ids: Collection[UUID]) -> set[UUID]:
+    """Find those of these batches that are not in the record."""
+    cursor = await connection.execute(
+        "select id from unnest(%s::uuid[]) as asked (id)"
+        " where not exists (select from batches b where b.id = asked.id)",
+        (list(batch_ids),),
+    )
+    return {row["id"] for row in await cursor.fetchall()}
 
 
 async def mark_started(connection: Connection, batch_id: UUID) -> None:

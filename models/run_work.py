@@ -49,7 +49,7 @@ class RunWork(SQLModel, table=True):
         woken: somebody wants it to go on before: who would park it queues it instead.
         progress: see `language.progress`.
         lost: how often in a row it was lost with its executor.
-        setbacks: of one that was set aside since our code failed with it: since when, how often, which builds.
+        setbacks: our code's failures with it: since when, how often, and of which builds.
     """
 
     __tablename__ = "run_work"  # pyright: ignore[reportAssignmentType]
@@ -215,6 +215,16 @@ _WAKE: LiteralString = (
 )
 
 
+_DELETE_IF_DONE = """
+with left_over as (
+  select min(wake_at) as wake_at, count(*) as n from run_work where batch_id = %(id)s
+), gone as (
+  delete from batches where id = %(id)s and (select n from left_over) = 0
+)
+select extract(epoch from wake_at - clock_timestamp())::float as seconds from left_over
+"""
+
+
 async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float | None]:
     """Queue the runs of a batch whose wait is over; the batch is gone when it has no run left.
 
@@ -225,13 +235,7 @@ async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float 
         _WAKE + " and batch_id = %s and wake_at <= clock_timestamp()", (batch_id,)
     )
     queued = cursor.rowcount
-    cursor = await connection.execute(
-        "with left_over as (select min(wake_at) as wake_at, count(*) as n from run_work where batch_id = %(id)s),"
-        " gone as (delete from batches where id = %(id)s and not exists"
-        "  (select from left_over where n > 0))"
-        " select extract(epoch from wake_at - clock_timestamp())::float as seconds from left_over",
-        {"id": batch_id},
-    )
+    cursor = await connection.execute(_DELETE_IF_DONE, {"id": batch_id})
     row = await cursor.fetchone()
     return queued, row["seconds"] if row else None
 

@@ -259,7 +259,10 @@ async def accepted_before(connection: Connection, automation_id: UUID, dedupe_ke
     return Accepted(run_id=row["id"], repeated=True) if row else None
 
 
-_STATUS: LiteralString = "coalesce(r.status, case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
+_STATUS: LiteralString = (
+    "coalesce(r.status,"
+    " case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
+)
 """The status of a run `r` that may be work `w`: one that only naps has its executor still."""
 # The page is chosen before the joins, so that what is left out costs nothing.
 _SELECT: tuple[LiteralString, LiteralString] = (

@@ -26,7 +26,7 @@ TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 _TASK_TIMEOUT = timedelta(seconds=10)
 
 
-def workflow_id(batch_id: UUID) -> str:
+def workflow_id(batch_id: UUID | str) -> str:
     """The id of a batch's workflow."""
     return f"automation/{batch_id}"
 

@@ -16,7 +16,7 @@ _LEAST_SECONDS = 0.25
 
 @workflow.defn(name=AUTOMATION_BATCH)
 class AutomationBatch:
-    """Takes the runs of a batch forward until each has ended or only waits, then queues those that are due."""
+    """Takes the runs of a batch forward until each has ended or only waits, then queues what is due."""
 
     @workflow.run
     async def run(self, batch_id: UUID) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -52,27 +53,36 @@ def observe(method: str, route: str, status: int, seconds: float) -> None:
     histogram.observe(seconds)
 
 
-def rendered(unfinished: Mapping[str, int], halted: int, lanes_aside: int) -> bytes:
-    """All counters in Prometheus' text format, and how the engine stands.
+class Shared(NamedTuple):
+    """What is the same whichever process is asked, and so not summed over them.
 
-    Args:
+    Attributes:
         unfinished: how many runs are not over, by status.
         halted: how many workers claim no runs.
         lanes_aside: how many lanes are set aside, or have a run that is.
     """
+
+    unfinished: Mapping[str, int]
+    halted: int
+    lanes_aside: int
+
+
+def rendered(shared: Shared | None) -> bytes:
+    """All metrics in Prometheus' text format; without the shared ones if they are not known."""
     counters = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         counters = CollectorRegistry()
         MultiProcessCollector(counters)
-    # Of the database, and so the same whichever process is asked: not summed over them.
-    shared = CollectorRegistry()
-    runs = Gauge("vedette_runs", "Runs that are not over", ["status"], registry=shared)
-    for status, count in unfinished.items():
+    return generate_latest(counters) + (b"" if shared is None else generate_latest(_registry_of(shared)))
+
+
+def _registry_of(shared: Shared) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    runs = Gauge("vedette_runs", "Runs that are not over", ["status"], registry=registry)
+    for status, count in shared.unfinished.items():
         runs.labels(status).set(count)
-    Gauge(
-        "vedette_engine_halted", "Workers that claim no runs, since they failed a test", registry=shared
-    ).set(halted)
-    Gauge(
-        "vedette_lanes_set_aside", "Lanes that the engine failed with, whole or in part", registry=shared
-    ).set(lanes_aside)
-    return generate_latest(counters) + generate_latest(shared)
+    halted = "Workers that claim no runs, since they do not trust themselves"
+    Gauge("vedette_engine_halted", halted, registry=registry).set(shared.halted)
+    aside = "Lanes that the engine cannot serve, whole or in part"
+    Gauge("vedette_lanes_set_aside", aside, registry=registry).set(shared.lanes_aside)
+    return registry

@@ -19,7 +19,7 @@ from api.http import metrics
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from migrations.upgrade import head
-from models import root_key, run_counts, workers
+from models import recovery, root_key, run_counts, workers
 from models.errors import Forbidden, Unauthenticated
 from models.views import View
 
@@ -89,10 +89,14 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
         raise Forbidden("loopback_only", message)
     try:
         async with services.database.connection() as connection:
-            unfinished = await run_counts.unfinished(connection)
+            shared = metrics.Shared(
+                await run_counts.unfinished(connection),
+                await workers.count_halted(connection),
+                await recovery.count_lanes_aside(connection),
+            )
     except psycopg.OperationalError:
-        unfinished = {}  # /readyz tells of it; what was counted here is to be had all the same
-    return Response(metrics.rendered(unfinished), media_type=metrics.CONTENT_TYPE)
+        shared = None  # /readyz tells of it; what was counted here is to be had all the same
+    return Response(metrics.rendered(shared), media_type=metrics.CONTENT_TYPE)
 
 
 def _is_local(request: Request) -> bool:

@@ -8,7 +8,7 @@ down_revision = "0009"
 branch_labels = None
 depends_on = None
 
-# Runs change while they are work only in `run_work`. Of the two statements that end one, each counts its part.
+# While a run is work, it is counted where it is; when it ends, it moves from one table to the other.
 _COUNT = """
 create or replace function count_runs() returns trigger language plpgsql as $$
 begin
@@ -41,7 +41,8 @@ _SEEN = {
 _TAKE_OVER = """
 insert into run_work (run_id, account_id, automation_id, lane_id, status, started_at, begun, available_at,
                       bytes, progress)
-select id, account_id, automation_id, lane_id, 'queued', started_at, attempts > 0, queued_at, input_bytes, progress
+select id, account_id, automation_id, lane_id, 'queued', started_at, attempts > 0, queued_at, input_bytes,
+  progress
 from runs where completed_at is null
 """
 _END_CANCELLED = """
@@ -188,7 +189,7 @@ def downgrade() -> None:
     op.drop_column("workers", "halted")
     op.drop_column("lanes", "setbacks")
     op.drop_column("lanes", "aside_until")
-    op.drop_constraint("ck_runs_status", "runs", type_="check")
+    op.execute("alter table runs drop constraint ck_runs_status")
     op.drop_index("ix_runs_rare_status", table_name="runs")
     for column in (
         sa.Column("lane_id", sa.BigInteger()),
@@ -209,7 +210,9 @@ def downgrade() -> None:
     op.alter_column("runs", "lane_id", nullable=False)
     op.alter_column("runs", "status", nullable=False)
     op.create_check_constraint(
-        "status", "runs", "status in ('queued', 'running', 'waiting', 'completed', 'failed', 'cancelled')"
+        "ck_runs_status",
+        "runs",
+        "status in ('queued', 'running', 'waiting', 'completed', 'failed', 'cancelled')",
     )
     op.create_foreign_key("fk_runs_lane_id_lanes", "runs", "lanes", ["lane_id"], ["id"], ondelete="CASCADE")
     for name, columns, where in _FORMER_INDEXES:
@@ -221,7 +224,8 @@ def downgrade() -> None:
     )
     op.execute(
         "insert into run_counts (account_id, automation_id, status, runs)"
-        " select account_id, automation_id, status, count(*) from runs group by account_id, automation_id, status"
+        " select account_id, automation_id, status, count(*) from runs"
+        " group by account_id, automation_id, status"
     )
     _make_former_tables()
 

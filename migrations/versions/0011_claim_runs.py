@@ -16,8 +16,8 @@ create function claim_runs(
   p_known bigint[], p_begun_from timestamptz[], p_new_from timestamptz[], p_passed_over bigint[]
 ) returns table (
   run_id uuid, lane_id bigint, account_id uuid, automation_id uuid, version int, priority smallint,
-  started_at timestamptz, begun boolean, available_at timestamptz, bytes int, progress json, restarted boolean,
-  trigger text, input json, request json, was_aside boolean, asked_at timestamptz
+  started_at timestamptz, begun boolean, available_at timestamptz, bytes int, progress json,
+  restarted boolean, trigger text, input json, request json, was_aside boolean, asked_at timestamptz
 ) language plpgsql volatile set lock_timeout = '200ms' as $$
 #variable_conflict use_column
 declare
@@ -79,7 +79,8 @@ begin
       l.served_at nulls first, l.id
     limit 1 for no key update of l, t skip locked;
     exit when not found;
-    others := exists (select from lanes l where l.id = any(found_lanes) and l.account_id <> chosen.account_id);
+    others := exists (
+      select from lanes l where l.id = any(found_lanes) and l.account_id <> chosen.account_id);
     -- Nobody has more at work than is free: however many wait for long, there is room for others.
     most := least(room, p_account_window);
     if others then
@@ -110,15 +111,16 @@ begin
              and w.available_at between new_from and moment
            order by w.available_at, w.run_id limit least(most, p_rows) for update skip locked) w)
       ), in_order as (
-        select h.*, row_number() over turn as place, sum(h.bytes) over turn as size, max(h.lost) over turn as most_lost
+        select h.*, row_number() over turn as place, sum(h.bytes) over turn as size,
+          max(h.lost) over turn as most_lost
         from halves h window turn as (order by h.begun desc, h.available_at, h.run_id)
       ), served as (
         -- What has been lost with its worker twice goes alone: it may be to blame.
         select * from in_order o
         where o.place = 1 or (o.place <= least(most, p_rows) and o.size <= p_bytes and o.most_lost < 2)
       ), taken as (
-        update run_work w set status = 'running', batch_id = p_batch, wake_at = null, woken = false, begun = true,
-          started_at = coalesce(w.started_at, now())
+        update run_work w set status = 'running', batch_id = p_batch, wake_at = null, woken = false,
+          begun = true, started_at = coalesce(w.started_at, now())
         from served s where w.run_id = s.run_id
         returning w.run_id, s.begun, s.available_at, s.bytes, w.progress, w.started_at, s.lost
       ), batch as (

@@ -12,17 +12,17 @@ LEAVES = {"settings", "database", "sealing", "logs", "process"}
 ALLOWED = {
     # `migrations.upgrade` only says which schema the code needs.
     "api": {
-        "api", "services", "models", "providers", "outbound", "temporal", "language", "workflows",
+        "api", "services", "models", "providers", "outbound", "temporal", "language",
         "migrations.upgrade",
     } | LEAVES,
     "language": {"language"},
-    "engine": {"engine", "language", "workflows.messages"},
-    "workflows": {"workflows", "engine", "language"},
+    "engine": {"engine", "language"},
+    "workflows": {"workflows"},
     "activities": {"activities", "services", "models", "providers", "engine", "language", "outbound",
         "temporal", "workflows.messages"} | LEAVES,
     "services": {"services", "models", "providers", "engine", "language", "outbound", "temporal"} | LEAVES,
     "providers": {"providers", "models", "outbound"} | LEAVES,
-    "models": {"models", "outbound.guard", "language", "engine.plan", "workflows.messages"} | LEAVES,
+    "models": {"models", "outbound.guard", "language"} | LEAVES,
     "outbound": {"outbound"} | LEAVES,
     "temporal": {"temporal", "workflows"} | LEAVES,
     # The processes that its commands run, and the rest of what `vedette` does.

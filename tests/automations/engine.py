@@ -15,8 +15,8 @@ from temporalio.client import Client, WorkflowHandle
 
 import worker
 from database import Database, Notifier
-from models import runs
-from models.runs import QUEUED_CHANNEL, RunView
+from models import cancelling, runs
+from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
 from models.targets import Target
 from outbound.client import Outbound
 from providers.lookup import Lookups
@@ -151,7 +151,11 @@ async def ended(
 async def batch_workflow(client: Client, database: Database, run_id: UUID) -> WorkflowHandle[Any, Any]:
     """The workflow of the batch that holds a run, or held it last."""
     async with database.connection() as connection:
-        cursor = await connection.execute("select batch_id from runs where id = %s", (run_id,))
+        cursor = await connection.execute(
+            "select coalesce(r.batch_id, w.batch_id) as batch_id from runs r"
+            " left join run_work w on w.run_id = r.id where r.id = %s",
+            (run_id,),
+        )
         row = await cursor.fetchone()
     assert row is not None and row["batch_id"] is not None
     return client.get_workflow_handle(f"automation/{row['batch_id']}")
@@ -163,12 +167,11 @@ async def events_of(handle: WorkflowHandle[Any, Any], kind: str) -> list[History
     return [event for event in history.events if event.HasField(f"{kind}_event_attributes")]  # pyright: ignore[reportArgumentType]
 
 
-async def cancel(client: Client, database: Database, account_id: UUID, run_id: UUID) -> None:
-    """As the API does it: write it, then tell the batch that has the run at work."""
-    async with database.transaction() as connection:
-        batch_id = await runs.cancel(connection, account_id, run_id)
-    if batch_id is not None:
-        await client.get_workflow_handle(f"automation/{batch_id}").signal("cancel_runs", [run_id])
+async def cancel(database: Database, notifier: Notifier, account_id: UUID, run_id: UUID) -> None:
+    """As the API does it: in the record, and then everybody is told."""
+    async with database.connection() as connection:
+        await cancelling.cancel(connection, account_id, run_id)
+    notifier.notify(FINISHED_CHANNEL, str(run_id))
 
 
 async def accept(database: Database, target: Target, count: int = 1, payload: Any = None) -> list[UUID]:

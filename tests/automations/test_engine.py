@@ -10,21 +10,21 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import runs
-from models.runs import RunView
-from temporal.client import TASK_QUEUE
+from models import run_work, runs
+from models.runs import QUEUED_CHANNEL, RunView
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
     Run,
     accept_each,
+    batch_workflow,
     ended,
+    events_of,
     statuses,
     transform,
     until,
     webhook,
 )
-from workflows.messages import Batch
 
 
 async def test_a_workflow_without_steps_completes_at_once(run: Run) -> None:
@@ -125,20 +125,11 @@ async def test_an_expression_that_cannot_be_evaluated_fails_its_step(run: Run) -
     assert (view.error["code"], view.error["step"]) == ("wrong_type", "bad")
 
 
-async def test_a_batch_that_has_much_to_evaluate_is_done_in_several_workflow_tasks(
-    run: Run, new_target: NewTarget, database: Database, notifier: Notifier, client: Client
-) -> None:
+async def test_what_takes_long_to_evaluate_is_evaluated_beside_the_worker(run: Run) -> None:
     heavy = "sort_by(trigger, &to_string(@))[0]"
-    target = await new_target([transform(f"s{n}", heavy) for n in range(10)])
     payload = [str(n % 97) for n in range(2000)]
-    ids = await accept_each(database, target, [payload] * 16)
-    views = [await ended(database, notifier, target.account_id, run_id) for run_id in ids]
+    views = await run.many([transform(f"s{n}", heavy) for n in range(3)], [payload] * 8)
     assert {view.output for view in views} == {"0"}
-    async with database.connection() as connection:
-        cursor = await connection.execute("select batch_id from runs where id = any(%s) limit 1", (ids,))
-        [row] = await cursor.fetchall()
-    history = await client.get_workflow_handle(f"automation/{row['batch_id']}").fetch_history()
-    assert any(event.HasField("timer_started_event_attributes") for event in history.events)
 
 
 async def test_answers_that_postgres_would_refuse_are_kept(run: Run, receiver: Endpoint) -> None:
@@ -222,34 +213,35 @@ async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(
 
     view = await until(parked)
     assert statuses(view) == {"long": "completed", "wait": "waiting", "after": "pending"}
-    await wake_now(database, client, ids[0])
+    await wake_now(database, notifier, client, ids[0])
     view = await ended(database, notifier, target.account_id, ids[0])
     assert (view.status, view.output) == ("completed", [True, True])
     assert view.steps[1].started_at and view.steps[1].started_at < view.steps[1].completed_at
 
 
-async def wake_now(database: Database, client: Client, run_id: UUID) -> None:
-    """Let thirty days pass: the delay is over, and the batch that waits for it starts.
+async def wake_now(database: Database, notifier: Notifier, client: Client, run_id: UUID) -> None:
+    """Let thirty days pass: the delay is over, and the workflow that has its timer queues the run.
 
-    What is shown is that the start that Temporal holds is thirty days away, and what a batch does that
-    starts then; the start itself is done by hand. That Temporal does it at its time is shown over seconds in
-    test_parked_runs. The server that skips time would be the SDK's own download, which this project does not
-    assume that a machine can reach, and it lacks the Schedules that every worker makes when it starts.
+    What is shown is that the timer is thirty days long, and what happens when it ends; its activity is done
+    by hand. That Temporal does it at its time is shown over seconds in test_parked_runs.
     """
+    workflow = await batch_workflow(client, database, run_id)
+
+    async def timer() -> Any:
+        return await events_of(workflow, "timer_started")
+
+    [event] = await until(timer)
+    assert event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta() > timedelta(days=29)
     async with database.connection() as connection:
-        cursor = await connection.execute(
-            "update runs set progress = jsonb_set(progress::jsonb, '{pauses,wait,until}', to_jsonb(now()))"
-            " where id = %s returning batch_id",
+        await connection.execute(
+            "update run_work set wake_at = now(),"
+            " progress = jsonb_set(progress::jsonb, '{steps,wait,until}', to_jsonb(now())) where run_id = %s",
             (run_id,),
         )
-        row = await cursor.fetchone()
-    assert row is not None
-    workflow_id = f"automation/{row['batch_id']}"
-    info = (await client.get_workflow_handle(workflow_id).describe()).raw_description.workflow_execution_info
-    assert info.execution_time.ToDatetime() - info.start_time.ToDatetime() > timedelta(days=29)
-    batch = Batch(batch_id=row["batch_id"], account_id=run_id, automation_id=run_id, version=1, priority=2)
-    await client.get_workflow_handle(workflow_id).terminate()
-    await client.start_workflow("AutomationBatch", batch, id=workflow_id, task_queue=TASK_QUEUE)
+        queued, left = await run_work.queue_due(connection, UUID(workflow.id.partition("/")[2]))
+    assert (queued, left) == (1, None)
+    await workflow.terminate()
+    notifier.notify(QUEUED_CHANNEL)
 
 
 async def test_a_header_of_the_users_takes_the_place_of_ours_however_it_is_written(

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.automations.test_interpreter import definitions, outcomes, payloads, same
-from tests.automations.world import JSONObject
+from engine.calls import JSONObject
+from tests.engine.definitions import definitions, payloads, same
 from tests.engine.world import World
 
 _SETTINGS: dict[str, Any] = {
@@ -23,13 +23,6 @@ def driven(definition: JSONObject, rows: list[JSONObject], seed: int, **trouble:
         world = World(definition, row, random.Random(seed), **trouble)
         found.append(world.outcome(world.run()))
     return found
-
-
-@settings(max_examples=150, **_SETTINGS)
-@given(definitions(), st.integers(0, 2**32))
-def test_a_run_comes_to_what_the_batches_make_of_it(definition: JSONObject, seed: int) -> None:
-    rows = payloads(20)
-    same(definition, driven(definition, rows, seed), outcomes(definition, rows, 7, seed))
 
 
 @settings(max_examples=150, **_SETTINGS)

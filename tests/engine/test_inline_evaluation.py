@@ -11,7 +11,7 @@ from engine.state import RunInput
 from language.definition import Definition
 from models.identifiers import new_id
 from tests.automations.engine import transform
-from tests.automations.world import START
+from tests.engine.world import START
 
 CHEAP, DEAR = "trigger[0].n", "trigger[].n"
 ITEMS = [{"n": n} for n in range(INLINE_NODES)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -20,8 +20,9 @@ from language.definition import Definition, DelayStep
 from language.expressions import ExpressionError
 from language.progress import Progress, read_progress
 from language.records import DoneStep, StepRecord
-from tests.automations.world import NAMESPACE, START
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NAMESPACE = UUID(int=7)
 Key = tuple[str, int | None]
 
 

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 
 from activities.execution import Execution, HeldLease
 from database import Connection, Database
-from engine.calls import Call, Outcome
+from engine.calls import Call, JSONObject, Outcome
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
 from language.progress import read_progress
+from language.records import INLINE_BYTES
 from models import leases, run_loading
 from models.identifiers import new_id
 from models.leases import Change, Lease
 from services.micro_batcher import MicroBatcher
-from tests.automations.test_interpreter import definitions, payloads
-from tests.automations.world import NAMESPACE, START, JSONObject
-from tests.engine.world import World, outcome_of
+from tests.engine.definitions import definitions, payloads
+from tests.engine.world import NAMESPACE, START, World, outcome_of
 from tests.leases.conftest import NewBatch
 
 _ROWS = 24
@@ -82,13 +82,13 @@ class Hands:
         """Let time pass until the first of what waits is due; false when no run is left."""
         async with self.database.connection() as connection:
             cursor = await connection.execute(
-                "select state, wake_at from run_work where batch_id = %s", (self.batch_id,)
+                "select status, wake_at from run_work where batch_id = %s", (self.batch_id,)
             )
             rows = await cursor.fetchall()
-            if all(row["state"] == "waiting" for row in rows) and rows:
+            if all(row["status"] == "waiting" for row in rows) and rows:
                 self.clock.moment = max(self.clock.moment, min(row["wake_at"] for row in rows))
             await connection.execute(
-                "update run_work set state = 'running' where batch_id = %s and wake_at <= %s",
+                "update run_work set status = 'running' where batch_id = %s and wake_at <= %s",
                 (self.batch_id, self.clock.moment),
             )
         return bool(rows)
@@ -98,18 +98,21 @@ class Hands:
             await connection.execute(
                 "update batches set beat_at = '-infinity' where id = %s", (self.batch_id,)
             )
-            lease = await leases.take_over(connection, self.batch_id, new_id())
-            assert lease is not None
-            return [self._begin(lease, run, writer) for run in await self._loaded(connection)]
+            taken = await leases.take_over(connection, self.batch_id, new_id())
+            assert taken is not None
+            return [self._begin(taken.lease, run, writer) for run in await self._loaded(connection)]
 
     async def _loaded(self, connection: Connection) -> list[RunInput]:
+        runs = await run_loading.load_runs(connection, self.batch_id)
         read = [step.id for step in self.plan.steps]
+        records = await run_loading.load_records(connection, [run.run_id for run in runs], read)
         return [
             RunInput(
-                run.run_id, START, run.trigger, run.request, run.size, run.stored, run.done, run.items,
-                read_progress(run.progress),
+                run.run_id, START, run.trigger, run.request, run.size, run.size > INLINE_BYTES,
+                recorded.done(), recorded.items_done(), read_progress(run.progress),
             )
-            for run in await run_loading.load_runs(connection, self.batch_id, read)
+            for run in runs
+            for recorded in (records.get(run.run_id, run_loading.Recorded()),)
         ]  # fmt: skip
 
     def _begin(self, lease: Lease, run: RunInput, writer: MicroBatcher[Change, bool]) -> asyncio.Task[Any]:

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from activities.execution import BEGIN_SECONDS, LONGEST_NAP, Execution, HeldLease, Left
-from engine.calls import Call, Outcome, failure
+from engine.calls import Call, JSONObject, Outcome, failure
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
 from models.identifiers import new_id
 from models.leases import Change, End, Lease, Wait
-from tests.automations.world import START, JSONObject
+from tests.engine.world import START
 from tests.execution.test_execution import FastClock
 
 

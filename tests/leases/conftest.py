@@ -46,13 +46,13 @@ def new_batch(database: Database, keyring: Keyring) -> NewBatch:
             accepted = await accept(connection, [Event(target, "manual", payload) for payload in payloads])
             run_ids, batch_id = [one.run_id for one in accepted], new_id()
             await connection.execute(
-                "insert into batches (id, beat_at) values (%s, '-infinity')", (batch_id,)
+                "insert into batches (id, account_id, lane_id, beat_at, runs, trigger)"
+                " values (%s, %s, %s, '-infinity', %s, 'manual')",
+                (batch_id, account.id, target.lane_id, len(run_ids)),
             )
             await connection.execute(
-                "insert into run_work"
-                " (run_id, account_id, lane_id, state, begun, available_at, batch_id, woken)"
-                " select id, account_id, lane_id, 'running', true, now(), %s, false from runs"
-                " where id = any(%s)",
+                "update run_work set status = 'running', begun = true, started_at = now(), batch_id = %s"
+                " where run_id = any(%s)",
                 (batch_id, run_ids),
             )
         return Batch(batch_id, run_ids)

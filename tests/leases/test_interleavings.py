@@ -78,8 +78,9 @@ class Story:
 
     async def take_over(self) -> None:
         async def do(connection: Connection) -> None:
-            lease = await leases.take_over(connection, self.batch.id, new_id())
-            if lease is not None:
+            taken = await leases.take_over(connection, self.batch.id, new_id())
+            if taken is not None:
+                lease = taken.lease
                 # What the new executor goes on from, read at once: statements may wait, this one never does.
                 self.seen[lease] = await self._steps(connection)
                 self.leases.append(lease)

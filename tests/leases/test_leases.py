@@ -28,7 +28,8 @@ def record(run_id: UUID, step_id: str, output: Any = None, **fields: Any) -> Ste
 
 async def taken(database: Database, batch: Batch, worker: UUID = ME) -> Lease | None:
     async with database.connection() as connection:
-        return await leases.take_over(connection, batch.id, worker)
+        taken = await leases.take_over(connection, batch.id, worker)
+    return taken and taken.lease
 
 
 async def held(database: Database, batch: Batch) -> Lease:
@@ -130,8 +131,8 @@ async def test_a_run_that_waits_beside_its_work_stays_with_its_executor(
     batch = await new_batch([{}])
     lease, run_id = await held(database, batch), batch.run_ids[0]
     await write(database, Change(lease, run_id, [], Wait(NOW, "{}", leaves=False)))
-    work = await row(database, "select state, batch_id, wake_at from run_work where run_id = %s", run_id)
-    assert work == {"state": "running", "batch_id": batch.id, "wake_at": NOW}
+    work = await row(database, "select status, batch_id, wake_at from run_work where run_id = %s", run_id)
+    assert work == {"status": "running", "batch_id": batch.id, "wake_at": NOW}
     assert await write(database, Change(lease, run_id, [record(run_id, "call")])) == {run_id}
 
 
@@ -163,9 +164,9 @@ async def test_a_waiting_run_keeps_its_batch_and_is_not_written(
         run_id
     }
     work = await row(
-        database, "select state, batch_id, wake_at, progress from run_work where run_id = %s", run_id
+        database, "select status, batch_id, wake_at, progress from run_work where run_id = %s", run_id
     )
-    assert work == {"state": "waiting", "batch_id": batch.id, "wake_at": wake_at, "progress": {"version": 2}}
+    assert work == {"status": "waiting", "batch_id": batch.id, "wake_at": wake_at, "progress": {"version": 2}}
     assert await write(database, Change(lease, run_id, [record(run_id, "late")])) == set()
 
 
@@ -178,9 +179,9 @@ async def test_a_run_that_was_woken_before_it_waits_is_queued(
         await connection.execute("update run_work set woken = true where run_id = %s", (run_id,))
     await write(database, Change(lease, run_id, [], Wait(NOW, '{"version": 2}', leaves=True)))
     work = await row(
-        database, "select state, batch_id, wake_at, woken from run_work where run_id = %s", run_id
+        database, "select status, batch_id, wake_at, woken from run_work where run_id = %s", run_id
     )
-    assert work == {"state": "queued", "batch_id": None, "wake_at": None, "woken": True}
+    assert work == {"status": "queued", "batch_id": None, "wake_at": None, "woken": True}
 
 
 async def test_only_what_is_held_of_a_write_is_written(database: Database, new_batch: NewBatch) -> None:

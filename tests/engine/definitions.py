@@ -1,16 +1,14 @@
-"""What a run gets never depends on its batch mates: random workflows, in batches of 1, 7 and 64."""
+"""Random workflows, what they are started with, and how their outcomes are compared."""
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from engine.calls import JSONObject
 from language.definition import Definition
-from tests.automations.world import JSONObject, World
 
 
 @st.composite
@@ -68,54 +66,9 @@ def payloads(numbers: int) -> list[JSONObject]:
     return [{"n": n, "ip": "8.8.8.8", "items": list(range(n % 9))} for n in range(numbers)]
 
 
-def outcomes(
-    definition: JSONObject, rows: list[JSONObject], size: int, seed: int, renew: int = 0
-) -> list[Any]:
-    """What each row comes to in batches of `size`."""
-    found: list[Any] = []
-    for start in range(0, len(rows), size):
-        world = World(definition, random.Random(seed), renew)
-        world.run(rows[start : start + size])
-        assert world.largest <= 1024 * 1024
-        found += [world.outcome(row) for row in rows[start : start + size]]
-    return found
-
-
 def same(definition: JSONObject, found: list[Any], expected: list[Any]) -> None:
     """The outcomes are equal; else say for the first row in what they differ."""
     for one, other in zip(found, expected, strict=True):
         if one != other:
             parts = [(str(a)[:2000], str(b)[:2000]) for a, b in zip(one, other, strict=True) if a != b]
             pytest.fail(f"{definition}: {parts}")
-
-
-# Without shrinking: that would take minutes, and the first example found says enough.
-@settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(definitions(), st.integers(0, 2**32))
-def test_a_run_comes_to_the_same_in_batches_of_1_7_and_64(definition: JSONObject, seed: int) -> None:
-    rows = payloads(64)
-    alone = outcomes(definition, rows, 1, seed)
-    assert all(ending is not None for ending, _, _ in alone)
-    same(definition, outcomes(definition, rows, 7, seed), alone)
-    same(definition, outcomes(definition, rows, 64, seed), alone)
-
-
-@settings(max_examples=50, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(definitions(), st.integers(0, 2**32), st.integers(1, 40))
-def test_a_run_comes_to_the_same_with_a_new_history_half_way(
-    definition: JSONObject, seed: int, renew_after: int
-) -> None:
-    rows = payloads(7)
-    same(definition, outcomes(definition, rows, 7, seed, renew_after), outcomes(definition, rows, 1, seed))
-
-
-@settings(max_examples=200, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(definitions(all_may_fail=True), st.integers(0, 2**32), st.integers(0, 40))
-def test_every_run_ends_once_and_with_all_that_was_under_way(
-    definition: JSONObject, seed: int, renew_after: int
-) -> None:
-    """Whatever is cancelled, lost or fails: the world looks at each moment."""
-    world = World(definition, random.Random(seed), renew_after, trouble=0.05)
-    rows = payloads(7)
-    world.run(rows)
-    assert len(world.endings) == len(rows)
