@@ -22,6 +22,8 @@ MAX_CHECKS = 100_000
 
 # The library quotes the value in every message that it makes: so many bytes cost as much as one step.
 _BYTES_QUOTED = 256
+# So many bytes of a value that the schema names, or elements to be made canonical, cost as much as one step.
+_CHEAP = 8
 _REFERENCE_COST = 5
 _LOOKS_AT_EACH = frozenset(
     {"items", "contains", "propertyNames", "additionalProperties", "uniqueItems", "enum", "const"}
@@ -56,6 +58,8 @@ def _charged(name: str, keyword: Keyword) -> Keyword:
         cost = _REFERENCE_COST if name == "$ref" else 1
         if isinstance(value, dict | list):
             cost += len(cast(Any, value))
+            if name in ("const", "enum"):
+                cost = max(cost, len(orjson.dumps(value)) // _CHEAP)
         if looks_at_each and isinstance(instance, dict | list):
             cost += len(cast(Any, instance))
         budget.spend(cost)
@@ -76,6 +80,8 @@ def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Ite
 
 def _canonical(value: Any) -> Any:
     """A value in which equal numbers are the same: to JSON Schema, 1.0 is 1."""
+    if isinstance(value, dict | list):
+        _budget.get().spend(1 + len(cast(Any, value)) // _CHEAP)
     if isinstance(value, list):
         return [_canonical(item) for item in cast(list[Any], value)]
     if isinstance(value, dict):

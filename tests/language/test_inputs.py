@@ -174,6 +174,14 @@ FORKS: dict[str, Any] = {"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": 
 HOSTILE: dict[str, tuple[dict[str, Any], Any]] = {
     "twice as much on each level": (FORKS, json.loads("[" * 30 + "]" * 30)),
     "a great many elements": ({"items": {"minimum": 3}}, [5] * 200_000),
+    "what is deep within the elements that must differ": (
+        {"allOf": [{"uniqueItems": True}] * 50},
+        [[list(range(50_000))]],
+    ),
+    "a large value that many schemas name": (
+        {"allOf": [{"$ref": "#/$defs/a"}] * 200, "$defs": {"a": {"const": [[list(range(5_000))]]}}},
+        [[list(range(5_000))]],
+    ),
     "each schema of many for each element": (
         {"items": {"anyOf": [{"type": "string"}] * 500 + [{}]}},
         [5] * 200,
