@@ -38,6 +38,7 @@ from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
+from services.event_checks import EventChecks
 from services.micro_batcher import MicroBatcher
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
@@ -130,6 +131,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         lookups=lookups,
         limiter=Limiter(database, settings),
         pool=pool,
+        event_checks=EventChecks(pool),
         ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
         accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
     )

@@ -32,6 +32,7 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from providers.registry import lookup_fields
 from sealing import Keyring
+from services.event_checks import EventChecks
 from services.micro_batcher import MicroBatcher
 from services.process_pool import ProcessPool
 from settings import Settings
@@ -58,6 +59,7 @@ class Services:
     lookups: Lookups
     limiter: Limiter
     pool: ProcessPool
+    event_checks: EventChecks
     ingest_targets: MicroBatcher[str, Target]
     accepting: MicroBatcher[Event, Accepted]
 

@@ -11,6 +11,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from language import expressions
+from language.expressions import Budget
 from language.expressions.parser import MAX_TEXT
 from language.validation.findings import Finding
 
@@ -151,13 +152,22 @@ def readable_request(headers: Iterable[tuple[str, str]], query: Mapping[str, str
     return {"headers": kept, "query": dict(query)}
 
 
-def dedupe_value(trigger: Trigger, payload: Any, request: Mapping[str, Any]) -> str | None:
+def dedupe_value(
+    trigger: Trigger, payload: Any, request: Mapping[str, Any], budget: Budget | None = None
+) -> str | None:
     """The value of the trigger's `dedupe` for this event as JSON; None when it has none or gives null.
+
+    Args:
+        trigger: of the workflow.
+        payload: the event.
+        request: what `readable_request` left of the request that it came with.
+        budget: of the evaluation; the whole of the language by default.
 
     Raises:
         ExpressionError: if it cannot be evaluated on this event.
     """
     if not isinstance(trigger, WebhookTrigger) or trigger.dedupe is None:
         return None
-    value = expressions.compile(trigger.dedupe).evaluate({"trigger": payload, "request": dict(request)})
+    scope = {"trigger": payload, "request": dict(request)}
+    value = expressions.compile(trigger.dedupe).evaluate(scope, budget)
     return None if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

@@ -101,8 +101,8 @@ class RateLimited(ModelError):
         headers: the `RateLimit` headers of the answer.
     """
 
-    def __init__(self, retry_after: int, headers: dict[str, str]) -> None:
-        super().__init__("rate_limited", f"Too many requests. Try again in {retry_after} s.")
+    def __init__(self, retry_after: int, headers: dict[str, str], reason: str = "Too many requests.") -> None:
+        super().__init__("rate_limited", f"{reason} Try again in {retry_after} s.")
         self.retry_after = retry_after
         self.headers = headers
 

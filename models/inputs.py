@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 import orjson
@@ -19,6 +20,8 @@ from models.input_schemas import FORMATS
 MAX_ERRORS = 20
 MAX_CHECKS = 100_000
 """Steps of one check: a keyword on a value, an element looked at. Each takes a few microseconds."""
+INLINE_CHECKS = 500
+"""What may be done where others wait: some two milliseconds."""
 
 # The library quotes the value in every message that it makes: so many bytes cost as much as one step.
 _BYTES_QUOTED = 256
@@ -37,8 +40,8 @@ class _TooMuch(Exception):
 
 
 class _Budget:
-    def __init__(self, quoted_bytes: int) -> None:
-        self.left = MAX_CHECKS
+    def __init__(self, checks: int, quoted_bytes: int) -> None:
+        self.left = checks
         self.message_cost = quoted_bytes // _BYTES_QUOTED
 
     def spend(self, steps: int) -> None:
@@ -140,23 +143,31 @@ class InputSchema:
         self._validator = _Validator(
             input_schemas.read(schema, "").schema, format_checker=_Validator.FORMAT_CHECKER
         )
-        self._bytes = len(orjson.dumps(schema))
+        self._source = orjson.dumps(schema)
 
-    def check(self, value: Any, pointer: str, size: int) -> None:
+    def __reduce__(self) -> tuple[Callable[[bytes], InputSchema], tuple[bytes]]:
+        """Travel to another process as JSON: there it is read once, not each time that it comes."""
+        return _read_once, (self._source,)
+
+    def check(self, value: Any, pointer: str, size: int, checks: int = MAX_CHECKS) -> None:
         """See whether an input meets the schema.
 
         Args:
             value: the input.
             pointer: where it stands in the request.
             size: of the input in bytes.
+            checks: the steps that it may take.
 
         Raises:
             Invalid: with up to MAX_ERRORS places where it does not; `too_much_to_check` or `too_deep` if
                 that cannot be told with a bounded effort.
         """
-        _budget.set(_Budget(self._bytes + size))
+        budget = _Budget(checks, len(self._source) + size)
+        _budget.set(budget)
         found: dict[tuple[str, str], FieldError] = {}
         try:
+            if budget.message_cost > budget.left:
+                raise _TooMuch  # a message is paid for when the library has made it
             errors = self._validator.iter_errors(value)
             for finding in (finding for error in errors for finding in _findings(error, pointer)):
                 found.setdefault(finding[:2], FieldError(*finding))
@@ -170,6 +181,11 @@ class InputSchema:
             raise Invalid([FieldError(pointer, "too_deep", message)]) from None
         if found:
             raise Invalid(list(found.values()))
+
+
+@lru_cache(maxsize=64)
+def _read_once(source: bytes) -> InputSchema:
+    return InputSchema(orjson.loads(source))
 
 
 def _findings(error: Any, pointer: str) -> Iterator[Finding]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
-
-import orjson
 
 from database import Connection
 from language.definition import Definition
@@ -19,8 +16,6 @@ from models.inputs import InputSchema
 
 # A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
 _REMEMBERED = 256
-LARGE_INPUT_BYTES = 16 * 1024
-"""What is larger may take so long to look through that other requests would feel it: it takes a thread."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +47,6 @@ class Target:
     def reads_request(self) -> bool:
         """Whether expressions of the workflow read the headers or the query of the triggering request."""
         return self.entry.reads_request
-
-    async def check_input(self, value: Any, pointer: str) -> None:
-        """See whether the workflow takes this input, which stands at a pointer in the request.
-
-        Raises:
-            Invalid: naming the places where it does not meet the `input_schema`.
-        """
-        schema = self.entry.input_schema
-        if schema is None:
-            return
-        size = len(orjson.dumps(value))
-        if size > LARGE_INPUT_BYTES:
-            await asyncio.to_thread(schema.check, value, pointer, size)
-        else:
-            schema.check(value, pointer, size)
 
 
 _TARGET = (

@@ -25,6 +25,7 @@ from api.http.validation import field_errors
 from models import errors, idempotency
 from models.lookups import AllProvidersFailed, NoProvider
 from services.dry_runs import DryRunInProgress
+from services.event_checks import ChecksWaiting
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -48,6 +49,7 @@ _STATUS_OF: dict[type[errors.ModelError], int] = {
     idempotency.KeyReused: 422,
     errors.RateLimited: 429,
     DryRunInProgress: 429,
+    ChecksWaiting: 429,
     AllProvidersFailed: 502,
     NoProvider: 503,
     errors.Unavailable: 503,

@@ -18,6 +18,11 @@ from models.limits import Subject, Taken
 from settings import Rate, Settings
 
 _MOST_BLOCKED = 10_000
+# Where more than requests is counted.
+_REASONS = {
+    "ingest": "Too many events, or too much work with them: where one takes more than 2 ms to check,"
+    " each started 10 ms counts as one more."
+}
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,18 @@ class Limiter:
         remaining = rate.requests - taken.used + (taken.admitted - 1 - place)
         return Decision(name, rate, max(0, remaining), taken)
 
+    async def charge(self, name: str, subject: str, requests: int) -> Decision | None:
+        """Count so many more requests, for what one that has passed has cost; None when the limit is off.
+
+        What is beyond the window's number is forgotten.
+        """
+        rate: Rate | None = getattr(self._settings, f"limit_{name}")
+        if rate is None:
+            return None
+        async with self._database.connection() as connection:
+            taken = (await limits.take(connection, {(name, subject): (requests, rate)}))[name, subject]
+        return Decision(name, rate, max(0, rate.requests - taken.used), taken)
+
     def _ask(self, subject: Subject, rate: Rate) -> asyncio.Future[tuple[int, Taken]]:
         future: asyncio.Future[tuple[int, Taken]] = asyncio.get_running_loop().create_future()
         self._asked.setdefault(subject, _Asked(rate, [])).waiting.append(future)
@@ -116,7 +133,8 @@ class Limiter:
 
 
 def _refusal(name: str, rate: Rate, resets_in: float) -> RateLimited:
-    return RateLimited(max(1, math.ceil(resets_in)), _headers(name, rate, 0, resets_in))
+    headers = _headers(name, rate, 0, resets_in)
+    return RateLimited(max(1, math.ceil(resets_in)), headers, _REASONS.get(name, "Too many requests."))
 
 
 def _headers(name: str, rate: Rate, remaining: int, resets_in: float) -> dict[str, str]:

@@ -46,6 +46,13 @@ async def check(services: Services, name: str, subject: str, *, request: Request
         _announce(request, decision)
 
 
+async def charge(services: Services, name: str, subject: str, requests: int, *, request: Request) -> None:
+    """Count so many more requests of `subject`, for what `request` has cost; its answer says what is left."""
+    decision = await services.limiter.charge(name, subject, requests)
+    if decision is not None:
+        _announce(request, decision)
+
+
 @dataclass
 class Attempt:
     """A try at a password: it counts before it is made, and is given back when it was the right one."""
@@ -84,6 +91,6 @@ def network_of(client: str | None) -> str:
 
 
 def _announce(request: Request, decision: Decision) -> None:
-    context_of(request.scope).headers += [
-        (name.lower().encode(), value.encode()) for name, value in decision.headers().items()
-    ]
+    context = context_of(request.scope)
+    said = {name.lower().encode(): value.encode() for name, value in decision.headers().items()}
+    context.headers = [*((name, value) for name, value in context.headers if name not in said), *said.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -18,13 +19,13 @@ from api.http import limits
 from api.http.errors import Problem
 from api.http.json_body import StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
-from api.routes.runs import FINISHED, Wait, answer
+from api.routes.runs import CHECKED, FINISHED, Wait, answer
 from language import triggers
-from language.expressions import ExpressionError
 from models import runs
 from models.errors import FieldError, Invalid
 from models.runs import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
-from models.targets import LARGE_INPUT_BYTES, Target
+from models.targets import Target
+from services.event_checks import Charge
 
 router = APIRouter(prefix="/api/workflows/ingest", tags=["ingest"], route_class=StrictRoute)
 
@@ -60,7 +61,10 @@ _REQUEST: dict[str, Any] = {
     "/{token}",
     status_code=202,
     response_model=RunAccepted,
-    responses={**problems("workflow_not_active", "unsupported_charset", "rate_limited"), **FINISHED},
+    responses={
+        **problems("workflow_not_active", "unsupported_charset", "rate_limited", *CHECKED),
+        **FINISHED,
+    },
     openapi_extra=_REQUEST,
 )
 async def ingest(
@@ -79,15 +83,18 @@ async def ingest(
     assert isinstance(request, StrictRequest)
     payload = await _payload(request)
     context = triggers.readable_request(request.headers.items(), request.query_params)
-    dedupe_key = await _dedupe_key(request, target, payload, context)
-    accepted = await _repeated_misfit(services, target, payload, dedupe_key)
+    charge = partial(limits.charge, services, "ingest", str(target.automation_id), request=request)
+    senders = _senders_key(request)
+    value = await services.event_checks.dedupe_value(target, payload, context, charge)
+    dedupe_key = senders if value is None else _workflows_key(value)
+    accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
         accepted = await services.accepting.submit(Event(target, "webhook", payload, context, dedupe_key))
     return await answer(services, target.account_id, accepted, wait)
 
 
 async def _repeated_misfit(
-    services: Services, target: Target, payload: Any, dedupe_key: str | None
+    services: Services, target: Target, payload: Any, dedupe_key: str | None, charge: Charge
 ) -> Accepted | None:
     """The run of an event that does not meet the `input_schema` but repeats one; None if it meets it.
 
@@ -95,7 +102,7 @@ async def _repeated_misfit(
         Invalid: it does not, and repeats none.
     """
     try:
-        await target.check_input(payload, "")
+        await services.event_checks.check_input(target, payload, "", charge)
         return None
     except Invalid:
         if dedupe_key is None:
@@ -165,26 +172,19 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
-async def _dedupe_key(
-    request: StrictRequest, target: Target, payload: Any, context: dict[str, Any]
-) -> str | None:
-    """What makes an event one run however often it comes: what its workflow says, else what its sender does.
+# What makes an event one run however often it comes: what its workflow says, else what its sender does. Each
+# kind of key is for itself, so that no value is taken for another that happens to be alike.
 
-    Each kind of key is for itself, so that no value is taken for another that happens to be alike.
-    """
+
+def _senders_key(request: Request) -> str | None:
     keys = {name: request.headers.get(name) for name in ("idempotency-key", "webhook-id")}
     for name, key in keys.items():
         if key and len(key) > MAX_DEDUPE_LENGTH:
             message = f"The header {name} may have {MAX_DEDUPE_LENGTH} characters."
             raise Invalid([FieldError("", "header_too_long", message)])
-    try:
-        if len(await request.raw()) > LARGE_INPUT_BYTES:
-            value = await asyncio.to_thread(triggers.dedupe_value, target.trigger, payload, context)
-        else:
-            value = triggers.dedupe_value(target.trigger, payload, context)
-    except ExpressionError as error:
-        raise Invalid([FieldError("", error.code, f"dedupe: {error.message}")]) from None
-    if value is not None:
-        long = len(value) > MAX_DEDUPE_LENGTH
-        return f"dedupe/{hashlib.sha256(value.encode()).hexdigest() if long else value}"
     return next((f"{name}/{key}" for name, key in keys.items() if key), None)
+
+
+def _workflows_key(value: str) -> str:
+    long = len(value) > MAX_DEDUPE_LENGTH
+    return f"dedupe/{hashlib.sha256(value.encode()).hexdigest() if long else value}"

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 import logs
+from api import saving
 from api.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, authorised
 from api.http.cursors import Limit, Page
@@ -39,6 +40,8 @@ Wait = Annotated[
 FINISHED: dict[int | str, dict[str, Any]] = {
     200: {"model": RunView, "description": "With `wait`: the run, finished."}
 }
+CHECKED = ("checks_waiting", *saving.POOLED)
+"""The codes of an input that takes long to check, and could not be."""
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The events, until the run ends.",

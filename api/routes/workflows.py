@@ -18,7 +18,7 @@ from api.http.idempotency import Idempotent
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from api.routes.runs import FINISHED, Wait, answer, cancel_all, claimed_key
+from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed_key
 from language.definition import MAX_STEPS, Name, Status, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
@@ -278,7 +278,7 @@ def _tagged(view: WorkflowView, response: Response) -> WorkflowView:
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunAccepted,
-    responses={**problems("workflow_not_active"), **FINISHED},
+    responses={**problems("workflow_not_active", *CHECKED), **FINISHED},
 )
 async def run_workflow(
     workflow_id: Id,
@@ -291,7 +291,7 @@ async def run_workflow(
     """Start a run by hand; `input` is the `trigger` of its expressions."""
     async with services.database.connection() as connection:
         target = await targets.run_target(connection, caller.account_id, workflow_id)
-    await target.check_input(body.input, "/input")
+    await services.event_checks.check_input(target, body.input, "/input")
     event = Event(target, "manual", body.input, dedupe_key=claimed_key(request))
     accepted = await services.accepting.submit(event)
     return await answer(services, caller.account_id, accepted, wait)
