@@ -58,7 +58,8 @@ class MicroBatcher(Generic[Asked, Given]):
         """Give the answer for one. Whoever stops waiting for it may have been served all the same."""
         future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(asked, self._size(asked), future))
-        if len(self._tasks) < self._in_flight:
+        # One that has just come to its end is among them until the loop goes on: it serves nobody any more.
+        if sum(not task.done() for task in self._tasks) < self._in_flight:
             task = asyncio.create_task(self._serve(), name="micro-batcher")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

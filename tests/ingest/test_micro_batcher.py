@@ -110,6 +110,18 @@ async def test_what_is_nobodys_fault_is_raised_for_all_at_once(failure: Exceptio
     assert asked == groups
 
 
+async def test_whoever_asks_again_as_soon_as_it_is_answered_is_served() -> None:
+    async def ask(asked: list[int]) -> list[int | Exception]:
+        return [*asked]
+
+    batcher = MicroBatcher(ask)
+
+    async def ask_twice() -> list[int]:
+        return [await batcher.submit(1), await batcher.submit(2)]
+
+    assert await asyncio.wait_for(ask_twice(), 30) == [1, 2]
+
+
 async def test_what_has_no_size_is_refused_and_harms_nobody() -> None:
     async def ask(asked: list[str]) -> list[str | Exception]:
         return [*asked]
