@@ -155,14 +155,18 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         while len(self._starts) < _STARTS_IN_FLIGHT and not self._stopping:
             self._paused = {lane: until for lane, until in self._paused.items() if until > loop.time()}
-            claim = await self._claim()
+            # Under its lock, so that no batch is left while runs join it.
+            async with self._executor.claiming:
+                claim = await self._claim()
+                if isinstance(claim, Claim):
+                    self._executor.begin(claim)
             if isinstance(claim, bool):
                 self._held_back = claim
                 return min(self._paused.values(), default=float("inf")) if claim else float("inf")
             pause = _FULL_PAUSE if len(claim.runs) >= _FULL_ROWS else _PAUSE
             self._paused[claim.lane_id] = loop.time() + pause
-            self._executor.begin(claim)
-            self._spawn_start(_to_start(claim))
+            if not claim.joined:
+                self._spawn_start(_to_start(claim))
         return float("inf")
 
     async def _claim(self) -> Claim | bool:
@@ -180,6 +184,7 @@ class Dispatcher:
                 any_priority=self._claims % _TURN_OF_ALL == 0,
                 marks=self._low_water.marks(),
                 passed_over=self._paused,
+                open_batches=self._executor.open_batches(),
             )
         if isinstance(claim, Claim):
             self._low_water.note(claim, rows)

@@ -98,6 +98,7 @@ async def work(
     halt = Halt(database, keyring, failures)
     executor = Executor(
         database,
+        notifier,
         writer,
         Performer(database, keyring, outbound, lookups, pool),
         failures,

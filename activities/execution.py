@@ -128,6 +128,11 @@ class Execution:
                 task.cancel()
             await asyncio.gather(*self._at_work, return_exceptions=True)
 
+    @property
+    def wakes_at(self) -> datetime | None:
+        """When the run goes on by itself, if it waits."""
+        return self._driver.wakes_at
+
     def give_up(self) -> list[StepRecord]:
         """End the run as cancelled, since it is: what it has done, and what it had under way."""
         self._driver.cancel(self._clock.now())

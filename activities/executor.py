@@ -7,9 +7,11 @@ it does is in its rows: whoever takes over goes on from there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
@@ -23,21 +25,26 @@ from activities.halting import FailureWatch
 from activities.performing import Performer
 from activities.versions import LoadedVersion, VersionCache
 from activities.writing import Refused, RunWriter
-from database import Connection, Database
+from database import Connection, Database, Notifier
 from engine.calls import Call, Outcome
 from engine.driver import Driver
 from engine.state import RunInput
 from language.progress import read_progress
 from language.records import INLINE_BYTES, StepError
-from models import leases, recovery, run_loading
+from models import leases, recovery, run_loading, run_work
 from models.leases import Change, End, Lease
 from models.run_loading import Recorded
-from models.run_work import Claim, ClaimedRun
+from models.run_work import MAX_ROWS, Claim, ClaimedRun
+from models.runs import QUEUED_CHANNEL
 
 _log = logs.get(__name__)
 T = TypeVar("T")
 BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
+# How long runs may join a batch: a worker that dies leaves no more than this and what it has at work.
+_OPEN_SECONDS = 2.0
+# How long a batch that has nothing at work is kept for more.
+_LINGER_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 0.5
 _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
@@ -48,6 +55,13 @@ class _Batch:
     """A batch in this process.
 
     Attributes:
+        opened_at: by `time.monotonic()`.
+        claimed: how many runs it was given.
+        closed: it is given no more.
+        parts: the claims that are not over.
+        wakes: when its runs that wait go on, or the first of them.
+        alarm: queues them then.
+        joined: runs have joined it.
         over: none of its runs is in this process any more.
     """
 
@@ -56,8 +70,21 @@ class _Batch:
     automation_id: UUID
     version: int
     lane_id: int
+    opened_at: float = field(default_factory=time.monotonic)
+    claimed: int = 0
+    closed: bool = False
+    parts: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     runs: dict[UUID, asyncio.Task[None]] = field(default_factory=dict[UUID, asyncio.Task[None]])
+    wakes: list[datetime] = field(default_factory=list[datetime])
+    alarm: asyncio.Task[None] | None = None
+    joined: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether runs that are claimed later may join it."""
+        young = time.monotonic() - self.opened_at < _OPEN_SECONDS
+        return young and self.claimed < MAX_ROWS and not (self.closed or self.held.lost)
 
     @property
     def lease(self) -> Lease:
@@ -70,6 +97,7 @@ class Executor:
     def __init__(
         self,
         database: Database,
+        notifier: Notifier,
         writer: RunWriter,
         performer: Performer,
         failures: FailureWatch,
@@ -81,6 +109,7 @@ class Executor:
 
         Args:
             database: where the runs are.
+            notifier: tells dispatchers of runs that were queued.
             writer: writes what becomes of them.
             performer: does their calls.
             failures: is told whose runs our code could take forward, and whose not.
@@ -88,17 +117,20 @@ class Executor:
             build: names the code, so that one can tell whether another has failed too.
         """
         self._database = database
+        self._notifier = notifier
         self._writer = writer
         self._performer = performer
         self._failures = failures
         self._worker_id = worker_id
         self._build = build
         self._versions = VersionCache(database)
+        # Held from before a claim until its runs have begun, and where a batch is closed.
+        self.claiming = asyncio.Lock()
         self._batches: dict[UUID, _Batch] = {}
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stopping = self._dropping = False
 
     def start(self) -> None:
         """Begin to beat."""
@@ -106,15 +138,21 @@ class Executor:
 
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, at most so long."""
+        self._close_all()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
+    def _close_all(self) -> None:
+        self._stopping = True
+        for batch in self._batches.values():
+            batch.joined.set()
+
     async def stop(self) -> None:
         """Drop what is under way: it goes back to its lanes, where others find it at once."""
-        self._stopping = True
-        for batch in list(self._batches.values()):
-            for task in batch.runs.values():
-                task.cancel()
+        self._close_all()
+        self._dropping = True
+        for task in list(self._runs.values()):
+            task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
         if self._beats is not None:
@@ -124,11 +162,20 @@ class Executor:
     # ---- batches
 
     def begin(self, claim: Claim) -> None:
-        """Take up what was claimed. Returns at once."""
-        batch = _Batch(
-            HeldLease(claim.lease), claim.account_id, claim.automation_id, claim.version, claim.lane_id
-        )
-        self._begin(batch, claim.runs, was_aside=claim.was_aside)
+        """Take up what was claimed, with `claiming` held. Returns at once."""
+        batch = self._batches.get(claim.lease.batch_id)
+        if batch is None:
+            batch = _Batch(
+                HeldLease(claim.lease), claim.account_id, claim.automation_id, claim.version, claim.lane_id
+            )
+            self._begin(batch, claim.runs, was_aside=claim.was_aside)
+            self._add(batch)
+        else:
+            self._begin(batch, claim.runs, was_aside=claim.was_aside)
+
+    def open_batches(self) -> dict[int, Lease]:
+        """By lane, the batches that runs may join: many are one workflow then, and none waits for others."""
+        return {batch.lane_id: batch.lease for batch in self._batches.values() if batch.is_open}
 
     async def advance(self, batch_id: UUID) -> float | None:
         """Wait until no run of a batch is at work, here or elsewhere; take it over if its executor is lost.
@@ -165,31 +212,78 @@ class Executor:
             taken.version,
             taken.lane_id,
         )
+        batch.closed = True
         self._begin(batch, runs, was_aside=False)
+        self._add(batch)
 
     def _begin(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+        batch.claimed += len(runs)
+        batch.joined.set()
+        part = asyncio.create_task(self._run_part(batch, runs, was_aside=was_aside))
+        batch.parts.add(part)
+        part.add_done_callback(batch.parts.discard)
+
+    def _add(self, batch: _Batch) -> None:
         self._batches[batch.lease.batch_id] = batch
-        task = asyncio.create_task(self._run_batch(batch, runs, was_aside=was_aside))
+        task = asyncio.create_task(self._see_to(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_batch(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+    async def _see_to(self, batch: _Batch) -> None:
+        """Leave the batch when nothing of it is at work, and nothing can join it any more."""
         batch_id = batch.lease.batch_id
+        try:
+            while batch.parts:
+                batch.joined.clear()
+                await asyncio.wait(batch.parts)
+                if batch.is_open and not self._stopping:
+                    await _set_within(batch.joined, _LINGER_SECONDS)
+                async with self.claiming:
+                    batch.closed = batch.closed or not batch.parts
+            if not batch.held.lost:
+                await self._persist(batch, lambda connection: leases.leave(connection, batch.lease))
+        except Exception as error:
+            # Without an executor that beats, the batch is taken up again.
+            _log.error("batch_dropped", batch_id=str(batch_id), exc_info=error)
+            batch.held.lost = True
+        finally:
+            if batch.alarm is not None:
+                batch.alarm.cancel()
+            if self._batches.get(batch_id) is batch:
+                del self._batches[batch_id]
+            batch.over.set()
+
+    def _wake_at(self, batch: _Batch, moment: datetime) -> None:
+        """Queue a run that waits when it is due, as long as mates of it keep the batch here."""
+        batch.wakes.append(moment)
+        if batch.alarm is None or batch.alarm.done():
+            batch.alarm = asyncio.create_task(self._queue_due(batch))
+        elif moment <= min(batch.wakes):
+            batch.alarm.cancel()
+            batch.alarm = asyncio.create_task(self._queue_due(batch))
+
+    async def _queue_due(self, batch: _Batch) -> None:
+        while batch.wakes:
+            await asyncio.sleep(max(0.0, (min(batch.wakes) - datetime.now(UTC)).total_seconds()))
+
+            async def queue(connection: Connection) -> tuple[int, float | None]:
+                return await run_work.queue_due(connection, batch.lease.batch_id)
+
+            queued, left = await self._persist(batch, queue)
+            # The clock that counts is the database's.
+            batch.wakes = [] if left is None else [datetime.now(UTC) + timedelta(seconds=max(left, 0.05))]
+            if queued:
+                self._notifier.notify(QUEUED_CHANNEL)
+
+    async def _run_part(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
         with structlog.contextvars.bound_contextvars(
-            account_id=str(batch.account_id), batch_id=str(batch_id)
+            account_id=str(batch.account_id), batch_id=str(batch.lease.batch_id)
         ):
             try:
                 await self._run_all(batch, runs, was_aside=was_aside)
-                if not batch.held.lost:
-                    await self._persist(batch, lambda connection: leases.leave(connection, batch.lease))
             except Exception as error:
-                # Without an executor that beats, the batch is taken up again.
-                _log.error("batch_dropped", exc_info=error)
+                _log.error("runs_dropped", exc_info=error)
                 batch.held.lost = True
-            finally:
-                if self._batches.get(batch_id) is batch:
-                    del self._batches[batch_id]
-                batch.over.set()
 
     async def _run_all(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
         recorded = [run.run_id for run in runs if run.recorded]
@@ -209,10 +303,12 @@ class Executor:
             return
         if was_aside:
             await self._persist(batch, lambda c: recovery.take_lane_back(c, lane_id))
+        tasks: list[asyncio.Task[None]] = []
         for run in runs:
             task = asyncio.create_task(self._run(batch, version, run, records.get(run.run_id, Recorded())))
             batch.runs[run.run_id] = self._runs[str(run.run_id)] = task
-        for error in await asyncio.gather(*batch.runs.values(), return_exceptions=True):
+            tasks.append(task)
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(error, Exception):
                 _log.error("run_dropped", exc_info=error)
 
@@ -245,10 +341,11 @@ class Executor:
         execution: Execution | None = None
         try:
             execution = self._execution(batch, version, run, recorded)
-            await execution.run()
+            if await execution.run() == "waits" and execution.wakes_at is not None:
+                self._wake_at(batch, execution.wakes_at)
         except asyncio.CancelledError:
             # Somebody has cancelled the run, or this process stops, or has lost the batch.
-            if execution is not None and not (batch.held.lost or self._stopping):
+            if execution is not None and not (batch.held.lost or self._dropping):
                 await self._append(execution)
         except Refused as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
@@ -331,7 +428,7 @@ class Executor:
             await asyncio.sleep(pause)
 
     async def _beat(self) -> None:
-        held = {batch.lease.batch_id: batch for batch in self._batches.values()}
+        held = {batch.lease.batch_id: batch for batch in self._batches.values() if not batch.held.lost}
         if not held:
             return
         runs = [run_id for batch in held.values() for run_id in batch.runs]
@@ -343,6 +440,12 @@ class Executor:
             elif not batch.over.is_set():
                 _log.warning("lease_lost", batch_id=str(batch_id))
                 batch.held.lost = True
-                for task in batch.runs.values():
+                for task in list(batch.runs.values()):
                     task.cancel()
         self.drop(map(str, gone))
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -109,6 +109,7 @@ class Claim:
 
     Attributes:
         lease: of the batch that they are; the claim counts as its first beat.
+        joined: it was open before.
         trigger: what started them, `mixed` if not all by the same.
         was_aside: the lane had been set aside.
         asked_at: by the database's clock.
@@ -117,6 +118,7 @@ class Claim:
     """
 
     lease: Lease
+    joined: bool
     account_id: UUID
     automation_id: UUID
     version: int
@@ -150,6 +152,7 @@ async def claim(
     any_priority: bool = False,
     marks: Sequence[LaneMark] = (),
     passed_over: Collection[int] = (),
+    open_batches: Mapping[int, Lease] | None = None,
 ) -> Claim | bool:
     """Claim all that waits in the lane whose turn it is, up to `rows` runs and `MAX_BYTES` of input.
 
@@ -166,26 +169,30 @@ async def claim(
         any_priority: let the account that was served longest ago go first, whatever its priority.
         marks: of lanes with much behind them: what is older need not be looked at.
         passed_over: lanes not to be served.
+        open_batches: by lane, the batch of this worker that runs of it may join.
 
     Returns:
         The claim; else whether anything waits that may not be served now.
     """
-    ordered = sorted(marks, key=lambda mark: mark.lane_id)
+    ordered, joinable = sorted(marks, key=lambda mark: mark.lane_id), open_batches or {}
     cursor = await connection.execute(
         "select * from claim_runs(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s::bigint[], %s::timestamptz[],"
-        " %s::timestamptz[], %s::bigint[])",
+        " %s::timestamptz[], %s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[])",
         (
             lease.batch_id, lease.executor, worker_id, rows, MAX_BYTES, window, account_window, INTERACTIVE,
             any_priority, [mark.lane_id for mark in ordered], [mark.begun_from for mark in ordered],
-            [mark.new_from for mark in ordered], list(passed_over),
+            [mark.new_from for mark in ordered], list(passed_over), list(joinable),
+            [one.batch_id for one in joinable.values()], [one.executor for one in joinable.values()],
         ),
     )  # fmt: skip
     found = await cursor.fetchall()
     if not found or found[0]["run_id"] is None:
         return bool(found)
     first, triggers = found[0], {row["trigger"] for row in found}
+    used = Lease(first["batch_id"], first["executor"])
     return Claim(
-        lease=lease,
+        lease=used,
+        joined=used != lease,
         account_id=first["account_id"],
         automation_id=first["automation_id"],
         version=first["version"],

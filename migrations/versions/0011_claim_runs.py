@@ -13,11 +13,13 @@ _CLAIM_RUNS = """
 create function claim_runs(
   p_batch uuid, p_executor uuid, p_worker uuid, p_rows int, p_bytes bigint, p_window int,
   p_account_window int, p_interactive int, p_any_priority boolean,
-  p_known bigint[], p_begun_from timestamptz[], p_new_from timestamptz[], p_passed_over bigint[]
+  p_known bigint[], p_begun_from timestamptz[], p_new_from timestamptz[], p_passed_over bigint[],
+  p_open_lanes bigint[], p_open_batches uuid[], p_open_executors uuid[]
 ) returns table (
-  run_id uuid, lane_id bigint, account_id uuid, automation_id uuid, version int, priority smallint,
-  started_at timestamptz, begun boolean, available_at timestamptz, bytes int, progress json,
-  restarted boolean, trigger text, input json, request json, was_aside boolean, asked_at timestamptz
+  batch_id uuid, executor uuid, run_id uuid, lane_id bigint, account_id uuid, automation_id uuid,
+  version int, priority smallint, started_at timestamptz, begun boolean, available_at timestamptz,
+  bytes int, progress json, restarted boolean, trigger text, input json, request json,
+  was_aside boolean, asked_at timestamptz
 ) language plpgsql volatile set lock_timeout = '200ms' as $$
 #variable_conflict use_column
 declare
@@ -35,6 +37,8 @@ declare
   most int;
   begun_from timestamptz;
   new_from timestamptz;
+  joined uuid;
+  joined_executor uuid;
 begin
   -- Lanes with work. Those that are known are looked at from where work can be; between them, one jumps from
   -- lane to lane in the index.
@@ -97,6 +101,11 @@ begin
     known := array_position(p_known, chosen.id);
     begun_from := coalesce(p_begun_from[known], '-infinity');
     new_from := coalesce(p_new_from[known], '-infinity');
+    -- A batch of this lane that the claimer has open takes the runs in; a workflow sees to it already.
+    update batches b set runs = b.runs
+    where b.id = p_open_batches[array_position(p_open_lanes, chosen.id)]
+      and b.executor = p_open_executors[array_position(p_open_lanes, chosen.id)] and not b.parked
+    returning b.id, b.executor into joined, joined_executor;
     return query
       with halves as (
         (select w.run_id, w.begun, w.available_at, w.bytes, w.lost from (
@@ -119,24 +128,26 @@ begin
         select * from in_order o
         where o.place = 1 or (o.place <= least(most, p_rows) and o.size <= p_bytes and o.most_lost < 2)
       ), taken as (
-        update run_work w set status = 'running', batch_id = p_batch, wake_at = null, woken = false,
-          begun = true, started_at = coalesce(w.started_at, now())
+        update run_work w set status = 'running', batch_id = coalesce(joined, p_batch),
+          wake_at = null, woken = false, begun = true, started_at = coalesce(w.started_at, now())
         from served s where w.run_id = s.run_id
         returning w.run_id, s.begun, s.available_at, s.bytes, w.progress, w.started_at, s.lost
       ), batch as (
         insert into batches (id, executor, worker_id, beat_at, account_id, lane_id, runs, trigger)
         select p_batch, p_executor, p_worker, clock_timestamp(), chosen.account_id, chosen.id, count(*),
           case when min(r.trigger) = max(r.trigger) then min(r.trigger) else 'mixed' end
-        from taken t join runs r on r.id = t.run_id having count(*) > 0
+        from taken t join runs r on r.id = t.run_id having count(*) > 0 and joined is null
       )
-      select t.run_id, chosen.id, chosen.account_id, chosen.automation_id, chosen.version, chosen.priority,
+      select coalesce(joined, p_batch), coalesce(joined_executor, p_executor), t.run_id, chosen.id,
+        chosen.account_id, chosen.automation_id, chosen.version, chosen.priority,
         t.started_at, t.begun, t.available_at, t.bytes, t.progress, r.restarted_from is not null, r.trigger,
         case when t.bytes <= 65536 then r.input end, case when t.bytes <= 65536 then r.request end,
         chosen.was_aside, moment
       from taken t join runs r on r.id = t.run_id;
     if found then
       update lanes set served_at = clock_timestamp(), runs_total = runs_total + (
-        select count(*) from run_work w where w.batch_id = p_batch and w.started_at = now())
+        select count(*) from run_work w
+        where w.batch_id = coalesce(joined, p_batch) and w.started_at = now())
       where id = chosen.id;
       update tenants set served_at = clock_timestamp() where account_id = chosen.account_id;
       return;
