@@ -1,31 +1,128 @@
-"""A bounded number of places, of which no single owner can take all."""
+"""A bounded number of places, shared among those who ask."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncGenerator
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable
+
+
+class Line:
+    """How many places one has, and who of his waits for one, in the order of asking."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it can be forgotten."""
+        return not self.held and not self.waiting
+
+    async def wait(self, grant: Callable[[], None], give_up: Callable[[], None]) -> None:
+        """Wait for a place.
+
+        Args:
+            grant: calls those whose turn it is.
+            give_up: gives back a place that came when the caller had been cancelled.
+        """
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting[turn] = None
+        grant()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self.waiting.pop(turn, None)
+            if not turn.cancelled():
+                give_up()
+            raise
+
+    def call_next(self) -> bool:
+        """Give a place to the first who waits; False if nobody does any more."""
+        while self.waiting:
+            turn, _ = self.waiting.popitem(last=False)
+            if not turn.done():  # else it was cancelled a moment ago
+                self.held += 1
+                turn.set_result(None)
+                return True
+        return False
 
 
 class ConcurrencyLimiter:
-    """Whoever wants one waits; an owner whose share is taken waits without being in anybody's way."""
+    """Places of which an owner gets one only while he has fewer than are free.
+
+    So one owner alone has half of them, and the next half of the rest; as calls end, n greedy owners come to
+    1/(n+1) each. What stays free is for owners who have none yet: they need not wait for others' calls to
+    end. A place that comes free goes to the owner
+    who has the fewest, then to the one who waits the longest.
+    """
 
     def __init__(self, total: int) -> None:
-        """Make `total` places. Half of them is the most that one owner has."""
-        self._all = asyncio.Semaphore(total)
-        self._share = max(1, total // 2)
-        self._shares: dict[str, asyncio.Semaphore] = {}
-        self._users = Counter[str]()
+        """Make `total` places."""
+        self._free = total
+        self._lines: dict[str, Line] = {}
+        # The owners who wait, by the number of places that they have, in order. An owner who waits has at
+        # least as many as are free: there are few such numbers.
+        self._waiting: dict[int, OrderedDict[str, None]] = {}
 
     @contextlib.asynccontextmanager
     async def taken(self, owner: str) -> AsyncGenerator[None]:
         """Have one for the time of the block."""
-        self._users[owner] += 1
+        line = self._lines.setdefault(owner, Line())
+        if line.waiting or line.held >= self._free:
+            try:
+                await self._wait(owner, line)
+            except asyncio.CancelledError:
+                self._tidy(owner, line)
+                raise
+        else:
+            self._free -= 1
+            line.held += 1
         try:
-            async with self._shares.setdefault(owner, asyncio.Semaphore(self._share)), self._all:
-                yield
+            yield
         finally:
-            self._users[owner] -= 1
-            if not self._users[owner]:
-                del self._users[owner], self._shares[owner]
+            self._release(owner, line)
+
+    async def _wait(self, owner: str, line: Line) -> None:
+        def grant() -> None:
+            self._waiting.setdefault(line.held, OrderedDict()).setdefault(owner)
+            self._grant()
+
+        await line.wait(grant, lambda: self._release(owner, line))
+
+    def _release(self, owner: str, line: Line) -> None:
+        waits = self._leave(owner, line)
+        self._free += 1
+        line.held -= 1
+        if waits:
+            self._waiting.setdefault(line.held, OrderedDict())[owner] = None
+        self._tidy(owner, line)
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and (held := min(self._waiting)) < self._free:
+            owner = next(iter(self._waiting[held]))
+            line = self._lines[owner]
+            self._leave(owner, line)
+            if line.call_next():
+                self._free -= 1
+            if line.waiting:
+                self._waiting.setdefault(line.held, OrderedDict())[owner] = None
+
+    def _leave(self, owner: str, line: Line) -> bool:
+        """Take an owner out of those who wait, if he is there."""
+        owners = self._waiting.get(line.held)
+        if owners is None or owner not in owners:
+            return False
+        del owners[owner]
+        if not owners:
+            del self._waiting[line.held]
+        return True
+
+    def _tidy(self, owner: str, line: Line) -> None:
+        """Forget an owner who wants nothing any more."""
+        if not line.waiting:
+            self._leave(owner, line)
+        if line.empty:
+            self._lines.pop(owner, None)
