@@ -33,6 +33,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups
+	@$(BIN)/python -m bench.memory
 
 abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
 	@$(BIN)/python -m bench.abuse

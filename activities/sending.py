@@ -16,6 +16,7 @@ from language.expressions import ExpressionError
 from language.step_evaluation import RequestTemplates
 from outbound.client import Outbound
 from outbound.errors import OutboundError
+from outbound.memory import Reservation
 from outbound.response import Answer
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
@@ -44,6 +45,7 @@ async def send(
     secrets: Secrets,
     call_id: str,
     account_id: UUID,
+    room: Reservation,
 ) -> Outcome:
     """Send the request once.
 
@@ -55,6 +57,7 @@ async def send(
         secrets: those that they name; no value is in what this returns.
         call_id: the same for every repetition, so that the receiver can tell.
         account_id: whose call it is: one account cannot take all places for calls.
+        room: for the output; to be released when that is stored, or dropped. A failure releases it.
     """
     sent: dict[str, Any] | None = None
     try:
@@ -70,6 +73,7 @@ async def send(
             timeout=step.config.timeout,
             follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,
             owner=str(account_id),
+            room=room,
         )
     except ExpressionError as error:
         return not_evaluated(error, sent)
@@ -79,6 +83,7 @@ async def send(
     if step.config.is_success(answer.status):
         output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
         return Outcome(sent, secrets.redaction.apply(output))
+    room.release()
     refused = failure("http_status", f"The endpoint answered {answer.status}.", sent)
     return refused._replace(
         retryable=answer.status in _RETRIED_STATUSES,

@@ -9,9 +9,10 @@ credentials from the environment.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 
@@ -36,12 +37,16 @@ from outbound.errors import (
     TooManyRedirects,
 )
 from outbound.guard import GuardedResolver, SystemResolver, check_header, guarded_sockets, parse_url
-from outbound.response import Answer, read_body, read_headers
+from outbound.hosts import HANGING_SECONDS, HostLimiter
+from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
+from outbound.response import Answer, ReadLimits, read_body, read_headers
 from settings import Settings
 
 USER_AGENT = "vedette/0.1"
 MAX_REDIRECTS = 5
 _MAX_CALLS = 512
+# The part of all places that an owner can have at a host that keeps hanging.
+_HANGING_PART = 16
 _MEBIBYTE = 1024 * 1024
 
 # Servers close idle connections after five seconds at the soonest: let go before they do, so that a POST
@@ -49,6 +54,8 @@ _MEBIBYTE = 1024 * 1024
 _KEEPALIVE_SECONDS = 4
 _DNS_CACHE_SECONDS = 10
 _STALL_SECONDS = 30
+# What is read of an answer, twice that, before somebody takes it.
+_READ_BYTES = CALL_BYTES // 2
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
@@ -67,6 +74,7 @@ class Outbound:
         resolver: AbstractResolver | None = None,
         certificates: ssl.SSLContext | None = None,
         max_calls: int = _MAX_CALLS,
+        memory: MemoryBudget | None = None,
     ) -> None:
         """Prepare.
 
@@ -74,14 +82,16 @@ class Outbound:
             settings: `allow_private_networks`, and which providers have a base URL of the operator's own.
             resolver: asks for addresses in place of the system's resolver.
             certificates: verifies servers in place of the system's and Mozilla's authorities.
-            max_calls: how many calls go on at once, in all pools together, and half of that for one owner;
+            max_calls: how many calls go on at once, in all pools together, shared among their owners;
                 further ones wait for their turn.
+            memory: the room for what calls bring in.
         """
         self._settings = settings
         self._allowed = settings.allow_private_networks
         self._custom_resolver = resolver
         self._certificates = certificates
         self._max_calls = max_calls
+        self.memory = memory or MemoryBudget()
         self._sessions: dict[str, aiohttp.ClientSession] = {}
         self._clients: dict[str, httpx.AsyncClient] = {}
 
@@ -89,6 +99,7 @@ class Outbound:
         """Get ready for use within the running event loop."""
         self._resolver = self._custom_resolver or SystemResolver()
         self._places = ConcurrencyLimiter(self._max_calls)
+        self._hosts = HostLimiter(max(1, self._max_calls // _HANGING_PART))
         if self._certificates is None:
             self._certificates = ssl.create_default_context()
             self._certificates.load_verify_locations(certifi.where())
@@ -144,6 +155,7 @@ class Outbound:
         truncate: bool = False,
         follow_redirects: int = 0,
         owner: str = "",
+        room: Reservation | None = None,
     ) -> Answer:
         """Call a URL that a user chose. Every status, 5xx included, is an answer and not an error.
 
@@ -152,12 +164,15 @@ class Outbound:
             url: an absolute http or https URL.
             headers: sent as they are, but for an Accept-Encoding, which is ours.
             body: sent as it is.
-            timeout: seconds for the whole exchange with its redirects, from when it is begun.
+            timeout: seconds for the whole exchange with its redirects, from when it is begun; waiting for
+                room is not counted.
             max_bytes: the most bytes of body, decompressed, that are read.
             truncate: cut a longer body there, rather than raise `TooLarge`.
             follow_redirects: how many to follow, at most 5. With 0 the redirect itself is the answer. Each
                 hop is guarded; to another origin only harmless headers go along.
             owner: whose call it is.
+            room: for the answer, from `memory`; the caller releases it when it has nothing of the answer
+                left. After an error it is released. Without it, room is given back when this returns.
 
         Raises:
             OutboundError: one of its subclasses here, each with a stable `code`.
@@ -166,24 +181,45 @@ class Outbound:
         target = parse_url(url, self._allowed)
         sent = _checked_headers(headers or {})
         left = min(follow_redirects, MAX_REDIRECTS)
-        async with self._places.taken(owner):
+        kept = room or self.memory.reservation()
+        answered = False
+        try:
+            async with self._begun(owner, target, timeout, kept) as clock:
+                limits = ReadLimits(max_bytes, truncate, kept, clock)
+                while True:
+                    answer = await self._exchange(session, method, target, sent, body, limits)
+                    location = answer.headers.get("location")
+                    if not follow_redirects or answer.status not in _REDIRECTS or not location:
+                        answered = True
+                        return answer
+                    if left == 0:
+                        raise TooManyRedirects(f"More than {follow_redirects} redirects.")
+                    left -= 1
+                    method, target, sent, body = self._next_hop(answer, location, method, target, sent, body)
+        finally:
+            if room is None or not answered:
+                kept.release()
+
+    @contextlib.asynccontextmanager
+    async def _begun(
+        self, owner: str, target: URL, timeout: float, room: Reservation
+    ) -> AsyncGenerator[asyncio.Timeout]:
+        """Have a place and room to begin, then `timeout` seconds; note whether the host hangs."""
+        host = f"{target.host}:{target.port}"
+        async with self._hosts.taken(owner, host), self._places.taken(owner):
+            await room.grow(CALL_BYTES)
+            clock = asyncio.timeout(timeout)
             try:
-                async with asyncio.timeout(timeout):
-                    while True:
-                        answer = await self._exchange(
-                            session, method, target, sent, body, max_bytes, truncate
-                        )
-                        location = answer.headers.get("location")
-                        if not follow_redirects or answer.status not in _REDIRECTS or not location:
-                            return answer
-                        if left == 0:
-                            raise TooManyRedirects(f"More than {follow_redirects} redirects.")
-                        left -= 1
-                        method, target, sent, body = self._next_hop(
-                            answer, location, method, target, sent, body
-                        )
+                async with clock:
+                    yield clock
             except TimeoutError:
+                self._hosts.note(owner, host, hung=True)
                 raise TimedOut(f"No complete answer within {timeout:g} seconds.") from None
+            except OutboundError:
+                self._hosts.note(owner, host, hung=_hung(clock, timeout))
+                raise
+            else:
+                self._hosts.note(owner, host, hung=_hung(clock, timeout))
 
     async def download(
         self,
@@ -268,20 +304,13 @@ class Outbound:
         owner: str,
     ) -> Answer:
         """One exchange of a provider's client. Not for others: they use `send` or `provider_client`."""
-        async with self._places.taken(owner):
-            try:
-                async with asyncio.timeout(timeout):
-                    return await self._exchange(
-                        session,
-                        request.method,
-                        URL(str(request.url)),
-                        request.headers,
-                        request.content or None,
-                        max_bytes,
-                        truncate=False,
-                    )
-            except TimeoutError:
-                raise TimedOut(f"No complete answer within {timeout:g} seconds.") from None
+        url = URL(str(request.url))
+        with self.memory.reservation() as room:
+            async with self._begun(owner, url, timeout, room) as clock:
+                limits = ReadLimits(max_bytes, False, room, clock)
+                return await self._exchange(
+                    session, request.method, url, request.headers, request.content or None, limits
+                )
 
     async def _exchange(
         self,
@@ -290,14 +319,13 @@ class Outbound:
         url: URL,
         headers: Mapping[str, str],
         body: bytes | None,
-        max_bytes: int,
-        truncate: bool,
+        limits: ReadLimits,
     ) -> Answer:
         try:
             async with session.request(
                 method, url, headers=headers, data=body, allow_redirects=False
             ) as response:
-                content, truncated = await read_body(response, max_bytes, truncate)
+                content, truncated = await read_body(response, limits)
                 return Answer(response.status, read_headers(response), content, truncated, str(url))
         except OutboundError:
             raise
@@ -323,6 +351,7 @@ class Outbound:
                 headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip, deflate"},
                 skip_auto_headers=("Content-Type",),
                 auto_decompress=False,
+                read_bufsize=_READ_BYTES,
                 trust_env=False,
             )
         return session
@@ -347,6 +376,12 @@ class _Transport(httpx.AsyncBaseTransport):
             owner=self._owner,
         )
         return httpx.Response(answer.status, headers=answer.headers, content=answer.body, request=request)
+
+
+def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
+    """Whether so much of a call's time is over, waits for room left out, that its host hangs."""
+    ends = clock.when()
+    return ends is not None and asyncio.get_running_loop().time() - (ends - timeout) > HANGING_SECONDS
 
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ Address = IPv4Address | IPv6Address
 Networks = Sequence[IPv4Network | IPv6Network]
 
 _DNS_THREADS = 32
+_RECEIVE_BYTES = 32 * 1024
 _SETTING = "VEDETTE_ALLOW_PRIVATE_NETWORKS"
 
 # Ranges that `is_global` calls global, and that still lead inside or to no one host: translations and
@@ -183,7 +184,10 @@ def guarded_sockets(allowed: Networks) -> Callable[[_Target], socket.socket]:
         family, kind, protocol, _, (host, port, *_) = target
         _check_port(int(port))
         _check_address(_address(str(host)), allowed)
-        return socket.socket(family=family, type=kind, proto=protocol)
+        made = socket.socket(family=family, type=kind, proto=protocol)
+        # Bounds what comes in at once from a server that is not read from: hundreds of them at a time.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        return made
 
     return make
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,6 +12,11 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 
 from outbound.errors import BadResponse, TooLarge
+from outbound.memory import BodyCost, Reservation
+
+_PIECE_BYTES = 64 * 1024
+# How much longer than what is there a body is taken to be that does not tell its length.
+_GROWTH = 4
 
 
 @dataclass(frozen=True)
@@ -59,26 +65,48 @@ def read_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return found
 
 
-async def read_body(response: aiohttp.ClientResponse, max_bytes: int, truncate: bool) -> tuple[bytes, bool]:
-    """The body, decompressed, and whether it was cut; never more than `max_bytes` of either form."""
+@dataclass(frozen=True)
+class ReadLimits:
+    """What bounds the reading of a body.
+
+    Attributes:
+        max_bytes: the most bytes, raw and decompressed.
+        truncate: whether a longer body is cut there, rather than refused.
+        room: grows before the body takes more memory, decoded, than it has.
+        clock: bounds the time; stands still while `room` waits.
+    """
+
+    max_bytes: int
+    truncate: bool
+    room: Reservation
+    clock: asyncio.Timeout
+
+
+async def read_body(response: aiohttp.ClientResponse, limits: ReadLimits) -> tuple[bytes, bool]:
+    """The body, decompressed, and whether it was cut."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
     decoder = _Decoder(encoding) if encoding != "identity" else None
-    chunks: list[bytes] = []
-    raw = size = 0
+    told = response.content_length if decoder is None else None
+    cost = BodyCost(json="json" in response.headers.get("Content-Type", ""))
+    body, raw = bytearray(), 0
     while chunk := await response.content.readany():
         raw += len(chunk)
-        if decoder is not None:
-            chunk = decoder.feed(chunk, max_bytes - size + 1)
-        chunks.append(chunk)
-        size += len(chunk)
-        if max(raw, size) > max_bytes:
-            if truncate:
-                response.close()
-                return b"".join(chunks)[:max_bytes], True
-            raise TooLarge(f"The answer is larger than {max_bytes} bytes.")
+        for piece in decoder.feed(chunk) if decoder is not None else (chunk,):
+            body += piece
+            if max(raw, len(body)) > limits.max_bytes:
+                if limits.truncate:
+                    response.close()
+                    return bytes(body[: limits.max_bytes]), True
+                raise TooLarge(f"The answer is larger than {limits.max_bytes} bytes.")
+            cost.add(piece)
+            if cost.size > limits.room.size:
+                # For all that is to come, if possible: whoever waits should not hold half of a body.
+                length = min(told or _GROWTH * len(body), limits.max_bytes)
+                await limits.room.grow(cost.expected(length), limits.clock)
     if decoder is not None and not decoder.finished and raw:
         raise BadResponse("The compressed answer breaks off.")
-    return b"".join(chunks), False
+    limits.room.shrink(cost.size)
+    return bytes(body), False
 
 
 class _Decoder:
@@ -94,15 +122,23 @@ class _Decoder:
     def finished(self) -> bool:
         return self._inner.eof
 
-    def feed(self, data: bytes, limit: int) -> bytes:
-        """Decompress `data`, giving at most `limit` bytes; what is over is for the caller to refuse."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decompress `data` into pieces of at most 64 KiB. What follows the end is dropped."""
+        while not self.finished:
+            piece = self._decompressed(data)
+            data = self._inner.unconsumed_tail
+            yield piece
+            if not data and len(piece) < _PIECE_BYTES:
+                return
+
+    def _decompressed(self, data: bytes) -> bytes:
         try:
-            decoded = self._inner.decompress(data, limit)
+            decoded = self._inner.decompress(data, _PIECE_BYTES)
         except zlib.error:
             if not self._raw_deflate:
                 raise BadResponse("The answer is not compressed as it says.") from None
             # "deflate" should mean zlib's format; some servers send the bare stream.
             self._raw_deflate, self._inner = False, zlib.decompressobj(-zlib.MAX_WBITS)
-            return self.feed(data, limit)
+            return self._decompressed(data)
         self._raw_deflate = False
         return decoded
