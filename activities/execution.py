@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from engine.calls import Call, Outcome, failure, not_evaluated
 from engine.driver import Driver
@@ -69,7 +69,22 @@ class SystemClock:
         await asyncio.sleep(max(0.0, (moment - self.now()).total_seconds()))
 
 
-Perform = Callable[[Call], Awaitable[Outcome]]
+class Room(Protocol):
+    """Memory that what a call brought in takes."""
+
+    def release(self) -> None:
+        """Give it back: it is stored."""
+        ...
+
+
+class Done(NamedTuple):
+    """What came of a call, and the memory that it takes until it is written."""
+
+    outcome: Outcome
+    room: Room | None = None
+
+
+Perform = Callable[[Call], Awaitable[Done]]
 """Does a call, what is stored of its scope included."""
 Write = Callable[[Change], Awaitable[bool]]
 """Writes a change; false: the run is no longer this executor's. It tries until it knows."""
@@ -95,7 +110,8 @@ class Execution:
         self._perform = perform
         self._write = write
         self._clock = clock or SystemClock()
-        self._at_work: dict[asyncio.Task[Outcome], Call] = {}
+        self._at_work: dict[asyncio.Task[Done], Call] = {}
+        self._rooms: list[Room] = []
         self._unwritten: list[StepRecord] = []
         self._written_waits: frozenset[Waiting] = frozenset()
         self._shown: list[LiveStep] = []
@@ -127,6 +143,7 @@ class Execution:
             for task in self._at_work:
                 task.cancel()
             await asyncio.gather(*self._at_work, return_exceptions=True)
+            self._release_rooms()
 
     @property
     def wakes_at(self) -> datetime | None:
@@ -173,6 +190,7 @@ class Execution:
         waits, live = self._driver.waits, self._driver.live_steps()
         written = await self._write(change)
         self._unwritten = []
+        self._release_rooms()
         if isinstance(change.then, Wait):
             self._written_waits, self._shown = waits, live
         return written
@@ -196,10 +214,18 @@ class Execution:
             if alarm is not None:
                 alarm.cancel()
         for task in [task for task in self._at_work if task.done()]:
-            self._driver.take(self._at_work.pop(task), task.result(), self._clock.now())
+            call, (outcome, room) = self._at_work.pop(task), task.result()
+            if room is not None:
+                self._rooms.append(room)
+            self._driver.take(call, outcome, self._clock.now())
         return bool(done)
 
-    async def _attempt(self, call: Call) -> Outcome:
+    def _release_rooms(self) -> None:
+        for room in self._rooms:
+            room.release()
+        self._rooms.clear()
+
+    async def _attempt(self, call: Call) -> Done:
         """One attempt, within the time that its step has left."""
         left = None if call.deadline is None else (call.deadline - self._clock.now()).total_seconds()
         limit = asyncio.timeout(left)
@@ -207,8 +233,8 @@ class Execution:
             async with limit:
                 return await self._perform(call)
         except ExpressionError as error:
-            return not_evaluated(error)
+            return Done(not_evaluated(error))
         except TimeoutError:
             if not limit.expired():
                 raise
-            return failure("timeout", "The step was not done within its timeout.")
+            return Done(failure("timeout", "The step was not done within its timeout."))

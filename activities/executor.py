@@ -20,13 +20,13 @@ import structlog
 from psycopg_pool import PoolTimeout
 
 import logs
-from activities.execution import Execution, HeldLease
+from activities.execution import Done, Execution, HeldLease
 from activities.halting import FailureWatch
 from activities.performing import Performer
 from activities.versions import LoadedVersion, VersionCache
 from activities.writing import Refused, RunWriter
 from database import Connection, Database, Notifier
-from engine.calls import Call, Outcome
+from engine.calls import Call
 from engine.driver import Driver
 from engine.state import RunInput
 from language.progress import read_progress
@@ -380,7 +380,7 @@ class Executor:
             version.workflow,
         )
 
-        async def perform(call: Call) -> Outcome:
+        async def perform(call: Call) -> Done:
             return await self._performer.perform(batch.account_id, run.run_id, call, version.templates)
 
         return Execution(batch.held, driver, perform, self._writer.write)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import logs
+from activities.execution import Done
 from activities.looking_up import look_up
 from activities.redaction import Redaction
 from activities.sending import Secrets, send
@@ -25,6 +26,7 @@ from language.expressions import ExpressionError
 from language.step_evaluation import RequestTemplates, budget_of, evaluate, items_of, until_of
 from models import run_loading, secrets
 from outbound.client import Outbound
+from outbound.memory import MemoryBudget, Reservation
 from providers.lookup import Lookups
 from sealing import Keyring, UnsealError
 from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
@@ -33,6 +35,9 @@ _log = logs.get(__name__)
 # Calls of a step come together; who changes a secret need not wait longer.
 _SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
+# Room for what calls read from rows, beside that for what they bring in; and what JSON takes, decoded.
+_INPUT_BYTES = 64 * 1024 * 1024
+_DECODED = 6
 # What is given back of a time that is none, to say so.
 _MOMENT_LENGTH = 100
 
@@ -62,11 +67,12 @@ class Performer:
         self._outbound = outbound
         self._lookups = lookups
         self._pool = pool
+        self._inputs = MemoryBudget(_INPUT_BYTES)
         self._secrets: dict[tuple[UUID, frozenset[str]], _Known] = {}
 
     async def perform(
         self, account_id: UUID, run_id: UUID, call: Call, templates: dict[str, RequestTemplates]
-    ) -> Outcome:
+    ) -> Done:
         """Do a call once.
 
         Args:
@@ -79,26 +85,38 @@ class Performer:
             ExpressionError: what it reads has no value.
             psycopg.OperationalError: the database is away.
         """
-        scope = await self._scope(run_id, call)
-        if call.kind in ("evaluate", "prepare"):
-            return await self._evaluate(account_id, call, scope)
-        if isinstance(call.step, WebhookStep):
-            step_templates = templates[call.step.id]
-            known = await self._known_secrets(account_id, step_templates.secrets)
-            if known is None:
-                message = "A secret was sealed with a key that is no longer known."
-                return failure("secret_not_opened", message)
-            call_id = _reference(run_id, call, "-")
-            return await send(self._outbound, call.step, step_templates, scope, known, call_id, account_id)
-        assert isinstance(call.step, LookupStep)
-        reference = f"run/{_reference(run_id, call, '/')}"
-        return await look_up(self._lookups, call.step, scope, account_id, reference)
+        with self._inputs.reservation() as room:
+            scope = await self._scope(run_id, call, room)
+            if call.kind in ("evaluate", "prepare"):
+                return Done(await self._evaluate(account_id, call, scope))
+            if isinstance(call.step, LookupStep):
+                reference = f"run/{_reference(run_id, call, '/')}"
+                return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
+            assert isinstance(call.step, WebhookStep)
+            return await self._send(account_id, run_id, call, scope, templates[call.step.id])
 
-    async def _scope(self, run_id: UUID, call: Call) -> JSONObject:
+    async def _scope(self, run_id: UUID, call: Call, room: Reservation) -> JSONObject:
+        """What the call's expressions may read, with room for what is stored of it."""
         if not call.stored:
             return call.scope
         async with self._database.connection() as connection:
+            size = await run_loading.measure_values(connection, run_id, call.stored)
+        await room.grow(_DECODED * size)
+        async with self._database.connection() as connection:
             return call.complete_scope(await run_loading.load_values(connection, run_id, call.stored))
+
+    async def _send(
+        self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, templates: RequestTemplates
+    ) -> Done:
+        assert isinstance(call.step, WebhookStep)
+        known = await self._known_secrets(account_id, templates.secrets)
+        if known is None:
+            message = "A secret was sealed with a key that is no longer known."
+            return Done(failure("secret_not_opened", message))
+        room = self._outbound.memory.reservation()
+        call_id = _reference(run_id, call, "-")
+        outcome = await send(self._outbound, call.step, templates, scope, known, call_id, account_id, room)
+        return Done(outcome, room)
 
     async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
         """The values of secrets; None if they cannot be opened."""

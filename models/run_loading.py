@@ -120,3 +120,21 @@ async def load_values(connection: Connection, run_id: UUID, names: Sequence[str]
     """What is stored of a run: `trigger`, `request`, or the output of a step, by name."""
     cursor = await connection.execute(_VALUES, (list(names), run_id))
     return {row["name"]: row["value"] for row in await cursor.fetchall()}
+
+
+_SIZES: LiteralString = """
+select coalesce(sum(case
+  when n.name in ('trigger', 'request') then r.input_bytes
+  when s.gathered then (select sum(octet_length(i.output::text)) from run_step_items i
+                        where i.run_id = s.run_id and i.step_id = s.step_id)
+  else octet_length(s.output::text) end), 0)::bigint as bytes
+from unnest(%s::text[]) as n (name) join runs r on r.id = %s
+left join run_steps s on s.run_id = r.id and s.step_id = n.name
+"""
+
+
+async def measure_values(connection: Connection, run_id: UUID, names: Sequence[str]) -> int:
+    """How many bytes of JSON `load_values` would give."""
+    cursor = await connection.execute(_SIZES, (list(names), run_id))
+    row = await cursor.fetchone()
+    return row["bytes"] if row else 0

@@ -12,9 +12,9 @@ from uuid import UUID
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from activities.execution import Execution, HeldLease
+from activities.execution import Done, Execution, HeldLease
 from database import Connection, Database
-from engine.calls import Call, JSONObject, Outcome
+from engine.calls import Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
@@ -118,14 +118,14 @@ class Hands:
     def _begin(self, lease: Lease, run: RunInput, writer: MicroBatcher[Change, bool]) -> asyncio.Task[Any]:
         driver = Driver(self.plan, run, {"id": str(NAMESPACE), "name": self.name})
 
-        async def perform(call: Call) -> Outcome:
+        async def perform(call: Call) -> Done:
             values: JSONObject = {}
             if call.stored:
                 async with self.database.connection() as connection:
                     values = await run_loading.load_values(connection, run.run_id, call.stored)
             for _ in range(self.chance.randrange(5)):
                 await asyncio.sleep(0)
-            return outcome_of(self.names[run.run_id], call, values)
+            return Done(outcome_of(self.names[run.run_id], call, values))
 
         execution = Execution(HeldLease(lease), driver, perform, writer.submit, self.clock)
         return asyncio.create_task(execution.run())

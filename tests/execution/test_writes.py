@@ -7,7 +7,7 @@ import time
 from datetime import datetime, timedelta
 from typing import Any
 
-from activities.execution import BEGIN_SECONDS, LONGEST_NAP, Execution, HeldLease, Left
+from activities.execution import BEGIN_SECONDS, LONGEST_NAP, Done, Execution, HeldLease, Left
 from engine.calls import Call, JSONObject, Outcome, failure
 from engine.driver import Driver
 from engine.plan import Plan
@@ -56,11 +56,11 @@ class Executor:
         self._outcomes = outcomes
         self.execution = Execution(self.held, driver, self._perform, self._write, self.clock)
 
-    async def _perform(self, call: Call) -> Outcome:
+    async def _perform(self, call: Call) -> Done:
         self.log.append(f"call {call.step.id}")
         if call.step.id.startswith("hangs"):
             await asyncio.Event().wait()
-        return self._outcomes.get(call.step.id, Outcome(None, {"n": 1}))
+        return Done(self._outcomes.get(call.step.id, Outcome(None, {"n": 1})))
 
     async def _write(self, change: Change) -> bool:
         self.changes.append(change)
