@@ -203,7 +203,9 @@ class RunState:
         wanted = list(roots)
         names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted
         stored = tuple(name for name in dict.fromkeys(names) if name in self._stored)
-        return {root: self.scope.get(root) for root in wanted if root not in stored}, stored
+        # A step that reads the whole scope names those too that are not done.
+        known = (root for root in wanted if root in self.scope and root not in stored)
+        return {root: self.scope[root] for root in known}, stored
 
     @property
     def in_order(self) -> list[str]:
