@@ -148,6 +148,17 @@ async def ended(
     return await until(look, seconds)
 
 
+async def waiting(database: Database, account_id: UUID, run_id: UUID) -> RunView:
+    """The run once it waits."""
+
+    async def look() -> RunView | None:
+        async with database.connection() as connection:
+            view = await runs.get(connection, account_id, run_id)
+        return view if view.status == "waiting" else None
+
+    return await until(look)
+
+
 async def batch_workflow(client: Client, database: Database, run_id: UUID) -> WorkflowHandle[Any, Any]:
     """The workflow of the batch that holds a run, or held it last."""
     async with database.connection() as connection:

@@ -1,20 +1,18 @@
-"""Backoffs of more than five minutes: the run leaves its batch, and holds no place meanwhile."""
+"""Backoffs of more than two seconds: the run leaves its executor, and holds no place meanwhile."""
 
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from database import Database, Notifier
-from models import runs
 from models.run_views import RunView
 from models.runs import QUEUED_CHANNEL
 from models.targets import Target
-from tests.automations.engine import Endpoint, NewTarget, accept, ended, statuses, transform, until, webhook
+from tests.automations.engine import Endpoint, NewTarget, accept, ended, statuses, transform, waiting, webhook
 
 
 def busy_at_first(seconds: int) -> Any:
@@ -33,13 +31,7 @@ def busy_at_first(seconds: int) -> Any:
 async def parked(database: Database, notifier: Notifier, target: Target) -> RunView:
     [run_id] = await accept(database, target)
     notifier.notify(QUEUED_CHANNEL)
-
-    async def look() -> RunView | None:
-        async with database.connection() as connection:
-            view = await runs.get(connection, target.account_id, run_id)
-        return view if view.status == "waiting" else None
-
-    return await until(look)
+    return await waiting(database, target.account_id, run_id)
 
 
 async def test_a_run_whose_step_backs_off_for_long_waits_outside(
@@ -54,15 +46,13 @@ async def test_a_run_whose_step_backs_off_for_long_waits_outside(
 
 @pytest.mark.parametrize("for_each", [{}, {"for_each": "[1, 2, 3]"}], ids=["a step", "items"])
 async def test_it_goes_on_with_the_next_attempt(
-    monkeypatch: pytest.MonkeyPatch,
     database: Database,
     notifier: Notifier,
     new_target: NewTarget,
     receiver: Endpoint,
     for_each: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr("workflows.interpreter.LONGEST_NAP", timedelta(seconds=1))
-    receiver.answer = busy_at_first(6)
+    receiver.answer = busy_at_first(4)
     target = await new_target([{**webhook(receiver.url), **for_each}, transform("end", "'end'")])
     view = await parked(database, notifier, target)
     view = await ended(database, notifier, target.account_id, view.id)

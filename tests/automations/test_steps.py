@@ -8,25 +8,19 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from temporalio.client import Client
 
 from database import Database, Notifier
 from language.records import INLINE_BYTES
-from models import runs
-from temporal import starts
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
     Run,
-    accept,
     accept_each,
     ended,
     statuses,
     transform,
-    until,
     webhook,
 )
-from workflows.automations import AutomationBatch
 
 
 def each(url: str, array: str = "trigger", **more: Any) -> dict[str, Any]:
@@ -112,12 +106,12 @@ async def test_an_item_is_repeated_under_its_own_id_and_the_others_are_not(
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 3
 
 
-async def test_a_transform_goes_over_items_within_the_workflow(run: Run) -> None:
+async def test_a_transform_goes_over_items(run: Run) -> None:
     steps = [transform("twice", "[item, $.trigger[0]]", for_each="trigger")]
     assert (await run(steps, [7, 8])).output == [[7, 7], [8, 7]]
 
 
-async def test_outputs_too_large_to_travel_can_be_read_by_every_kind_of_expression(
+async def test_outputs_too_large_to_be_kept_in_memory_can_be_read_by_every_kind_of_expression(
     run: Run, receiver: Endpoint
 ) -> None:
     big = {"filler": "x" * INLINE_BYTES, "n": 5, "items": [1, 2, 3], "until": "2020-01-01T00:00:00Z"}
@@ -142,7 +136,7 @@ async def test_a_large_event_can_be_read_too(run: Run) -> None:
     assert view.output == 9
 
 
-async def test_inputs_that_pass_two_mebibytes_together_travel_in_parts(
+async def test_inputs_of_several_mebibytes_together_reach_their_steps(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     target = await new_target([webhook(receiver.url, "a"), webhook(receiver.url, "b", body="{{ a.body }}")])
@@ -155,7 +149,7 @@ async def test_inputs_that_pass_two_mebibytes_together_travel_in_parts(
     assert sum(len(request["body"]) >= 60_000 for request in receiver.requests) == 64
 
 
-async def test_a_step_may_read_more_than_a_message_holds(run: Run, receiver: Endpoint) -> None:
+async def test_a_step_may_read_much_data(run: Run, receiver: Endpoint) -> None:
     makers = [transform(f"s{n}", "trigger.filler") for n in range(40)]
     lengths = ", ".join(f"length(s{n})" for n in range(40))
     view = await run(
@@ -204,27 +198,3 @@ async def test_success_says_which_statuses_count_as_such(
 ) -> None:
     receiver.answer = lambda request: web.json_response({}, status=status)
     assert (await run([webhook(receiver.url, success=success)])).status == expected
-
-
-async def test_a_watched_run_shows_the_steps_under_way(
-    client: Client, database: Database, new_target: NewTarget, notifier: Notifier, receiver: Endpoint
-) -> None:
-    target = await new_target([webhook(f"{receiver.url}/held", "call")])
-    [run_id] = await accept(database, target)
-    notifier.notify(runs.QUEUED_CHANNEL)
-
-    async def requested() -> bool:
-        return bool(receiver.requests)
-
-    await until(requested)
-    async with database.connection() as connection:
-        cursor = await connection.execute("select batch_id from runs where id = %s", (run_id,))
-        row = await cursor.fetchone()
-    assert row is not None
-    handle = client.get_workflow_handle_for(AutomationBatch.run, f"automation/{row['batch_id']}")
-    [step] = await handle.query(AutomationBatch.live_steps, run_id)
-    assert (step.step_id, step.status, step.attempts) == ("call", "running", 1)
-    attributes = (await handle.describe()).typed_search_attributes
-    assert attributes.get(starts.TRIGGER) == "manual"
-    receiver.open.set()
-    await ended(database, notifier, target.account_id, run_id)
