@@ -19,7 +19,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 import logs
 from api.deps import Services
-from api.waiting import LOOK_SECONDS, woken
+from api.waiting import woken
 from models import runs
 from models.errors import NotFound, Unauthenticated
 from models.run_views import RunView, StepView
@@ -29,6 +29,8 @@ END_ID = "end"
 """The id of a stream's last event."""
 
 _log = logs.get(__name__)
+# What lasts a second is seen: a delay, or an attempt.
+_LOOK_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 15.0
 _RECONNECT_MILLISECONDS = 1000
 
@@ -91,7 +93,7 @@ async def stream(
                 if loop.time() - sent >= _HEARTBEAT_SECONDS:
                     yield KEEPALIVE_COMMENT
                     sent = loop.time()
-                await woken(finished, LOOK_SECONDS)
+                await woken(finished, _LOOK_SECONDS)
     except (NotFound, Unauthenticated):
         return
     except (psycopg.Error, psycopg_pool.PoolTimeout) as error:

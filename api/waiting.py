@@ -12,10 +12,9 @@ from models import runs
 from models.run_views import RunView
 from services.micro_batcher import MicroBatcher
 
-LOOK_SECONDS = 1.0
-"""How long whoever watches a run relies on being woken."""
+# How long whoever waits relies on being woken; longer while notifications are heard: they are seldom lost.
+_LOOK_SECONDS = 1.0
 _HEARING_SECONDS = 5.0
-"""The same for who waits for its end only, while notifications are heard: they are seldom lost."""
 
 
 class RunWaiter:
@@ -70,7 +69,7 @@ class RunWaiter:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self.closed:
                     return None
-                await woken(event, min(left, _HEARING_SECONDS if self._hears() else LOOK_SECONDS))
+                await woken(event, min(left, _HEARING_SECONDS if self._hears() else _LOOK_SECONDS))
             return ended
 
     def _hears(self) -> bool:

@@ -55,7 +55,7 @@ async def hearing(database: Database, waiter: RunWaiter) -> AsyncGenerator[None]
 async def test_the_database_is_asked_again_and_again_only_while_nothing_is_heard(
     person: Person, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
     run_id, waiter = UUID(await start(person, await create(person))), RunWaiter(counted)
     assert not await waiter.wait(run_id, 0.5)
