@@ -169,7 +169,8 @@ async def test_while_the_first_is_at_work_a_repeat_is_told_to_wait(client: httpx
     other = await post(client, key, what="b")
     assert other.status_code == 422
     gate.open.set()
-    assert (await post(client, key)).content == (await first).content
+    answer = await first
+    assert (await post(client, key)).content == answer.content
     assert gate.done == {"a": 1}
 
 

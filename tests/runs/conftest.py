@@ -12,6 +12,7 @@ from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.conftest import client, open_settings, receiver  # noqa: F401
 from tests.automations.engine import until, working
+from tests.runs.workflows import statuses
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,24 @@ def follow(person: Person) -> Follow:
         async def look() -> dict[str, Any] | None:
             run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
             return run if run["status"] in wanted else None
+
+        return await until(look)
+
+    return reach
+
+
+class FollowStep(Protocol):
+    """Looks at a run until a step of it has a status."""
+
+    async def __call__(self, run_id: str, step_id: str, status: str) -> dict[str, Any]: ...
+
+
+@pytest.fixture
+def follow_step(person: Person) -> FollowStep:
+    async def reach(run_id: str, step_id: str, status: str) -> dict[str, Any]:
+        async def look() -> dict[str, Any] | None:
+            run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
+            return run if statuses(run)[step_id] == status else None
 
         return await until(look)
 

@@ -1,21 +1,19 @@
-"""Ending all runs of a workflow at once."""
+"""Ending runs at once, one or all of a workflow."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from api import waiting
 from database import Database
 from models import cancelling
-from models.cancelling import Cancelled
 from tests.api_server import Api, Person
-from tests.automations.engine import transform
-from tests.runs.conftest import Follow
-from tests.runs.workflows import adrift, create, problem, start, statuses
+from tests.automations.engine import Endpoint, requested, transform, until, webhook
+from tests.runs.conftest import Follow, FollowStep
+from tests.runs.workflows import adrift, create, finish, problem, start, statuses
 from tests.stacks import eventually
 
 WAIT: dict[str, Any] = {"id": "wait", "type": "delay", "config": {"days": 1}}
@@ -37,46 +35,104 @@ async def held_in_its_lanes(database: Database, workflow: str) -> AsyncGenerator
         yield
 
 
-async def test_runs_at_work_are_to_be_told_by_batch_and_queued_ones_end_at_once(
+async def test_runs_end_at_once_whether_at_work_or_queued_and_those_of_others_stay(
     person: Person, database: Database
 ) -> None:
     at_work = await adrift(person, database)
-    row = await run_of(database, at_work)
-    queued = await start(person, str(row["automation_id"]))
-    others = await start(person, await create(person, [WAIT]))
-    async with database.transaction() as connection:
-        cancelled = await cancelling.cancel_some(connection, person.account.id, row["automation_id"])
-    told = {str(batch): [str(id) for id in ids] for batch, ids in cancelled.at_work.items()}
-    assert (told, [str(id) for id in cancelled.ended]) == ({at_work: [at_work]}, [queued])
-    row = await run_of(database, at_work)
-    assert (row["status"], row["completed_at"]) == ("running", None) and row["cancel_requested_at"]
-    row = await run_of(database, queued)
-    assert row["status"] == "cancelled" and row["completed_at"]
-    assert (await run_of(database, others))["cancel_requested_at"] is None
+    workflow = (await run_of(database, at_work))["automation_id"]
+    queued = await start(person, str(workflow))
+    other = await start(person, await create(person, [WAIT]))
+    async with database.connection() as connection:
+        ended, after = await cancelling.cancel_some(connection, person.account.id, workflow)
+    assert ([str(run_id) for run_id in ended], after) == (sorted([at_work, queued]), None)
+    for run_id in (at_work, queued):
+        row = await run_of(database, run_id)
+        assert row["status"] == "cancelled" and row["completed_at"]
+    assert (await run_of(database, other))["status"] is None
 
 
 async def test_another_accounts_runs_stay(person: Person, database: Database, api: Api) -> None:
     stranger = await api.person()
     run_id = await start(person, await create(person, [WAIT]))
     row = await run_of(database, run_id)
-    async with database.transaction() as connection:
-        cancelled = await cancelling.cancel_some(connection, stranger.account.id, row["automation_id"])
-    assert cancelled == Cancelled([], {}, None)
-    assert (await run_of(database, run_id))["cancel_requested_at"] is None
+    async with database.connection() as connection:
+        ended = await cancelling.cancel_some(connection, stranger.account.id, row["automation_id"])
+    assert ended == ([], None)
+    assert (await run_of(database, run_id))["status"] is None
 
 
 async def test_runs_that_wait_for_long_end_at_once_and_count_what_they_cost(
-    person: Person, database: Database, worker: None, follow: Follow
+    person: Person, worker: None, follow: Follow
 ) -> None:
     look_up = {"id": "look", "type": "phone_lookup", "config": {"value": "+14155552671"}}
     run_id = await start(person, await create(person, [look_up, WAIT, transform("last", "'x'")]))
     run = await follow(run_id, "waiting")
-    async with database.transaction() as connection:
-        cancelled = await cancelling.cancel_some(connection, person.account.id, run["workflow_id"])
-    assert cancelled == Cancelled([UUID(run_id)], {}, None)
-    ended = await follow(run_id)
+    await person.key.delete(f"/api/workflows/{run['workflow_id']}?cancel_runs=true")
+    ended = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
     assert (ended["status"], ended["credits_used"]) == ("cancelled", 1)
     assert statuses(ended) == {"look": "completed", "wait": "cancelled", "last": "skipped"}
+
+
+async def test_a_cancelled_run_is_over_in_the_answer_and_for_whoever_looks_then(
+    person: Person, receiver: Endpoint, worker: None, follow_step: FollowStep
+) -> None:
+    steps = [webhook(f"{receiver.url}/held", "held", timeout=60), transform("last", "'x'")]
+    run_id = await start(person, await create(person, steps))
+    await follow_step(run_id, "held", "running")
+    answer = (await person.key.post(f"/api/workflows/runs/{run_id}/cancel")).json()
+    run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
+    for shown in (answer, run):
+        assert (shown["status"], bool(shown["completed_at"])) == ("cancelled", True)
+        assert statuses(shown) == {"held": "cancelled", "last": "skipped"}
+        assert shown["steps"][0]["duration_ms"] is not None
+
+
+async def test_a_run_that_has_ended_stays_as_it_is(person: Person, worker: None) -> None:
+    run = await finish(person, await create(person, [transform("a", "'x'")]))
+    assert (await person.key.post(f"/api/workflows/runs/{run['id']}/cancel")).json() == run
+
+
+async def test_items_that_were_not_begun_when_their_run_was_cancelled_are_never_asked_for(
+    person: Person, receiver: Endpoint, worker: None, database: Database
+) -> None:
+    each = webhook(receiver.url + "/held?{{ item }}", "each", timeout=60)
+    each |= {"for_each": "trigger", "max_concurrency": 2}
+    run_id = await start(person, await create(person, [each]), list(range(50)))
+    await requested(receiver, 2)
+    await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
+    await dropped(database, run_id)
+    receiver.open.set()
+    # What the account runs next goes on, and shows that nothing more of the other has come meanwhile.
+    await finish(person, await create(person, [webhook(f"{receiver.url}/next", "next")]))
+    assert receiver.paths == ["/held", "/held", "/next"]
+
+
+async def test_runs_that_hang_hold_up_nobody_once_they_are_cancelled(
+    person: Person, receiver: Endpoint, worker: None
+) -> None:
+    workflow = await create(person, [webhook(f"{receiver.url}/held", "held", timeout=120)])
+    ids = [await start(person, workflow) for _ in range(40)]
+    await requested(receiver, 40)
+    answers = await asyncio.gather(
+        *(person.key.post(f"/api/workflows/runs/{run_id}/cancel") for run_id in ids)
+    )
+    assert {answer.json()["status"] for answer in answers} == {"cancelled"}
+    following = await create(person, [webhook(f"{receiver.url}/next", "next")])
+    async with asyncio.timeout(1):
+        run = await finish(person, following)
+    assert run["status"] == "completed"
+
+
+async def dropped(database: Database, run_id: str) -> None:
+    """Wait until the batch of a run that was cancelled is in nobody's hands."""
+    batch_id = (await run_of(database, run_id))["batch_id"]
+
+    async def look() -> bool:
+        async with database.connection() as connection:
+            cursor = await connection.execute("select 1 from batches where id = %s", (batch_id,))
+            return await cursor.fetchone() is None
+
+    await until(look)
 
 
 async def test_however_many_runs_a_workflow_has_they_end_when_it_is_deleted_with_them(
@@ -114,6 +170,6 @@ async def test_a_workflow_that_has_changed_is_not_deleted_and_its_runs_go_on(
     for query in ("", "?cancel_runs=true"):
         assert problem(await person.key.delete(path + query, headers=late)) == (412, "version_mismatch")
     assert (await person.key.get(path)).json()["version"] == 2
-    assert (await run_of(database, run_id))["cancel_requested_at"] is None
+    assert (await run_of(database, run_id))["status"] is None
     assert (await person.key.delete(path, headers={"If-Match": "nonsense"})).status_code == 400
     assert (await person.key.delete(path, headers={"If-Match": '"v2"'})).status_code == 200

@@ -10,16 +10,13 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from aiohttp import web
-from temporalio import workflow
-from temporalio.client import Client, WorkflowQueryFailedError
-from temporalio.worker import Worker
 
 from api import run_events
 from database import Database
 from models import keys
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, transform, until, webhook
-from tests.runs.conftest import Follow
+from tests.runs.conftest import Follow, FollowStep
 from tests.runs.workflows import adrift, create, finish, problem, start, statuses
 
 
@@ -163,9 +160,11 @@ async def test_a_client_that_has_seen_the_end_is_told_not_to_come_back(person: P
     assert (again.status_code, again.content) == (204, b"")
 
 
-async def test_a_cancel_ends_the_stream(person: Person, receiver: Endpoint, worker: None) -> None:
+async def test_a_cancel_ends_the_stream(
+    person: Person, receiver: Endpoint, worker: None, follow_step: FollowStep
+) -> None:
     run_id = await start(person, await create(person, [held(receiver), transform("last", "'x'")]))
-    await called(receiver)
+    await follow_step(run_id, "held", "running")
     async with watching(person, run_id) as stream:
         assert await stream.next()
         await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
@@ -248,75 +247,66 @@ async def test_the_events_need_the_scope_of_workflows(api: Api) -> None:
 
 
 async def test_a_run_shows_the_step_that_is_under_way(
-    person: Person, receiver: Endpoint, worker: None
+    person: Person, receiver: Endpoint, worker: None, follow_step: FollowStep
 ) -> None:
     run_id = await start(person, await create(person, [held(receiver), transform("last", "'x'")]))
     await called(receiver)
-    run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
-    assert statuses(run) == {"held": "running", "last": "pending"}
+    async with asyncio.timeout(2):
+        run = await follow_step(run_id, "held", "running")
+    assert (run["status"], statuses(run)) == ("running", {"held": "running", "last": "pending"})
     assert (run["steps"][0]["attempts"], bool(run["steps"][0]["started_at"])) == (1, True)
     receiver.open.set()
 
 
+@pytest.mark.parametrize("seconds", [1, 3], ids=["its executor sits it out", "it leaves its executor"])
+async def test_a_delay_of_seconds_is_shown_as_waiting_until_it_is_over(
+    person: Person, receiver: Endpoint, worker: None, follow: Follow, seconds: int
+) -> None:
+    nap = {"id": "nap", "type": "delay", "config": {"seconds": seconds}}
+    run_id = await start(person, await create(person, [held(receiver), nap, transform("last", "'x'")]))
+    async with watching(person, run_id) as stream:
+        await called(receiver)
+        receiver.open.set()
+        shown = await follow(run_id, "waiting")
+        events = await stream.all()
+    assert statuses(shown) == {"held": "completed", "nap": "waiting", "last": "pending"}
+    assert shown["steps"][1]["output"]["until"].endswith("Z")
+    seen = [event.data for event in events if event.name == "run" and event.data["status"] == "waiting"]
+    assert [statuses(run)["nap"] for run in seen] == ["waiting"]
+    assert seen[0]["steps"][1]["output"] == shown["steps"][1]["output"]
+    assert events[-1].data["steps"][1]["output"] == shown["steps"][1]["output"]
+
+
+async def test_a_delay_beside_a_call_waits_while_its_run_is_at_work(
+    person: Person, receiver: Endpoint, worker: None, follow_step: FollowStep
+) -> None:
+    nap = {"id": "nap", "type": "delay", "config": {"seconds": 600}, "needs": []}
+    run_id = await start(person, await create(person, [held(receiver), nap]))
+    await called(receiver)
+    run = await follow_step(run_id, "held", "running")
+    assert (run["status"], statuses(run)) == ("running", {"held": "running", "nap": "waiting"})
+    await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
+    receiver.open.set()
+
+
 async def test_a_step_that_waits_for_its_next_attempt_is_shown_as_waiting(
-    person: Person, receiver: Endpoint, worker: None, follow: Follow
+    person: Person, receiver: Endpoint, worker: None, follow_step: FollowStep
 ) -> None:
     receiver.answer = lambda request: web.Response(status=503)
     step = webhook(receiver.url, "again") | {"retry": {"max_attempts": 2, "initial_seconds": 600}}
     run_id = await start(person, await create(person, [step]))
 
-    async def look() -> dict[str, Any] | None:
-        run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
-        return run["steps"][0] if run["steps"][0]["status"] == "waiting" else None
-
-    step = await until(look)
+    step = (await follow_step(run_id, "again", "waiting"))["steps"][0]
     assert step["attempts"] == 1 and step["output"]["until"]
     await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
 
 
-async def test_a_run_whose_batch_does_not_answer_is_shown_as_its_rows_are(
+async def test_a_run_that_nobody_sees_to_is_shown_and_streamed_as_its_rows_are(
     person: Person, database: Database
 ) -> None:
-    run = (await person.key.get(f"/api/workflows/runs/{await adrift(person, database)}")).json()
-    assert (run["status"], statuses(run)) == ("running", {"a": "pending", "b": "pending"})
-
-
-async def test_a_run_is_shown_though_its_batch_is_slow_to_answer(
-    person: Person, database: Database, client: Client
-) -> None:
     run_id = await adrift(person, database)
-    # No worker takes tasks from this queue, so a query waits for as long as it may.
-    batch: dict[str, Any] = {}
-    await client.start_workflow("AutomationBatch", batch, id=f"automation/{run_id}", task_queue="nobody")
-    query = asyncio.create_task(
-        client.get_workflow_handle(f"automation/{run_id}").query("live_steps", run_id)
-    )
     run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
     assert (run["status"], statuses(run)) == ("running", {"a": "pending", "b": "pending"})
-    assert not query.done()
-    query.cancel()
-
-
-@workflow.defn(name="Mute", sandboxed=False)
-class Mute:
-    """Stands for a batch that cannot be queried: it has no such query."""
-
-    @workflow.run
-    async def run(self) -> None:
-        await workflow.wait_condition(lambda: False)
-
-
-async def test_a_run_whose_batch_cannot_be_queried_is_shown_streamed_and_cancelled(
-    person: Person, database: Database, client: Client
-) -> None:
-    run_id = await adrift(person, database)
-    path = f"/api/workflows/runs/{run_id}"
-    async with Worker(client, task_queue=run_id, workflows=[Mute]):
-        await client.start_workflow("Mute", id=f"automation/{run_id}", task_queue=run_id)
-        with pytest.raises(WorkflowQueryFailedError):
-            await client.get_workflow_handle(f"automation/{run_id}").query("live_steps", run_id)
-        async with watching(person, run_id) as stream:
-            event = await stream.next()
-        assert event is not None and (event.name, statuses(event.data)["a"]) == ("run", "pending")
-        for response in (await person.key.get(path), await person.key.post(f"{path}/cancel")):
-            assert (response.status_code, response.json()["status"]) == (200, "running")
+    async with watching(person, run_id) as stream:
+        event = await stream.next()
+    assert event is not None and (event.name, event.data) == ("run", run)

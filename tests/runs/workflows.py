@@ -39,7 +39,7 @@ def statuses(run: dict[str, Any]) -> dict[str, str]:
 
 
 async def adrift(person: Person, database: Database) -> str:
-    """A run of two steps that is at work, by its row, in a batch that nobody knows; its id."""
+    """A run of two steps that is at work, by its row, in a batch that nobody sees to; its id."""
     steps = [
         {"id": "a", "type": "delay", "config": {"days": 1}},
         {"id": "b", "type": "delay", "config": {"days": 1}},
@@ -47,8 +47,8 @@ async def adrift(person: Person, database: Database) -> str:
     run_id = await start(person, await create(person, steps))
     async with database.connection() as connection:
         await connection.execute(
-            "update runs set status = 'running', started_at = now(), progressed_at = now(), batch_id = id"
-            " where id = %s",
+            "update run_work set status = 'running', begun = true, started_at = now(), batch_id = run_id"
+            " where run_id = %s",
             (run_id,),
         )
     return run_id
