@@ -189,7 +189,8 @@ class Execution:
         # Taken before: what waits and is under way when it returns may be more.
         waits, live = self._driver.waits, self._driver.live_steps()
         written = await self._write(change)
-        self._unwritten = []
+        if written:
+            self._unwritten = []
         self._release_rooms()
         if isinstance(change.then, Wait):
             self._written_waits, self._shown = waits, live

@@ -341,8 +341,12 @@ class Executor:
         execution: Execution | None = None
         try:
             execution = self._execution(batch, version, run, recorded)
-            if await execution.run() == "waits" and execution.wakes_at is not None:
+            left = await execution.run()
+            if left == "waits" and execution.wakes_at is not None:
                 self._wake_at(batch, execution.wakes_at)
+            elif left == "lost":
+                # The write that would have told of its steps may have found that somebody has cancelled it.
+                await self._append(execution)
         except asyncio.CancelledError:
             # Somebody has cancelled the run, or this process stops, or has lost the batch.
             if execution is not None and not (batch.held.lost or self._dropping):

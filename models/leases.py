@@ -299,6 +299,7 @@ _APPEND = f"""
 with records as materialized (
   select n.* from json_to_recordset(%s::json) as n ({_RECORD})
   join runs r on r.id = n.run_id and r.status = 'cancelled'
+    and (n.status = 'cancelled' or n.completed_at <= r.completed_at)
 ), items as (
   insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
   select run_id, step_id, item, status, output::json, error, attempts, credits_used
@@ -315,7 +316,7 @@ on conflict do nothing
 
 
 async def append(connection: Connection, records: Sequence[StepRecord]) -> None:
-    """Write what an executor had under way in runs that were cancelled, where they are without it."""
+    """Write what an executor did in runs until they were cancelled, where they are without it."""
     await connection.execute(_APPEND, (_listed(_written_records(records)),))
 
 
