@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,7 +11,8 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import runs
+from models import cancelling, runs
+from models.run_views import RunView
 from models.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
@@ -21,14 +22,12 @@ from tests.automations.engine import (
     batch_workflow,
     cancel,
     ended,
-    events_of,
     requested,
     statuses,
     transform,
     until,
     webhook,
 )
-from tests.automations.test_dispatcher import batch_of
 
 Step = dict[str, Any]
 AFTER = transform("after", "'never'")
@@ -49,71 +48,70 @@ async def test_a_cancelled_row_ends_and_its_mate_at_work_goes_on(
     unwanted, mate = await accept_each(database, target, ["unwanted", "mate"])
     notifier.notify(QUEUED_CHANNEL)
     await requested(receiver, 2)
-    await cancel(client, database, target.account_id, unwanted)
-    view = await ended(database, notifier, target.account_id, unwanted)
-    assert view.status == "cancelled" and statuses(view) == {"call": "cancelled", "end": "skipped"}
+    await cancel(database, notifier, target.account_id, unwanted)
+    await shown(database, target.account_id, unwanted, {"call": "cancelled", "end": "skipped"})
     async with database.connection() as connection:
-        assert not await runs.has_ended(connection, mate)
+        assert (await runs.get(connection, target.account_id, mate)).status == "running"
     receiver.open.set()
     view = await ended(database, notifier, target.account_id, mate)
     assert (view.status, view.output) == ("completed", "/mate")
     assert sorted(receiver.paths) == ["/mate", "/unwanted"]
-    assert await batch_of(database, unwanted) == await batch_of(database, mate)
+    workflows = [await batch_workflow(client, database, run_id) for run_id in (unwanted, mate)]
+    assert workflows[0].id == workflows[1].id
+
+
+async def shown(database: Database, account_id: UUID, run_id: UUID, expected: dict[str, str]) -> RunView:
+    """The cancelled run, once what was under way in it has come to its end too."""
+
+    async def look() -> RunView | None:
+        async with database.connection() as connection:
+            view = await runs.get(connection, account_id, run_id)
+        assert (view.status, view.error) == ("cancelled", None)
+        return view if statuses(view) == expected else None
+
+    return await until(look)
 
 
 class Point(NamedTuple):
-    """Where a run is when it is cancelled: in the step that `step` makes, after `calls`, once `reached`."""
+    """Where a run is when it is cancelled: in the step that `step` makes, after `calls`, once it is `status`.
+
+    `left`: its executor has let go of it.
+    """
 
     step: Callable[[str], Step]
-    reached: Callable[[Client, Database, UUID], Awaitable[Any]]
+    status: str
     calls: list[str]
+    left: bool = False
 
 
-async def at_once(client: Client, database: Database, run_id: UUID) -> bool:
-    return True
+def delay(**config: float) -> Callable[[str], Step]:
+    return lambda url: {"id": "it", "type": "delay", "config": config}
 
 
-async def sleeps(client: Client, database: Database, run_id: UUID) -> bool:
-    return bool(await events_of(await batch_workflow(client, database, run_id), "timer_started"))
+def call(path: str, seconds: float = 1, **fields: Any) -> Callable[[str], Step]:
+    retry = {"initial_seconds": seconds, "max_seconds": 3600}
+    return lambda url: {**webhook(url + path, "it"), "retry": retry, **fields}
 
 
-async def is_parked(client: Client, database: Database, run_id: UUID) -> bool:
-    async with database.connection() as connection:
-        cursor = await connection.execute("select status from runs where id = %s", (run_id,))
-        row = await cursor.fetchone()
-    return row == {"status": "waiting"}
-
-
-LATER = {"retry": {"initial_seconds": 250, "max_seconds": 250}}
-MUCH_LATER = {"retry": {"initial_seconds": 3600, "max_seconds": 3600}}
+ITEMS: dict[str, Any] = {"for_each": "[1, 2]", "max_concurrency": 1}
+BOTH: dict[str, Any] = {"for_each": "[1, 2]"}
 POINTS: dict[str, Point] = {
-    "a call": Point(lambda url: webhook(f"{url}/held", "it"), at_once, ["/held"]),
-    "a call's backoff": Point(lambda url: webhook(f"{url}/refused", "it") | LATER, sleeps, ["/refused"]),
-    "an item": Point(
-        lambda url: {**webhook(f"{url}/held", "it"), "for_each": "[1, 2]", "max_concurrency": 1},
-        at_once, ["/held"],
+    "a call": Point(call("/held"), "running", ["/held"]),
+    "an item": Point(call("/held", **ITEMS), "running", ["/held"]),
+    "a backoff": Point(call("/refused", 1.9), "waiting", ["/refused"]),
+    "a delay": Point(delay(seconds=2), "waiting", []),
+    "a long backoff": Point(call("/refused", 3600), "waiting", ["/refused"], left=True),
+    "items' long backoffs": Point(
+        call("/refused", 3600, **BOTH), "waiting", ["/refused", "/refused"], left=True
     ),
-    "an item's backoff": Point(
-        lambda url: {**webhook(f"{url}/refused", "it"), "for_each": "[1, 2]"} | LATER,
-        sleeps, ["/refused", "/refused"],
-    ),
-    "a short nap": Point(lambda url: {"id": "it", "type": "delay", "config": {"seconds": 250}}, sleeps, []),
-    "a long backoff": Point(
-        lambda url: webhook(f"{url}/refused", "it") | MUCH_LATER, is_parked, ["/refused"]
-    ),
-    "an item's long backoff": Point(
-        lambda url: {**webhook(f"{url}/refused", "it"), "for_each": "[1, 2]"} | MUCH_LATER,
-        is_parked, ["/refused", "/refused"],
-    ),
-    "a long delay": Point(lambda url: {"id": "it", "type": "delay", "config": {"days": 30}}, is_parked, []),
-}  # fmt: skip
+    "a long delay": Point(delay(days=30), "waiting", [], left=True),
+}
 
 
-@pytest.mark.parametrize("told", ["signalled", "the signal is lost"])
+@pytest.mark.parametrize("told", ["told", "the notification is lost"])
 @pytest.mark.parametrize("where", POINTS)
-async def test_a_run_can_be_cancelled_anywhere(
+async def test_a_run_can_be_cancelled_anywhere_and_calls_nobody_afterwards(
     notifier: Notifier,
-    client: Client,
     database: Database,
     new_target: NewTarget,
     receiver: Endpoint,
@@ -126,23 +124,33 @@ async def test_a_run_can_be_cancelled_anywhere(
     [run_id] = await accept(database, target)
     notifier.notify(QUEUED_CHANNEL)
     await requested(receiver, 1 + len(point.calls))
-    await until(lambda: point.reached(client, database, run_id))
-    if told == "signalled":
-        await cancel(client, database, target.account_id, run_id)
+    await until(lambda: has_come_to(database, target.account_id, run_id, point))
+    if told == "told":
+        await cancel(database, notifier, target.account_id, run_id)
     else:
-        await cancel_without_a_signal(database, target.account_id, run_id)
-    view = await ended(database, notifier, target.account_id, run_id)
+        async with database.connection() as connection:
+            await cancelling.cancel(connection, target.account_id, run_id)
+    await until(lambda: is_dropped(database, run_id, point))
     receiver.open.set()
-    assert (view.status, view.error) == ("cancelled", None)
-    assert statuses(view) == {"before": "completed", "it": "cancelled", "after": "skipped"}
+    expected = {"before": "completed", "it": "cancelled", "after": "skipped"}
+    view = await shown(database, target.account_id, run_id, expected)
+    assert view.completed_at and view.steps[1].started_at and view.steps[1].duration_ms is not None
     assert receiver.paths == ["/before", *point.calls]
 
 
-async def cancel_without_a_signal(database: Database, account_id: UUID, run_id: UUID) -> None:
-    """The process that cancels writes it, dies before it tells the batch, and six seconds pass."""
-    async with database.transaction() as connection:
-        await runs.cancel(connection, account_id, run_id)
-        await connection.execute(
-            "update runs set cancel_requested_at = cancel_requested_at - interval '6 seconds' where id = %s",
-            (run_id,),
+async def has_come_to(database: Database, account_id: UUID, run_id: UUID, point: Point) -> bool:
+    async with database.connection() as connection:
+        view = await runs.get(connection, account_id, run_id)
+        cursor = await connection.execute("select status from run_work where run_id = %s", (run_id,))
+        row: Any = await cursor.fetchone()
+    return view.status == point.status and (row["status"] == "waiting") == point.left
+
+
+async def is_dropped(database: Database, run_id: UUID, point: Point) -> bool:
+    """Whether no executor has it: the batch is gone; one that only waited stays until its timer ends."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select parked from batches b join runs r on r.batch_id = b.id where r.id = %s", (run_id,)
         )
+        row = await cursor.fetchone()
+    return row is None or (point.left and row["parked"])
