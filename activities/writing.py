@@ -88,13 +88,23 @@ class RunWriter:
             return kept, await leases.find_gone(connection, run_ids)
 
     async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
+        # An executor of this process that was overtaken may write of a run beside the one that has it now.
+        first = {change.run_id: change for change in reversed(changes)}
         async with self._database.connection() as connection:
-            written = await leases.write(connection, changes)
+            written = await leases.write(connection, list(first.values()))
         ended = [
             str(change.run_id)
-            for change in changes
+            for change in first.values()
             if isinstance(change.then, End) and change.run_id in written
         ]
         for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
             self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
-        return [change.run_id in written for change in changes]
+        return [
+            change.run_id in written if first[change.run_id] is change else _another_executor()
+            for change in changes
+        ]
+
+
+def _another_executor() -> psycopg.OperationalError:
+    """What makes a change go again, by itself."""
+    return psycopg.errors.LockNotAvailable("another executor writes of this run")
