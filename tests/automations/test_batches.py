@@ -1,249 +1,188 @@
-"""Claiming, fencing and ending: what Postgres guarantees however many processes take part."""
+"""Claiming: what Postgres guarantees however many processes take part. Leases are in tests/leases."""
 
 import asyncio
-from datetime import UTC, datetime
+from dataclasses import replace
 from uuid import UUID
 
+import pytest
+
 from database import Database
-from language.records import INLINE_BYTES, StepError, StepRecord
-from models import batches
+from language.records import INLINE_BYTES
+from models import leases, recovery, run_work
 from models.automations import BULK
-from tests.automations.engine import NewAccount, NewTarget, accept, transform
-from workflows.messages import Batch, Ending, Progress
+from models.identifiers import new_id
+from models.leases import SILENT_SECONDS
+from models.run_work import Claim
+from tests.automations.claims import claim, claimed, claims, make_silent
+from tests.automations.engine import NewAccount, NewTarget, accept
+
+pytestmark = pytest.mark.usefixtures("nothing_waits")
 
 
-async def claim(database: Database, **limits: int) -> Batch | None:
-    async with database.transaction() as connection:
-        return await batches.claim(connection, **limits)
-
-
-def record(run_id: UUID, output: object = None, step_id: str = "a", position: int = 0) -> StepRecord:
-    now = datetime.now(UTC)
-    return StepRecord(
-        run_id=run_id, step_id=step_id, position=position, status="completed", output=output,
-        started_at=now, completed_at=now,
-    )  # fmt: skip
+async def change(database: Database, run_ids: list[UUID], values: str) -> None:
+    async with database.connection() as connection:
+        await connection.execute(f"update run_work set {values} where run_id = any(%s)", (run_ids,))
 
 
 async def test_a_lone_run_is_claimed_at_once_as_a_batch_of_one(
-    database: Database, new_target: NewTarget, nothing_waits: None
+    database: Database, new_target: NewTarget
 ) -> None:
     run_ids = await accept(database, await new_target())
-    claimed = await claim(database)
-    assert claimed is not None and [row.run_id for row in claimed.rows] == run_ids
+    assert [run.run_id for run in (await claimed(database)).runs] == run_ids
 
 
 async def test_a_claim_takes_all_that_waits_in_a_lane_up_to_its_size_in_order(
-    database: Database, new_target: NewTarget, nothing_waits: None
+    database: Database, new_target: NewTarget
 ) -> None:
-    run_ids = await accept(database, await new_target(), 70)
-    first, second, third = await claim(database), await claim(database), await claim(database)
-    assert first is not None and [row.run_id for row in first.rows] == run_ids[:64]
-    assert second is not None and [row.run_id for row in second.rows] == run_ids[64:]
-    assert third is None
+    run_ids = await accept(database, await new_target(), 300)
+    assert await claims(database) == [run_ids[:256], run_ids[256:]]
 
 
-async def test_a_claim_stays_within_its_bytes(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    target = await new_target()
-    share = batches.MAX_BYTES // (INLINE_BYTES - 100)
-    await accept(database, target, share + 3, payload="x" * (INLINE_BYTES - 100))
-    assert [len(claimed.rows) for _ in range(2) if (claimed := await claim(database))] == [share, 3]
+async def test_a_claim_stays_within_its_bytes(database: Database, new_target: NewTarget) -> None:
+    share = run_work.MAX_BYTES // INLINE_BYTES
+    await accept(database, await new_target(), share + 3, payload="x" * (INLINE_BYTES - 2))
+    assert [len(runs) for runs in await claims(database)] == [share, 3]
 
 
 async def test_what_is_too_large_to_travel_stays_in_its_row(
-    database: Database, new_target: NewTarget, nothing_waits: None
+    database: Database, new_target: NewTarget
 ) -> None:
-    await accept(database, await new_target(), 20, payload="x" * (INLINE_BYTES + 1))
-    claimed = await claim(database)
-    assert claimed is not None and len(claimed.rows) == 20
-    assert all(row.stored and row.trigger is None for row in claimed.rows)
+    await accept(database, await new_target(), 20, payload="x" * INLINE_BYTES)
+    runs = (await claimed(database)).runs
+    assert len(runs) == 20 and all(run.trigger is None and run.size > INLINE_BYTES for run in runs)
 
 
-async def test_a_run_that_the_engine_has_failed_with_is_claimed_alone(
-    database: Database, new_target: NewTarget, nothing_waits: None
+async def test_a_run_that_was_lost_with_its_worker_twice_is_claimed_alone(
+    database: Database, new_target: NewTarget
 ) -> None:
     run_ids = await accept(database, await new_target(), 4)
-    async with database.connection() as connection:
-        await connection.execute("update runs set engine_failures = 1 where id = %s", (run_ids[1],))
-    claims = [[row.run_id for row in claimed.rows] for _ in range(3) if (claimed := await claim(database))]
-    assert claims == [run_ids[:1], run_ids[1:2], run_ids[2:]]
+    await change(database, run_ids[1:2], "lost = 2")
+    assert await claims(database) == [run_ids[:1], run_ids[1:2], run_ids[2:]]
 
 
-async def test_a_stuck_batch_is_taken_apart_and_a_run_ends_the_third_time(
-    database: Database, new_target: NewTarget, nothing_waits: None
+async def test_runs_whose_workers_are_lost_go_on_together_once_and_then_alone(
+    database: Database, new_target: NewTarget
 ) -> None:
     run_ids = await accept(database, await new_target(), 2)
-    for expected in ([2], [1, 1], [1, 1]):
-        claims = [claimed for _ in expected if (claimed := await claim(database))]
-        assert [len(claimed.rows) for claimed in claims] == expected
+    batch_id = (await claimed(database)).lease.batch_id
+    for expected in (0, 2):
+        await make_silent(database, batch_id)
         async with database.connection() as connection:
-            outcomes = [await batches.take_apart(connection, claimed.batch_id) for claimed in claims]
-    assert outcomes == [(0, [run_id]) for run_id in run_ids]
-    assert await claim(database) is None
+            taken = await leases.take_over(connection, batch_id, new_id())
+            assert taken is not None and taken.was_lost
+            assert await recovery.count_lost(connection, taken.lease) == expected
+    assert await claims(database) == [run_ids[:1], run_ids[1:]]
 
 
-async def test_the_account_served_longest_ago_goes_first(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
+async def test_what_has_begun_goes_before_what_has_not(database: Database, new_target: NewTarget) -> None:
+    run_ids = await accept(database, await new_target(), 3)
+    await change(database, run_ids[1:], "begun = true, available_at = clock_timestamp()")
+    assert await claims(database, rows=2) == [run_ids[1:], run_ids[:1]]
+
+
+async def test_the_account_served_longest_ago_goes_first(database: Database, new_target: NewTarget) -> None:
     busy, quiet = await new_target(), await new_target()
     await accept(database, busy, 200)
     await accept(database, quiet, 1)
-    served = [c.account_id for _ in range(3) if (c := await claim(database))]
+    served = [(await claimed(database, rows=64)).account_id for _ in range(3)]
     assert quiet.account_id in served[:2]
 
 
-async def test_interactive_lanes_go_before_bulk_lanes(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    bulk, interactive = await new_target(), await new_target()
+async def lane_of(database: Database, automation_id: UUID, priority: int) -> int:
     async with database.connection() as connection:
         cursor = await connection.execute(
-            "select id from lanes where automation_id = %s and priority = %s", (bulk.automation_id, BULK)
+            "select id from lanes where automation_id = %s and priority = %s", (automation_id, priority)
         )
         row = await cursor.fetchone()
-        assert row is not None
-    await accept(database, bulk.__class__(**{**bulk.__dict__, "lane_id": row["id"]}), 1)
-    await accept(database, interactive, 1)
-    first = await claim(database)
-    assert first is not None and first.automation_id == interactive.automation_id
-    assert await claim(database, lowest_priority=2) is None
+    assert row is not None
+    return row["id"]
+
+
+async def test_interactive_lanes_go_before_bulk_lanes(database: Database, new_target: NewTarget) -> None:
+    bulk, interactive = await new_target(), await new_target()
+    lane_id = await lane_of(database, bulk.automation_id, BULK)
+    await accept(database, replace(bulk, lane_id=lane_id))
+    await accept(database, interactive)
+    assert (await claimed(database)).automation_id == interactive.automation_id
+
+
+async def test_one_claim_in_some_ignores_priorities(database: Database, new_target: NewTarget) -> None:
+    bulk, interactive = await new_target(), await new_target()
+    lane_id = await lane_of(database, bulk.automation_id, BULK)
+    await accept(database, replace(bulk, lane_id=lane_id))
+    await accept(database, interactive, 2)
+    await claimed(database, rows=1)
+    assert (await claimed(database, any_priority=True)).automation_id == bulk.automation_id
+
+
+async def test_the_last_tenth_of_the_room_is_for_who_waits_for_an_answer(
+    database: Database, new_target: NewTarget
+) -> None:
+    bulk, busy, interactive = [await new_target() for _ in range(3)]
+    await accept(database, busy, 19)
+    await claimed(database)
+    lane_id = await lane_of(database, bulk.automation_id, BULK)
+    await accept(database, replace(bulk, lane_id=lane_id))
+    assert await claim(database, window=20) is True
+    await accept(database, interactive)
+    assert (await claimed(database, window=20)).automation_id == interactive.automation_id
+
+
+async def test_a_lane_that_is_set_aside_is_passed_over(database: Database, new_target: NewTarget) -> None:
+    target = await new_target()
+    await accept(database, target)
+    async with database.connection() as connection:
+        await connection.execute(
+            "update lanes set aside_until = now() + interval '1 minute' where id = %s", (target.lane_id,)
+        )
+        assert await claim(database) is True
+        await connection.execute("update lanes set aside_until = now() where id = %s", (target.lane_id,))
+    await claimed(database)
 
 
 async def test_an_account_has_at_most_its_window_at_work_however_many_claim_at_once(
-    database: Database, new_account: NewAccount, new_target: NewTarget, nothing_waits: None
+    database: Database, new_account: NewAccount, new_target: NewTarget
 ) -> None:
     account = await new_account()
     for _ in range(6):
         await accept(database, await new_target(account_id=account), 128)
-    claims = await asyncio.gather(*(claim(database) for _ in range(30)))
-    while found := await claim(database):
-        claims.append(found)
-    assert sum(len(c.rows) for c in claims if c) == batches.ACCOUNT_WINDOW
+    found = await asyncio.gather(*(claim(database) for _ in range(30)))
+    at_once = sum(len(one.runs) for one in found if isinstance(one, Claim))
+    after = sum(len(runs) for runs in await claims(database))
+    assert at_once + after == run_work.ACCOUNT_WINDOW
 
 
-async def test_a_run_is_claimed_by_one_batch_only(
-    database: Database, new_target: NewTarget, nothing_waits: None
+async def test_runs_that_only_wait_hold_no_place(
+    database: Database, new_account: NewAccount, new_target: NewTarget
 ) -> None:
-    target = await new_target()
-    run_ids = await accept(database, target, 300)
-    claims = await asyncio.gather(*(claim(database) for _ in range(12)))
-    while found := await claim(database):
-        claims.append(found)
-    claimed = [row.run_id for c in claims if c for row in c.rows]
-    assert sorted(claimed) == run_ids
+    account = await new_account()
+    first, second = [await new_target(account_id=account) for _ in range(2)]
+    run_ids = await accept(database, first, 3)
+    await claimed(database, account_window=3)
+    await accept(database, second)
+    assert await claim(database, account_window=3) is True
+    await change(database, run_ids[:1], "status = 'waiting', wake_at = now() + interval '1 day'")
+    await claimed(database, account_window=3)
 
 
-async def test_a_step_recorded_twice_keeps_its_first_record(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    [run_id] = await accept(database, await new_target())
-    claimed = await claim(database)
-    assert claimed is not None
-    async with database.connection() as connection:
-        await batches.record(connection, claimed.batch_id, [record(run_id, "first")])
-        await batches.record(connection, claimed.batch_id, [record(run_id, "second")])
-        [kept] = await batches.recorded(connection, [run_id], "a")
-    assert kept.output == "first"
+async def test_a_run_is_claimed_by_one_batch_only(database: Database, new_target: NewTarget) -> None:
+    run_ids = await accept(database, await new_target(), 300)
+    found = await asyncio.gather(*(claim(database, rows=64) for _ in range(12)))
+    at_once = [run.run_id for one in found if isinstance(one, Claim) for run in one.runs]
+    after = [run_id for runs in await claims(database) for run_id in runs]
+    assert sorted(at_once + after) == run_ids
 
 
-async def test_a_batch_that_lost_a_run_can_neither_record_nor_end_it(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    [run_id] = await accept(database, await new_target())
-    old = await claim(database)
-    assert old is not None
-    async with database.connection() as connection:
-        assert await batches.requeue(connection, old.batch_id) == 1
-        new = await claim(database)
-        assert new is not None and new.batch_id != old.batch_id
-        assert await batches.held(connection, old.batch_id, [run_id]) == {}
-        await batches.record(connection, old.batch_id, [record(run_id)])
-        assert await batches.recorded(connection, [run_id], "a") == []
-        assert (
-            await batches.end(connection, old.batch_id, [Ending(run_id=run_id, status="completed")]) == set()
-        )
-        assert await batches.held(connection, new.batch_id, [run_id]) == {run_id: False}
-
-
-async def test_a_run_ends_once_and_the_first_ending_stands(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    [run_id] = await accept(database, await new_target())
-    claimed = await claim(database)
-    assert claimed is not None
-    failure = Ending(run_id=run_id, status="failed", error=StepError(code="x", message="late"))
-    async with database.connection() as connection:
-        done = Ending(run_id=run_id, status="completed")
-        assert await batches.end(connection, claimed.batch_id, [done]) == {run_id}
-        assert await batches.end(connection, claimed.batch_id, [failure]) == set()
-
-
-async def test_the_output_of_a_run_is_that_of_its_last_completed_step(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    [run_id] = await accept(database, await new_target())
-    claimed = await claim(database)
-    assert claimed is not None
-    async with database.connection() as connection:
-        steps = [record(run_id, {"n": 2}, "b", 1), record(run_id, {"n": 1}, "a", 0)]
-        await batches.record(connection, claimed.batch_id, steps)
-        await batches.end(connection, claimed.batch_id, [Ending(run_id=run_id, status="completed")])
-        cursor = await connection.execute("select output from runs where id = %s", (run_id,))
-        assert await cursor.fetchone() == {"output": {"n": 2}}
-
-
-async def test_a_batch_without_progress_is_probed_once_in_a_while(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
+async def test_a_silent_batch_is_found_once_in_a_while(database: Database, new_target: NewTarget) -> None:
     await accept(database, await new_target(), 3)
-    claimed = await claim(database)
-    assert claimed is not None
+    found = await claimed(database)
     async with database.connection() as connection:
-        assert await batches.stale(connection) == []
-        await connection.execute("update runs set progressed_at = now() - interval '31 seconds'")
-        [stale] = await batches.stale(connection)
-        assert stale == claimed.model_copy(update={"definition": None, "rows": []})
-        assert await batches.stale(connection) == []
-        again = await batches.wake(connection, claimed)
-    assert again is not None and [r.run_id for r in again.rows] == [r.run_id for r in claimed.rows]
-
-
-async def test_runs_that_have_done_much_and_do_not_fit_into_a_start_go_back_to_their_lane(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    """Retried runs bring the steps that they have taken over; the definition goes along with them."""
-    step_ids = [f"a-step-with-a-rather-long-name-{number}" for number in range(99)]
-    target = await new_target([transform(step_id, "trigger") for step_id in step_ids])
-    run_ids = await accept(database, target, 64, payload="x" * 12_000)
-    async with database.connection() as connection:
-        await connection.execute("update runs set attempts = 1")
+        await recovery.mark_started(connection, found.lease.batch_id)
+        await connection.execute("update batches set probed_at = '-infinity'")
+        assert await recovery.find_unseen(connection) == []
         await connection.execute(
-            "insert into run_steps (run_id, step_id, position, status, output, attempts, credits_used,"
-            " started_at, completed_at) select r.id, s.id, 0, 'completed', '1', 1, 0, now(), now()"
-            " from runs r, unnest(%s::text[]) as s (id)",
-            (step_ids,),
+            "update batches set beat_at = now() - make_interval(secs => %s)", (SILENT_SECONDS + 3,)
         )
-    claims = [claimed for _ in range(10) if (claimed := await claim(database))]
-    assert [row.run_id for claimed in claims for row in claimed.rows] == run_ids
-    sizes = [len(claimed.model_dump_json(include={"rows"})) for claimed in claims]
-    assert len(sizes) > 1 and max(sizes) <= 1024 * 1024
-
-
-async def test_what_a_new_history_brings_goes_along_with_the_runs_that_do_not_fit(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    """Else their steps would be tried from the first attempt on."""
-    target = await new_target([transform("a", "trigger")])
-    run_ids = await accept(database, target, 64, payload="x" * 16_000)
-    [*claims] = [claimed for _ in range(10) if (claimed := await claim(database))]
-    brought = {run_id: Progress(attempts={"a": n + 1}) for n, run_id in enumerate(run_ids)}
-    held = claims[0].model_copy(update={"rows": [], "definition": None, "progress": brought})
-    async with database.transaction() as connection:
-        await connection.execute("update runs set batch_id = %s where status = 'running'", (held.batch_id,))
-        woken = await batches.wake(connection, held)
-    assert woken is not None and len(woken.rows) < 64
-    later = [claimed for _ in range(10) if (claimed := await claim(database))]
-    rows = [row for batch in (woken, *later) for row in batch.rows]
-    assert {row.run_id: row.progress for row in rows} == brought
+        [unseen] = await recovery.find_unseen(connection)
+        assert (unseen.batch_id, unseen.runs, unseen.trigger) == (found.lease.batch_id, 3, "manual")
+        assert await recovery.find_unseen(connection) == []

@@ -6,18 +6,18 @@
 | 2 after it, before the notification | `test_a_run_that_nobody_was_told_of_is_found` |
 | 3 claimed, not started | test_dispatcher: `test_a_claim_that_was_never_started_…` |
 | 4 started, the reply lost | `test_a_start_that_is_repeated_after_the_end_runs_nothing_again` |
-| 5 killed with an eager task at hand | test_killed_workers: `test_an_eager_task_dies_with_its_worker` |
-| 6 killed within an activity | test_killed_workers: `test_a_killed_activity_leaves_what_it_has_done` |
-| 7 rows committed, the completion lost | test_lost_activities: `test_what_is_committed_is_not_done_again` |
-| 8 signalled, then lost | test_lost_activities: `test_a_row_that_was_signalled_early_…` and the next two |
-| 9 ended, the workflow task lost | test_lost_activities: `test_a_run_that_has_ended_stays_as_it_ended` |
+| 5 killed after the claim, or the start | test_killed_workers: `test_a_worker_that_dies_…` |
+| 6 killed during calls | test_killed_workers: `test_a_killed_worker_leaves_what_it_has_done` |
+| 7 written, the reply lost | test_lost_writes: `test_what_is_committed_is_not_done_again` |
+| 8 between a write and a take-over | tests/leases/test_interleavings |
+| 9 ended, the reply lost | test_lost_writes: `test_a_run_that_has_ended_stays_as_it_ended` |
 | 10 the workflow closed, the run not | test_dispatcher: `test_the_runs_of_a_terminated_batch_…` |
 | 11 the store of workflows lost | `test_a_batch_that_the_store_has_lost_…` and the next |
-| 12 the database older than the store | `test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it` |
+| 12 the database older than the store | `test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it` |
 | 13 the probe races a slow starter | `test_a_batch_that_two_start_at_once_runs_once` |
-| 14 two live batches hold a run | `test_a_batch_that_lost_a_run_can_write_nothing_of_it` |
-| 15 stopped among eager starts | `test_a_worker_that_is_stopped_loses_and_repeats_nothing` |
-| 16 a batch whose tasks keep failing | test_long_histories: `test_a_batch_whose_tasks_keep_failing_…` |
+| 14 an executor that was overtaken | `test_an_executor_that_lost_a_run_can_write_nothing_of_it` |
+| 15 the worker stopped | `test_a_worker_that_is_stopped_loses_and_repeats_nothing` |
+| 16 silent, stopped, restarted: processes, Postgres, Temporal | test_crash_points |
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -37,14 +37,23 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from database import Connection, Database
-from dispatcher import Dispatcher
-from language.records import StepRecord
-from models import batches, runs
+from language.progress import Progress
+from models import leases, recovery, runs
 from models.identifiers import new_id
+from models.leases import Change, End, Lease, Wait
 from models.runs import QUEUED_CHANNEL
 from settings import Settings
 from temporal.starts import workflow_id
 from tests.api_server import Api, running
+from tests.automations.claims import (
+    batch_of,
+    claimed,
+    found_unseen,
+    make_silent,
+    record,
+    record_of,
+    starter,
+)
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -56,14 +65,8 @@ from tests.automations.engine import (
     webhook,
 )
 from tests.automations.faults import without_replies
-from tests.automations.test_dispatcher import batch_of, claimed, make_stale, record_first_step
+from tests.automations.test_dispatcher import ANSWERED
 from tests.automations.workflows import create, post
-from workflows.messages import Batch, Ending, ParkedRun, Parking, Pause, Progress
-
-
-@pytest.fixture
-def dispatcher(database: Database, client: Client) -> Dispatcher:
-    return Dispatcher(database, client, new_id(), eager=False)
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +125,9 @@ async def test_a_run_that_nobody_was_told_of_is_found(
 # Points 4 and 13
 
 
-async def run_id_of(client: Client, batch: Batch) -> str | None:
+async def run_id_of(client: Client, batch_id: UUID) -> str | None:
     """Temporal's id of the latest time that the batch's workflow was run."""
-    return (await client.get_workflow_handle(workflow_id(batch)).describe()).run_id
+    return (await client.get_workflow_handle(workflow_id(batch_id)).describe()).run_id
 
 
 async def test_a_start_that_is_repeated_after_the_end_runs_nothing_again(
@@ -132,15 +135,16 @@ async def test_a_start_that_is_repeated_after_the_end_runs_nothing_again(
 ) -> None:
     target = await new_target([webhook(receiver.url)])
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    deaf = Dispatcher(database, without_replies(client), new_id(), eager=False)
-    await deaf.begin(claim)
-    started = await run_id_of(client, claim)
+    batch_id = (await claimed(database)).lease.batch_id
+    batch = await found_unseen(database, batch_id)
+    deaf = starter(without_replies(client), database)
+    await deaf.begin(batch)
+    started = await run_id_of(client, batch_id)
     async with at_work() as notifier:
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-        await client.get_workflow_handle(workflow_id(claim)).result()
-        await deaf.begin(claim)
-        assert await run_id_of(client, claim) == started
+        await client.get_workflow_handle(workflow_id(batch_id)).result()
+        await deaf.begin(batch)
+        assert await run_id_of(client, batch_id) == started
     assert len(receiver.requests) == 1
 
 
@@ -149,18 +153,19 @@ async def test_a_batch_that_two_start_at_once_runs_once(
 ) -> None:
     target = await new_target([webhook(f"{receiver.url}/held")])
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    slow, probing = (Dispatcher(database, client, new_id(), eager=False) for _ in range(2))
+    batch_id = (await claimed(database)).lease.batch_id
+    batch = await found_unseen(database, batch_id)
+    slow, probing = (starter(client, database) for _ in range(2))
     async with at_work() as notifier:
-        await asyncio.gather(slow.begin(claim), probing.begin(claim))
+        await asyncio.gather(slow.begin(batch), probing.begin(batch))
         await requested(receiver, 1)
-        started = await run_id_of(client, claim)
+        started = await run_id_of(client, batch_id)
         receiver.open.set()
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-        await client.get_workflow_handle(workflow_id(claim)).result()
-        await slow.begin(claim)
-        assert await run_id_of(client, claim) == started
-    assert len(receiver.requests) == 1 and await batch_of(database, run_id) == claim.batch_id
+        await client.get_workflow_handle(workflow_id(batch_id)).result()
+        await slow.begin(batch)
+        assert await run_id_of(client, batch_id) == started
+    assert len(receiver.requests) == 1 and await batch_of(database, run_id) == batch_id
 
 
 # Point 11
@@ -168,7 +173,7 @@ async def test_a_batch_that_two_start_at_once_runs_once(
 
 async def lose(client: Client, batch_id: UUID) -> None:
     """Let Temporal's store lose the workflow of a batch."""
-    handle = client.get_workflow_handle(f"automation/{batch_id}")
+    handle = client.get_workflow_handle(workflow_id(batch_id))
     execution = WorkflowExecution(workflow_id=handle.id)
     request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
     await client.workflow_service.delete_workflow_execution(request)
@@ -184,29 +189,25 @@ async def lose(client: Client, batch_id: UUID) -> None:
 
 
 async def test_a_batch_that_the_store_has_lost_goes_on_from_its_finished_steps(
-    at_work: Work,
-    database: Database,
-    client: Client,
-    dispatcher: Dispatcher,
-    new_target: NewTarget,
-    receiver: Endpoint,
+    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     steps = [webhook(f"{receiver.url}/{n}", n, body="{{ one.status }}") for n in ("one", "two")]
     steps[0]["config"].pop("body")
     target = await new_target(steps)
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    await dispatcher.begin(claim)
-    await record_first_step(database, claim)
-    await lose(client, claim.batch_id)
-    await make_stale(database)
+    lease = (await claimed(database)).lease
+    await starter(client, database).begin(await found_unseen(database, lease.batch_id))
+    async with database.connection() as connection:
+        await record(connection, lease, record_of(run_id, "one", output=ANSWERED))
+    await lose(client, lease.batch_id)
+    await make_silent(database, lease.batch_id)
     async with at_work() as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
-    assert view.status == "completed" and await batch_of(database, run_id) == claim.batch_id
+    assert view.status == "completed" and await batch_of(database, run_id) == lease.batch_id
     assert [(request["path"], request["body"]) for request in receiver.requests] == [("/two", "200")]
 
 
-async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_wake_up(
+async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_timer(
     at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     wait = {"id": "wait", "type": "delay", "config": {"days": 30}}
@@ -220,42 +221,46 @@ async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_w
     async with at_work() as notifier:
         notifier.notify(QUEUED_CHANNEL)
         await until(waits)
-        parked = await batch_of(database, run_id)
-        await lose(client, parked)
+        await lose(client, await batch_of(database, run_id))
         await let_pass(database, run_id, timedelta(days=31))
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed" and {step.status for step in view.steps} == {"completed"}
-    assert receiver.paths == ["/before", "/"] and await batch_of(database, run_id) == parked
+    assert receiver.paths == ["/before", "/"]
 
 
 async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
     """What a waiting run looks like so much later, all its times being that much longer ago."""
+
+    def earlier(moment: datetime | None) -> datetime | None:
+        return moment and moment - time
+
     async with database.connection() as connection:
-        cursor = await connection.execute("select progress from runs where id = %s", (run_id,))
+        cursor = await connection.execute("select progress from run_work where run_id = %s", (run_id,))
         row = await cursor.fetchone()
         assert row is not None
         now = Progress.model_validate(row["progress"])
-        began = {step: since - time for step, since in now.began.items()}
-        pauses = {
-            step: Pause(since=pause.since - time, until=pause.until - time)
-            for step, pause in now.pauses.items()
+        steps = {
+            name: step.model_copy(update={"began": earlier(step.began), "until": earlier(step.until)})
+            for name, step in now.steps.items()
         }
-        later = now.model_copy(update={"began": began, "pauses": pauses})
+        later = now.model_copy(update={"steps": steps})
         await connection.execute(
-            "update runs set wake_at = wake_at - %s, progressed_at = progressed_at - %s, progress = %s"
-            " where id = %s",
-            (time, time, later.model_dump_json(), run_id),
+            "update run_work set wake_at = wake_at - %s, progress = %s where run_id = %s",
+            (time, later.model_dump_json(), run_id),
         )
 
 
 # Points 12 and 14
 
 FORGET = "delete from runs where id = %s"
-REQUEUE = "update runs set status = 'queued', batch_id = null, attempts = 0, started_at = null where id = %s"
+REQUEUE = (
+    "update run_work set status = 'queued', batch_id = null, begun = false, started_at = null"
+    " where run_id = %s"
+)
 
 
 @pytest.mark.parametrize("restore", [FORGET, REQUEUE], ids=["as if never accepted", "as if just accepted"])
-async def test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it(
+async def test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it(
     at_work: Work,
     database: Database,
     client: Client,
@@ -273,64 +278,53 @@ async def test_a_batch_lets_go_of_runs_that_a_restore_has_taken_from_it(
         old = await batch_of(database, run_id)
         async with database.connection() as connection:
             await connection.execute(restore, (run_id,))
+            await connection.execute("delete from batches where id = %s", (old,))
         notifier.notify(QUEUED_CHANNEL)
         if restore == REQUEUE:
             await requested(receiver, 2)
         receiver.open.set()
-        await client.get_workflow_handle(f"automation/{old}").result()
+        await client.get_workflow_handle(workflow_id(old)).result()
         if restore == REQUEUE:
             view = await ended(database, notifier, target.account_id, run_id)
             assert view.status == "completed" and await batch_of(database, run_id) != old
     expected = {"/held": 2, "/next": 1} if restore == REQUEUE else {"/held": 1}
     assert Counter(receiver.paths) == expected
+    assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == len(expected)
 
 
-async def park(connection: Connection, batch: Batch, run_id: UUID) -> None:
-    parking = Parking(
-        batch=batch, next_id=new_id(), wake_at=datetime.now(UTC) + timedelta(days=1),
-        runs=[ParkedRun(run_id=run_id, progress=Progress())], records=[],
-    )  # fmt: skip
-    assert await batches.park(connection, parking) == []
+def written(then: Wait | End) -> Callable[[Connection, Lease, UUID], Awaitable[Any]]:
+    return lambda c, lease, run_id: leases.write(c, [Change(lease, run_id, then=then)])
 
 
-def record_of(run_id: UUID, **fields: Any) -> StepRecord:
-    now = datetime.now(UTC)
-    return StepRecord(
-        run_id=run_id, step_id="a", position=0, status="completed", started_at=now, completed_at=now, **fields
-    )
-
-
-WRITES: dict[str, Callable[[Connection, Batch, UUID], Awaitable[Any]]] = {
-    "a step": lambda c, batch, run_id: batches.record(c, batch.batch_id, [record_of(run_id)]),
-    "an item": lambda c, batch, run_id: batches.record(c, batch.batch_id, [record_of(run_id, item=0)]),
-    "an end": lambda c, batch, run_id: batches.end(
-        c, batch.batch_id, [Ending(run_id=run_id, status="failed")]
-    ),
-    "a long delay": park,
-    "its progress": lambda c, batch, run_id: batches.held(c, batch.batch_id, [run_id]),
-    "its return to the lane": lambda c, batch, run_id: batches.requeue(c, batch.batch_id),
-    "a failure of the engine": lambda c, batch, run_id: batches.take_apart(c, batch.batch_id),
-    "a wake-up": lambda c, batch, run_id: batches.wake(c, batch),
+WRITES: dict[str, Callable[[Connection, Lease, UUID], Awaitable[Any]]] = {
+    "a step": lambda c, lease, run_id: record(c, lease, record_of(run_id)),
+    "an item": lambda c, lease, run_id: record(c, lease, record_of(run_id, item=0)),
+    "an end": written(End("failed")),
+    "a wait": written(Wait(None, "{}", leaves=True)),
+    "what is under way": written(Wait(None, "{}")),
+    "a beat": lambda c, lease, run_id: leases.renew(c, [lease]),
+    "its release": lambda c, lease, run_id: leases.release(c, [lease]),
+    "its return to the lane": lambda c, lease, run_id: leases.leave(c, lease),
+    "a setback": lambda c, lease, run_id: recovery.set_aside(c, lease, run_id, "build"),
+    "a loss": lambda c, lease, run_id: recovery.count_lost(c, lease),
 }
 
 
 @pytest.mark.parametrize("what", WRITES)
-async def test_a_batch_that_lost_a_run_can_write_nothing_of_it(
+async def test_an_executor_that_lost_a_run_can_write_nothing_of_it(
     database: Database, new_target: NewTarget, nothing_waits: None, what: str
 ) -> None:
     [run_id] = await accept(database, await new_target())
-    old = await claimed(database)
+    old = (await claimed(database)).lease
+    await make_silent(database, old.batch_id)
     async with database.connection() as connection:
-        await batches.requeue(connection, old.batch_id)
-        new = await claimed(database)
-        if what == "a wake-up":
-            await park(connection, new, run_id)
-            new = new.model_copy(update={"batch_id": await batch_of(database, run_id)})
+        taken = await leases.take_over(connection, old.batch_id, new_id())
+        assert taken is not None
         before = await rows_of(connection, run_id)
         await WRITES[what](connection, old, run_id)
         assert await rows_of(connection, run_id) == before
-        # The same by the batch that holds it does change something.
-        await WRITES[what](connection, new, run_id)
+        # The same by the executor that holds it does change something.
+        await WRITES[what](connection, taken.lease, run_id)
         assert await rows_of(connection, run_id) != before
 
 
@@ -339,8 +333,10 @@ async def rows_of(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for query in (
         "select * from runs where id = %s",
+        "select * from run_work where run_id = %s",
         "select * from run_steps where run_id = %s",
         "select * from run_step_items where run_id = %s",
+        "select b.* from batches b join run_work w on w.batch_id = b.id where w.run_id = %s",
     ):
         cursor = await connection.execute(query, (run_id,))
         rows += await cursor.fetchall()

@@ -1,72 +1,41 @@
 """What becomes of claims whose process has died; the other points are in test_dispatch_points."""
 
-from uuid import UUID
-
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
+import pytest
+from aiohttp import web
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.common import SearchAttributeKey
 
+from activities import executor
 from database import Database
-from dispatcher import Dispatcher
-from language.records import StepRecord
-from models import batches
-from models.identifiers import new_id
-from sealing import Keyring
-from settings import Settings
-from temporal.client import TASK_QUEUE, connect
-from tests.automations.engine import Endpoint, NewTarget, accept, ended, until, webhook, working
-from workflows.messages import Batch
+from temporal.starts import workflow_id
+from tests.automations.claims import (
+    batch_of,
+    claimed,
+    found_unseen,
+    make_silent,
+    record,
+    record_of,
+    starter,
+)
+from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, requested, webhook
 
-PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
-
-
-async def claimed(database: Database) -> Batch:
-    """A claim that has committed and whose process then died."""
-    async with database.transaction() as connection:
-        claim = await batches.claim(connection)
-    assert claim is not None
-    return claim
-
-
-async def make_stale(database: Database) -> None:
-    async with database.connection() as connection:
-        await connection.execute("update runs set progressed_at = now() - interval '31 seconds'")
-
-
-async def batch_of(database: Database, run_id: UUID) -> UUID:
-    async with database.connection() as connection:
-        cursor = await connection.execute("select batch_id from runs where id = %s", (run_id,))
-        row = await cursor.fetchone()
-    assert row is not None
-    return row["batch_id"]
+ANSWERED = {"status": 200, "headers": {}, "body": None}
 
 
 async def test_a_claim_that_was_never_started_is_started_under_its_own_id(
-    open_settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-    new_target: NewTarget,
-    receiver: Endpoint,
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     target = await new_target([webhook(receiver.url)])
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    await make_stale(database)
-    async with working(open_settings, client, database, keyring) as notifier:
+    batch_id = (await claimed(database)).lease.batch_id
+    await make_silent(database, batch_id)
+    async with at_work() as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed" and len(receiver.requests) == 1
-    assert await batch_of(database, run_id) == claim.batch_id
+    assert await batch_of(database, run_id) == batch_id
 
 
 async def test_the_runs_of_a_terminated_batch_get_a_new_batch_and_keep_their_finished_steps(
-    open_settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-    new_target: NewTarget,
-    receiver: Endpoint,
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     steps = [
         webhook(f"{receiver.url}/1", "one"),
@@ -74,85 +43,63 @@ async def test_the_runs_of_a_terminated_batch_get_a_new_batch_and_keep_their_fin
     ]
     target = await new_target(steps)
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    dispatcher = Dispatcher(database, client, new_id(), eager=False)
-    await dispatcher.begin(claim)
-    await record_first_step(database, claim)
-    await client.get_workflow_handle(f"automation/{claim.batch_id}").terminate()
-    await make_stale(database)
-    async with working(open_settings, client, database, keyring) as notifier:
+    lease = (await claimed(database)).lease
+    await starter(client, database).begin(await found_unseen(database, lease.batch_id))
+    async with database.connection() as connection:
+        assert await record(connection, lease, record_of(run_id, "one", output=ANSWERED)) == {run_id}
+    await client.get_workflow_handle(workflow_id(lease.batch_id)).terminate()
+    await make_silent(database, lease.batch_id)
+    async with at_work() as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed"
-    assert [request["path"] for request in receiver.requests] == ["/2"]
-    assert receiver.requests[0]["body"] == "200"
-    assert await batch_of(database, run_id) != claim.batch_id
-
-
-async def record_first_step(database: Database, claim: Batch) -> None:
-    row = claim.rows[0]
-    record = StepRecord(
-        run_id=row.run_id, step_id="one", position=0, status="completed",
-        output={"status": 200, "headers": {}, "body": None},
-        started_at=row.started_at, completed_at=row.started_at,
-    )  # fmt: skip
-    async with database.connection() as connection:
-        await batches.record(connection, claim.batch_id, [record])
+    assert [(request["path"], request["body"]) for request in receiver.requests] == [("/2", "200")]
+    assert await batch_of(database, run_id) != lease.batch_id
 
 
 async def test_a_batch_that_goes_on_is_left_alone(
-    open_settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-    new_target: NewTarget,
-    receiver: Endpoint,
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     target = await new_target([webhook(receiver.url)])
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    dispatcher = Dispatcher(database, client, new_id(), eager=False)
-    await dispatcher.begin(claim)
-    await dispatcher.examine(claim)
-    handle = client.get_workflow_handle(f"automation/{claim.batch_id}")
+    batch_id = (await claimed(database)).lease.batch_id
+    dispatcher = starter(client, database)
+    for _ in range(2):
+        await dispatcher.begin(await found_unseen(database, batch_id))
+    handle = client.get_workflow_handle(workflow_id(batch_id))
     assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-    assert await batch_of(database, run_id) == claim.batch_id
-    async with working(open_settings, client, database, keyring) as notifier:
+    assert await batch_of(database, run_id) == batch_id
+    async with at_work() as notifier:
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
 
 
-async def test_the_runs_of_a_batch_that_temporal_does_not_take_go_each_alone(
-    client: Client, database: Database, new_target: NewTarget, nothing_waits: None
+async def test_a_batch_whose_executor_lives_is_not_given_back_when_its_workflow_is_terminated(
+    at_work: Work,
+    client: Client,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It would be refused for ever: no probe could start it."""
-    await accept(database, await new_target(), 2)
-    claim = await claimed(database)
-    too_large = claim.model_copy(update={"definition": {"name": "x" * 3_000_000}})
-    await Dispatcher(database, client, new_id()).begin(too_large)
-    assert [len((await claimed(database)).rows) for _ in range(2)] == [1, 1]
+    monkeypatch.setattr(executor, "BEAT_SECONDS", 0.2)
 
+    async def hold(_: web.Request) -> web.Response:
+        await receiver.open.wait()
+        return web.json_response({})
 
-async def test_a_batch_whose_tasks_take_too_long_is_left_alone(
-    impatient: Settings, database: Database, keyring: Keyring, new_target: NewTarget
-) -> None:
-    """As after a restart, when all is replayed at once: nothing is wrong with the batch."""
-    client = await connect(impatient, keyring)
-    target = await new_target()
+    receiver.handler = hold
+    target = await new_target([webhook(receiver.url)])
     [run_id] = await accept(database, target)
-    claim = await claimed(database)
-    dispatcher = Dispatcher(database, client, new_id(), eager=False)
-    await dispatcher.begin(claim)
-    handle = client.get_workflow_handle(f"automation/{claim.batch_id}")
-    asked = PollWorkflowTaskQueueRequest(
-        namespace=client.namespace, task_queue=TaskQueue(name=TASK_QUEUE), identity="too slow"
-    )
-
-    async def reported() -> bool:
-        await client.workflow_service.poll_workflow_task_queue(asked)
-        return bool((await handle.describe()).typed_search_attributes.get(PROBLEMS))
-
-    await until(reported, 60)
-    await dispatcher.begin(claim)
-    assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-    assert await batch_of(database, run_id) == claim.batch_id
-    async with working(impatient, client, database, keyring) as notifier:
+    async with at_work() as notifier:
+        notifier.notify("runs_queued")
+        await requested(receiver, 1)
+        batch_id = await batch_of(database, run_id)
+        await client.get_workflow_handle(workflow_id(batch_id)).terminate()
+        dispatcher = starter(client, database)
+        # Found just before a beat comes.
+        batch = await found_unseen(database, batch_id)
+        async with database.connection() as connection:
+            await connection.execute("update batches set beat_at = now() where id = %s", (batch_id,))
+        await dispatcher.begin(batch)
+        receiver.open.set()
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+    assert await batch_of(database, run_id) == batch_id and len(receiver.requests) == 1
