@@ -38,8 +38,9 @@ from temporal import starts
 from temporal.retiring import retire_unknown_batches
 
 _log = logs.get(__name__)
-# While starts are on their way, what comes waits and goes together with the next.
-_STARTS_IN_FLIGHT = 4
+# While starts are on their way, what comes waits and goes together with the next; but not for a server that
+# does not answer.
+_STARTS_IN_FLIGHT, _START_SECONDS = 4, 0.25
 _ROWS_PER_WORKER = 1024
 _SWEEP_SECONDS = 1.0
 # How long the next claim of a lane waits, after a full one and after any: so batches grow under load.
@@ -81,7 +82,7 @@ class Dispatcher:
         self._eager = eager
         self._wake = asyncio.Event()
         self._stopping = False
-        self._starts: set[asyncio.Task[None]] = set()
+        self._starts: dict[asyncio.Task[None], float] = {}
         self._chores: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
         # Whether something waits that may not be served now.
@@ -153,7 +154,10 @@ class Dispatcher:
         """
         self._wake.clear()
         loop = asyncio.get_running_loop()
-        while len(self._starts) < _STARTS_IN_FLIGHT and not self._stopping:
+        while not self._stopping:
+            young = [at for at in self._starts.values() if at > loop.time() - _START_SECONDS]
+            if len(young) >= _STARTS_IN_FLIGHT:
+                return min(young) + _START_SECONDS
             self._paused = {lane: until for lane, until in self._paused.items() if until > loop.time()}
             # Under its lock, so that no batch is left while runs join it.
             async with self._executor.claiming:
@@ -192,13 +196,13 @@ class Dispatcher:
 
     def _spawn_start(self, batch: BatchToStart) -> None:
         def done(task: asyncio.Task[None]) -> None:
-            self._starts.discard(task)
+            del self._starts[task]
             self._wake.set()
             if not task.cancelled() and (error := task.exception()):
                 _log.error("start_failed", batch_id=str(batch.batch_id), exc_info=error)
 
         task = asyncio.create_task(self.begin(batch), name=f"start {batch.batch_id}")
-        self._starts.add(task)
+        self._starts[task] = asyncio.get_running_loop().time()
         task.add_done_callback(done)
 
     async def begin(self, batch: BatchToStart) -> None:

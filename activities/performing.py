@@ -36,7 +36,7 @@ _log = logs.get(__name__)
 _SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
 # Room for what calls read from rows, beside that for what they bring in; and what JSON takes, decoded.
-_INPUT_BYTES = 64 * 1024 * 1024
+_INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
 # What is given back of a time that is none, to say so.
 _MOMENT_LENGTH = 100

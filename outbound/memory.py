@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 CALL_BYTES = 16 * 1024
 _MEBIBYTE = 1024 * 1024
-_LIMIT = 112 * _MEBIBYTE
+_LIMIT = 64 * _MEBIBYTE
 # Large bodies leave this, so that calls with small ones go on whatever the large ones wait for.
 _KEPT_FOR_CALLS = 8 * _MEBIBYTE
 

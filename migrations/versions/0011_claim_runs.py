@@ -38,6 +38,7 @@ declare
   begun_from timestamptz;
   new_from timestamptz;
   joined uuid;
+  most_lost int;
   joined_executor uuid;
 begin
   -- Lanes with work. Those that are known are looked at from where work can be; between them, one jumps from
@@ -101,9 +102,14 @@ begin
     known := array_position(p_known, chosen.id);
     begun_from := coalesce(p_begun_from[known], '-infinity');
     new_from := coalesce(p_new_from[known], '-infinity');
-    -- A batch of this lane that the claimer has open takes the runs in; a workflow sees to it already.
+    -- A batch of this lane that the claimer has open takes the runs in; a workflow sees to it already. But
+    -- what was lost with its worker twice goes alone: it may be to blame.
+    select w.lost into most_lost from run_work w
+    where w.status = 'queued' and w.lane_id = chosen.id and w.begun
+      and w.available_at between begun_from and moment
+    order by w.available_at, w.run_id limit 1;
     update batches b set runs = b.runs
-    where b.id = p_open_batches[array_position(p_open_lanes, chosen.id)]
+    where coalesce(most_lost, 0) < 2 and b.id = p_open_batches[array_position(p_open_lanes, chosen.id)]
       and b.executor = p_open_executors[array_position(p_open_lanes, chosen.id)] and not b.parked
     returning b.id, b.executor into joined, joined_executor;
     return query
@@ -124,7 +130,6 @@ begin
           max(h.lost) over turn as most_lost
         from halves h window turn as (order by h.begun desc, h.available_at, h.run_id)
       ), served as (
-        -- What has been lost with its worker twice goes alone: it may be to blame.
         select * from in_order o
         where o.place = 1 or (o.place <= least(most, p_rows) and o.size <= p_bytes and o.most_lost < 2)
       ), taken as (
