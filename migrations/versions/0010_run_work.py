@@ -177,8 +177,9 @@ update runs r set output = case when s.gathered then (
   else s.output end
 from run_steps s where s.run_id = r.id and s.step_id = r.output_of
 """
+# Progress that was written since says nothing to the code of that time: it begins such steps anew.
 _QUEUE_AGAIN = """
-update runs r set status = 'queued', lane_id = w.lane_id, started_at = w.started_at,
+update runs r set status = 'queued', lane_id = w.lane_id, started_at = w.started_at, progress = w.progress,
   attempts = case when w.begun then 1 else 0 end
 from run_work w where w.run_id = r.id
 """
