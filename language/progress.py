@@ -65,7 +65,7 @@ class _FirstForm(BaseModel, frozen=True):
     items: dict[str, dict[int, _ItemPause]] = Field(default_factory=dict[str, dict[int, _ItemPause]])
 
 
-def read_progress(stored: Mapping[str, Any] | None) -> Progress:
+def read_progress(stored: Any) -> Progress:
     """Read what was stored, of this form or the one before.
 
     Raises:
@@ -73,10 +73,12 @@ def read_progress(stored: Mapping[str, Any] | None) -> Progress:
     """
     if stored is None:
         return Progress()
-    return Progress.model_validate(stored) if "version" in stored else _from_first_form(stored)
+    if isinstance(stored, Mapping) and "version" not in stored:
+        return _from_first_form(stored)
+    return Progress.model_validate(stored)
 
 
-def _from_first_form(stored: Mapping[str, Any]) -> Progress:
+def _from_first_form(stored: Any) -> Progress:
     first = _FirstForm.model_validate(stored)
     steps: dict[str, StepProgress] = {}
     for step_id, began in first.began.items():
