@@ -1,0 +1,136 @@
+"""Rows that our code cannot read: they are set aside, unharmed, and nobody else is held up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg.types.json import Json
+
+from database import Database
+from settings import Settings
+from tests.api_server import Api, Person, running
+from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
+from tests.automations.workflows import create
+
+RUNS = "/api/workflows/runs"
+
+
+@pytest.fixture
+async def api(open_settings: Settings, nothing_waits: None) -> AsyncGenerator[Api]:
+    async with running(open_settings) as served:
+        yield served
+
+
+@pytest.fixture
+async def person(api: Api) -> Person:
+    return await api.person()
+
+
+async def start(person: Person, workflow: dict[str, Any]) -> UUID:
+    response = await person.key.post(f"/api/workflows/{workflow['id']}/run", json={"input": 1})
+    return UUID(response.json()["run_id"])
+
+
+async def set_aside(api: Api) -> str:
+    """How many lanes are, as the metrics tell it."""
+    lines = (await api.http.get("/metrics")).text.splitlines()
+    [line] = [line for line in lines if line.startswith("vedette_lanes_set_aside ")]
+    return line.split()[1]
+
+
+async def row_of(database: Database, run_id: UUID) -> dict[str, Any]:
+    async with database.connection() as connection:
+        cursor = await connection.execute("select * from run_work where run_id = %s", (run_id,))
+        row = await cursor.fetchone()
+    assert row is not None
+    return row
+
+
+PROGRESS: dict[str, Any] = {
+    "no form ever written": {"began": None},
+    "of a later build": {"version": 99},
+    "no object": 5,
+    "a text": "version",
+}
+
+
+@pytest.mark.parametrize("case", PROGRESS)
+async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancelled(
+    api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget, case: str
+) -> None:
+    workflow = await create(person, steps=[transform("out", "trigger")])
+    bad, *mates = [await start(person, workflow) for _ in range(3)]
+    async with database.connection() as connection:
+        await connection.execute(
+            "update run_work set progress = %s, begun = true where run_id = %s", (Json(PROGRESS[case]), bad)
+        )
+    other = await new_target()
+    [others] = await accept(database, other)
+    async with at_work() as notifier:
+        for mate in mates:
+            assert (await ended(database, notifier, person.account.id, mate)).status == "completed"
+        assert (await ended(database, notifier, other.account_id, others)).status == "completed"
+
+        async def is_set_aside() -> bool:
+            return (await row_of(database, bad))["setbacks"] is not None
+
+        await until(is_set_aside)
+        row = await row_of(database, bad)
+        assert (row["status"], row["batch_id"], row["progress"]) == ("queued", None, PROGRESS[case])
+        assert await set_aside(api) == "1.0"
+        shown = (await person.key.get(f"{RUNS}/{bad}")).json()
+        assert (shown["status"], shown["steps"][0]["status"]) == ("queued", "pending")
+        cancelled = await person.key.post(f"{RUNS}/{bad}/cancel")
+        assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+        assert await set_aside(api) == "0.0"
+
+
+async def test_a_workflow_whose_definition_cannot_be_read_waits_aside_until_it_can(
+    api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget
+) -> None:
+    workflow = await create(person, steps=[transform("out", "trigger")])
+    good = await define(
+        database, workflow, {"name": "x", "steps": [{"id": "out", "type": "of a later build"}]}
+    )
+    bad = [await start(person, workflow) for _ in range(2)]
+    same_account = await start(person, await create(person))
+    other = await new_target()
+    [others] = await accept(database, other)
+    async with at_work() as notifier:
+        assert (await ended(database, notifier, person.account.id, same_account)).status == "completed"
+        assert (await ended(database, notifier, other.account_id, others)).status == "completed"
+
+        async def is_set_aside() -> bool:
+            return await set_aside(api) == "1.0"
+
+        await until(is_set_aside)
+        for run_id in bad:
+            row = await row_of(database, run_id)
+            assert (row["status"], row["batch_id"], row["setbacks"]) == ("queued", None, None)
+            assert (await person.key.get(f"{RUNS}/{run_id}")).json()["status"] == "queued"
+        await define(database, workflow, good)
+        async with database.connection() as connection:
+            await connection.execute("update lanes set aside_until = now() where setbacks is not null")
+        for run_id in bad:
+            assert (await ended(database, notifier, person.account.id, run_id)).status == "completed"
+        assert await set_aside(api) == "0.0"
+    async with database.connection() as connection:
+        cursor = await connection.execute("select count(*) as n from lanes where setbacks is not null")
+        assert await cursor.fetchone() == {"n": 0}
+
+
+async def define(database: Database, workflow: dict[str, Any], definition: dict[str, Any]) -> Any:
+    """Write a definition into the row of a workflow's version; the one that was there."""
+    async with database.transaction() as connection:
+        cursor = await connection.execute(
+            "select definition from automation_versions where automation_id = %s", (workflow["id"],)
+        )
+        row: Any = await cursor.fetchone()
+        await connection.execute(
+            "update automation_versions set definition = %s where automation_id = %s",
+            (Json(definition), workflow["id"]),
+        )
+    return row["definition"]
