@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.calls import Outcome
+from engine.calls import JSONObject, Outcome
 from engine.driver import INLINE_NODES, Driver
 from engine.plan import Plan
 from engine.state import RunInput
@@ -18,8 +18,11 @@ ITEMS = [{"n": n} for n in range(INLINE_NODES)]
 
 
 def driver(*expressions: str) -> Driver:
-    steps = [transform(f"s{n}", expression) for n, expression in enumerate(expressions)]
-    definition = Definition.model_validate({"name": "w", "steps": steps})
+    return run_of(*(transform(f"s{n}", expression) for n, expression in enumerate(expressions)))
+
+
+def run_of(*steps: JSONObject) -> Driver:
+    definition = Definition.model_validate({"name": "w", "steps": list(steps)})
     return Driver(Plan(definition), RunInput(new_id(), START, trigger=ITEMS), {"name": "w"})
 
 
@@ -46,3 +49,18 @@ def test_each_advance_begins_with_all_it_may_use() -> None:
     run.take(call, Outcome(None, []), START)
     assert run.advance(START) == []
     assert run.ended is not None and run.ended.status == "completed"
+
+
+HEAVY: dict[str, tuple[JSONObject, str]] = {
+    "a transform": ({"type": "transform", "config": {"expression": DEAR}}, "evaluate"),
+    "a condition": ({"type": "condition", "config": {"expression": f"length({DEAR}) > `1`"}}, "evaluate"),
+    "an array of items": ({"type": "webhook", "config": {"url": "http://h/"}, "for_each": DEAR}, "prepare"),
+    "an until": ({"type": "delay", "config": {"until": f"{{{{ length({DEAR}) }}}}"}}, "prepare"),
+}
+
+
+@pytest.mark.parametrize("case", HEAVY)
+def test_whatever_is_much_to_evaluate_becomes_a_call(case: str) -> None:
+    step, kind = HEAVY[case]
+    run = run_of({"id": "heavy", **step})
+    assert [call.kind for call in run.advance(START)] == [kind]

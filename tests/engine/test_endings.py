@@ -1,0 +1,150 @@
+"""How a run ends: what fails it, what is still waited for, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from engine.calls import Call, JSONObject, Outcome, failure
+from engine.driver import Driver
+from engine.plan import Plan
+from engine.state import RunInput
+from language.definition import Definition
+from language.progress import Progress
+from models.identifiers import new_id
+from tests.engine.world import START
+
+REFUSED = failure("http_status", "404")
+BUSY = failure("http_status", "503", retryable=True)._replace(retry_after=60.0)
+DONE = Outcome(None, {"n": 1})
+LATER = START + timedelta(minutes=1)
+
+
+def call(step_id: str, **fields: Any) -> JSONObject:
+    return {"id": step_id, "type": "webhook", "config": {"url": "http://h/"}, "needs": [], **fields}
+
+
+FAILS: JSONObject = {
+    "id": "fails",
+    "type": "transform",
+    "config": {"expression": "sum(trigger)"},
+    "needs": [],
+}
+YEAR: JSONObject = {"id": "wait", "type": "delay", "config": {"seconds": 31_000_000}, "needs": []}
+
+
+class One:
+    """One run of these steps, started by a text."""
+
+    def __init__(self, *steps: JSONObject, progress: Progress | None = None, stored: bool = False) -> None:
+        plan = Plan(Definition.model_validate({"name": "test", "steps": list(steps)}))
+        run = RunInput(new_id(), START, trigger="text", stored=stored, progress=progress or Progress())
+        self.driver = Driver(plan, run, {"id": "-", "name": "test"})
+
+    def advance(self, now: datetime = START) -> dict[Any, Call]:
+        """What is to be called now, by step, or by item where there are such."""
+        begun = self.driver.advance(now)
+        return {one.step.id if one.item is None else one.item: one for one in begun}
+
+    def take(self, call: Call, outcome: Outcome, now: datetime = START) -> None:
+        self.driver.take(call, outcome, now)
+
+    @property
+    def failed_by(self) -> str | None:
+        """The step that has failed the run; None while it goes on."""
+        ended = self.driver.ended
+        assert ended is None or (ended.status == "failed" and ended.error is not None)
+        return ended and ended.error and ended.error.step
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """The steps that were recorded since, with how they ended."""
+        return {one.step_id: one.status for one in self.driver.take_records() if one.item is None}
+
+
+def test_a_run_that_has_failed_does_not_wait_for_its_delays() -> None:
+    run = One(call("call"), YEAR)
+    run.take(run.advance()["call"], REFUSED)
+    assert run.advance() == {} and run.failed_by == "call"
+    assert run.statuses == {"call": "failed", "wait": "cancelled"}
+
+
+def test_a_run_that_fails_begins_nothing_that_was_ready_beside_the_failure() -> None:
+    run = One(call("call"), call("each", for_each="[1, 2]"), FAILS)
+    assert run.advance() == {} and run.failed_by == "fails"
+
+
+def test_the_failure_that_came_first_is_the_run_s() -> None:
+    run = One(call("late"), call("first"))
+    calls = run.advance()
+    run.take(calls["first"], REFUSED)
+    assert run.advance() == {} and run.failed_by is None, "a call is under way"
+    run.take(calls["late"], REFUSED)
+    assert run.advance() == {} and run.failed_by == "first"
+    assert run.statuses == {"first": "failed", "late": "failed"}
+
+
+def test_a_backoff_of_a_run_that_fails_leaves_its_step_cancelled() -> None:
+    run = One(call("slow"), call("fails"), call("tried"))
+    calls = run.advance()
+    run.take(calls["tried"], BUSY)
+    run.take(calls["fails"], REFUSED)
+    assert run.advance() == {} and run.advance(LATER) == {} and run.failed_by is None
+    run.take(calls["slow"], DONE, LATER)
+    assert run.advance(LATER) == {} and run.failed_by == "fails"
+    assert run.statuses == {"fails": "failed", "slow": "completed", "tried": "cancelled"}
+
+
+def test_a_step_whose_items_are_known_when_its_run_has_failed_is_cancelled() -> None:
+    run = One(call("each", for_each="trigger"), call("fails"), stored=True)
+    calls = run.advance()
+    assert calls["each"].kind == "prepare"
+    run.take(calls["fails"], REFUSED)
+    assert run.advance() == {} and run.failed_by is None
+    run.take(calls["each"], Outcome(None, [1, 2, 3]))
+    assert run.advance() == {} and run.failed_by == "fails"
+    assert run.statuses == {"fails": "failed", "each": "cancelled"}
+
+
+@pytest.mark.parametrize("outcome", [DONE, REFUSED], ids=["done", "refused"])
+def test_a_step_that_an_item_has_failed_ends_after_the_items_under_way(outcome: Outcome) -> None:
+    """What they did and cost is part of the run."""
+    run = One(call("each", for_each="[1, 2, 3, 4]", max_concurrency=2))
+    calls = run.advance()
+    assert [*calls] == [0, 1]
+    run.take(calls[0], REFUSED)
+    assert run.advance() == {} and run.failed_by is None
+    run.take(calls[1], outcome)
+    assert run.advance() == {} and run.failed_by == "each"
+    assert run.driver.ended and run.driver.ended.error
+    assert run.driver.ended.error.message.startswith("Item 0:")
+
+
+def test_a_run_that_has_failed_begins_no_other_items() -> None:
+    run = One(call("call"), call("each", for_each="[1, 2, 3]", max_concurrency=1))
+    calls = run.advance()
+    run.take(calls["call"], REFUSED)
+    assert run.advance() == {} and run.failed_by is None, "the item that is under way ends first"
+    run.take(calls[0], DONE)
+    assert run.advance() == {} and run.failed_by == "call"
+    assert run.statuses == {"call": "failed", "each": "cancelled"}
+
+
+def test_the_attempts_of_a_step_that_backs_off_are_remembered() -> None:
+    step = call("call", retry={"max_attempts": 3})
+    run = One(step)
+    run.take(run.advance()["call"], BUSY)
+    assert run.advance() == {} and run.driver.wakes_at == LATER
+    later = One(step, progress=run.driver.progress())
+    assert later.advance() == {} and later.driver.wakes_at == LATER
+    assert later.advance(LATER)["call"].attempt == 2
+
+
+def test_what_waits_when_a_failed_run_is_taken_up_again_is_cancelled() -> None:
+    run = One(call("slow"), YEAR)
+    run.advance()
+    later = One(FAILS, YEAR, progress=run.driver.progress())
+    assert later.advance() == {} and later.failed_by == "fails"
+    assert later.statuses == {"fails": "failed", "wait": "cancelled"}
