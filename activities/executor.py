@@ -385,9 +385,20 @@ class Executor:
         )
 
         async def perform(call: Call) -> Done:
-            return await self._performer.perform(batch.account_id, run.run_id, call, version.templates)
+            return await self._perform(batch, version, run.run_id, call)
 
         return Execution(batch.held, driver, perform, self._writer.write)
+
+    async def _perform(self, batch: _Batch, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
+        """Do a call, again under the same id when the database was away; not without a beat, as any call."""
+        while True:
+            try:
+                return await self._performer.perform(batch.account_id, run_id, call, version.templates)
+            except _AWAY as error:
+                _log.warning("database_away", run_id=str(run_id), error=str(error))
+            await asyncio.sleep(_AGAIN_SECONDS)
+            while not batch.held.may_begin:
+                await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _append(self, execution: Execution) -> None:
         """Write what a run had under way that somebody has cancelled."""
