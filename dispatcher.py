@@ -108,8 +108,12 @@ class Dispatcher:
             await self._task
         await self._listener.stop()
         await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
-        async with self._database.connection() as connection:
-            await workers.sign_out(connection, self._worker_id)
+        try:
+            async with self._database.connection() as connection:
+                await workers.sign_out(connection, self._worker_id)
+        except (psycopg.Error, PoolTimeout) as error:
+            # It is forgotten when it has been silent for a while.
+            _log.warning("worker_not_signed_out", error=str(error))
 
     def freed(self) -> None:
         """There is room for more runs."""
