@@ -1,24 +1,36 @@
-"""A worker process that is killed the moment a batch has been started, its first task perhaps at hand."""
+"""A worker process that is killed the moment a function has done its work.
+
+    python -m tests.automations.dying_worker models.run_work:claim
+
+It is not when the function gives something false, as a claim does that has found nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
+import sys
 from typing import Any
 
 import settings
 import worker
-from temporal import starts
-
-_start = starts.start
 
 
-async def _start_and_die(*arguments: Any, **options: Any) -> None:
-    assert options["eager"]
-    await _start(*arguments, **options)
-    os.kill(os.getpid(), signal.SIGKILL)
+def die_after(name: str) -> None:
+    module_name, _, function_name = name.partition(":")
+    module = importlib.import_module(module_name)
+    function = getattr(module, function_name)
+
+    async def do_and_die(*arguments: Any, **options: Any) -> Any:
+        done = await function(*arguments, **options)
+        if done or done is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    setattr(module, function_name, do_and_die)
 
 
-starts.start = _start_and_die
+die_after(sys.argv[1])
 asyncio.run(worker.run(settings.load()))

@@ -7,9 +7,7 @@ later steps make of them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
-import json
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
@@ -18,25 +16,21 @@ from uuid import UUID
 
 import pytest
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 import dispatcher
 from database import Database, Notifier
-from language.definition import TransformStep
-from language.expressions.values import MAX_VALUE_DEPTH
-from models import batches, runs
-from models.identifiers import new_id
+from models import runs
 from outbound.client import Outbound
 from providers.registry import KINDS
 from sealing import Keyring
 from settings import ProviderSettings, Settings
 from tests.api_server import Person, running
+from tests.automations.claims import batch_of
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept,
     accept_each,
-    cancel,
     ended,
     requested,
     transform,
@@ -44,11 +38,8 @@ from tests.automations.engine import (
     webhook,
     working,
 )
-from tests.automations.test_dispatch_points import record_of
-from tests.automations.test_dispatcher import batch_of
 from tests.outbound import conftest as raw
 from tests.outbound import test_sending
-from workflows.messages import RunEndings, StepCall, StepCalls, StepResult, StepResults
 
 serve, authority = raw.serve, test_sending.authority
 
@@ -257,7 +248,7 @@ async def test_sixty_three_rows_do_not_wait_for_one_that_hangs(
     views = [await ended(database, notifier, target.account_id, run_id) for run_id in mates]
     assert {view.status for view in views} == {"completed"}
     async with database.connection() as connection:
-        assert not await runs.has_ended(connection, held)
+        assert await runs.get_ended(connection, [held]) == {}
     assert len({await batch_of(database, run_id) for run_id in ids}) == 1
     receiver.open.set()
     assert (await ended(database, notifier, target.account_id, held)).status == "completed"
@@ -279,7 +270,7 @@ async def test_one_tenants_slow_runs_do_not_hold_up_anothers_event(
         [run_id] = await accept(database, quick)
         assert (await ended(database, notifier, quick.account_id, run_id)).output == "done"
         async with database.connection() as connection:
-            assert not any([await runs.has_ended(connection, run_id) for run_id in run_ids])
+            assert await runs.get_ended(connection, run_ids) == {}
     finally:
         receiver.open.set()
     for run_id in run_ids:
@@ -287,33 +278,25 @@ async def test_one_tenants_slow_runs_do_not_hold_up_anothers_event(
 
 
 async def test_tenants_whose_runs_all_wait_leave_room_for_anothers_event(
-    database: Database,
-    client: Client,
-    notifier: Notifier,
-    new_target: NewTarget,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, notifier: Notifier, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a short delay a run stays at work: two tenants with many could fill the installation."""
-    async with database.connection() as connection:
-        _, before = await batches.load(connection)
-    monkeypatch.setattr(dispatcher, "_ROWS_PER_WORKER", before + 8)
-    waiting: list[tuple[UUID, UUID]] = []
-    for most in (4, 6):
+    monkeypatch.setattr(dispatcher, "_ROWS_PER_WORKER", 8)
+    for _ in range(2):
         target = await new_target([{"id": "nap", "type": "delay", "config": {"seconds": 200}}])
-        waiting += [(target.account_id, run_id) for run_id in await accept(database, target, 10)]
+        waiting = await accept(database, target, 10)
         notifier.notify(runs.QUEUED_CHANNEL)
 
-        async def filled(most: int = most) -> bool:
+        async def all_wait(run_ids: list[UUID] = waiting) -> bool:
             async with database.connection() as connection:
-                return await batches.load(connection) == (True, before + most)
+                cursor = await connection.execute(
+                    "select 1 from run_work where run_id = any(%s) and status <> 'waiting'", (run_ids,)
+                )
+                return await cursor.fetchone() is None
 
-        await until(filled)
+        await until(all_wait)
     third = await new_target([transform("end", "'done'")])
     [run_id] = await accept(database, third)
     assert (await ended(database, notifier, third.account_id, run_id)).output == "done"
-    for account_id, waits in waiting:
-        with contextlib.suppress(RPCError):  # claimed, and about to start: the dispatcher tells it later
-            await cancel(client, database, account_id, waits)
 
 
 async def test_sources_that_are_all_down_are_asked_again_and_then_the_error_is_handled(
@@ -329,21 +312,3 @@ async def test_sources_that_are_all_down_are_asked_again_and_then_the_error_is_h
         view = await run_of(steps, f"ada{number}@example.com")
         assert (view["status"], view["output"]) == ("completed", "all_providers_failed")
         assert (view["steps"][0]["status"], view["steps"][0]["attempts"]) == ("failed", 3)
-
-
-def test_messages_carry_values_as_deep_as_expressions_make_them() -> None:
-    value = json.loads(nested(MAX_VALUE_DEPTH))
-    step = TransformStep.model_validate(transform("a", "trigger"))
-    record = record_of(new_id(), output=value)
-    scope = {"a": value, "steps": {"a": {"status": "completed", "output": value, "error": None}}}
-    call = StepCall(run_id=new_id(), scope=scope, attempt=1, started_at=record.started_at)
-    messages = [
-        RunEndings(batch_id=new_id(), endings=[], records=[record]),
-        StepResults(results=[StepResult(run_id=new_id(), status="completed", output=value)]),
-        StepCalls(
-            batch_id=new_id(), account_id=new_id(), step=step, position=0, calls=[call], records=[record],
-            keep_output=True,
-        ),
-    ]  # fmt: skip
-    for message in messages:
-        assert type(message).model_validate_json(message.model_dump_json()) == message

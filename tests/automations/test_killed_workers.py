@@ -59,37 +59,54 @@ def process(settings: Settings, *arguments: str) -> Generator[subprocess.Popen[b
 
 # Point 5
 
+DEATHS = ["models.run_work:claim", "temporal.starts:start", "models.leases:write"]
 
-async def test_an_eager_task_dies_with_its_worker(
+
+@pytest.mark.parametrize("after", DEATHS, ids=["after its claim", "after the start", "after its write"])
+async def test_a_worker_that_dies_leaves_its_run_to_the_next(
     open_settings: Settings,
     client: Client,
     database: Database,
     keyring: Keyring,
     new_target: NewTarget,
     receiver: Endpoint,
+    after: str,
 ) -> None:
-    target = await new_target([webhook(receiver.url), transform("end", "'done'")])
+    steps = [webhook(f"{receiver.url}/{name}", name) for name in ("one", "two")]
+    target = await new_target([*steps, transform("end", "'done'")])
     [run_id] = await accept(database, target)
-    with process(open_settings, "-m", "tests.automations.dying_worker") as dying:
+    with process(open_settings, "-m", "tests.automations.dying_worker", after) as dying:
         await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
         assert dying.returncode == -signal.SIGKILL
-    assert receiver.requests == []
+    before = receiver.paths
+    # What was not written may be done again, and is told by its id; it begins before the start is over.
+    assert (
+        before
+        in {
+            "models.run_work:claim": [[]],
+            "temporal.starts:start": [[], ["/one"], ["/one", "/two"]],
+            "models.leases:write": [["/one"]],
+        }[after]
+    )
     async with working(open_settings, client, database, keyring) as notifier:
         assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
-    assert len(receiver.requests) == 1
-    handle = await batch_workflow(client, database, run_id)
-    [started] = await events_of(handle, "workflow_execution_started")
-    assert started.workflow_execution_started_event_attributes.eager_execution_accepted
-    # Handed out with the answer to the start, and never heard of again.
-    [lost] = await events_of(handle, "workflow_task_timed_out")
-    [first, *_] = await events_of(handle, "workflow_task_started")
-    assert lost.workflow_task_timed_out_event_attributes.started_event_id == first.event_id
+    times = Counter(receiver.paths)
+    assert set(times) == {"/one", "/two"} and max(times.values()) <= 2
+    assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 2
+    if after == "models.leases:write":
+        assert times == {"/one": 1, "/two": 1}
+    if after == "temporal.starts:start":
+        # Its first task was handed out with the answer to the start, and never heard of again.
+        handle = await batch_workflow(client, database, run_id)
+        [lost] = await events_of(handle, "workflow_task_timed_out")
+        [first, *_] = await events_of(handle, "workflow_task_started")
+        assert lost.workflow_task_timed_out_event_attributes.started_event_id == first.event_id
 
 
 # Point 6
 
 
-async def test_a_killed_activity_leaves_what_it_has_done(
+async def test_a_killed_worker_leaves_what_it_has_done(
     open_settings: Settings,
     client: Client,
     database: Database,

@@ -1,4 +1,4 @@
-"""Workers with a build id: they do nothing before somebody makes their version the current one."""
+"""Workers with a build id: Temporal gives them nothing before their version is made the current one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
+from tests.automations.claims import batch_of
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept,
-    batch_workflow,
     ended,
     events_of,
+    requested,
     transform,
     until,
     webhook,
@@ -57,20 +58,25 @@ async def make_current(client: Client) -> bool:
     return True
 
 
-async def test_a_versioned_worker_does_runs_once_its_version_is_current(
+async def test_the_timers_of_a_versioned_worker_go_once_its_version_is_current(
     versioned: Settings, database: Database, keyring: Keyring, new_target: NewTarget, receiver: Endpoint
 ) -> None:
+    """What it claims it does by itself; its workflows have to wait for the operator."""
     client = await connect(versioned, keyring)
-    target = await new_target([webhook(receiver.url), transform("end", "call.status")])
+    wait = {"id": "wait", "type": "delay", "config": {"seconds": 2.5}}
+    target = await new_target([webhook(receiver.url), wait, transform("end", "call.status")])
     [run_id] = await accept(database, target)
     async with working(versioned, client, database, keyring) as notifier:
         notifier.notify(QUEUED_CHANNEL)
+        await requested(receiver, 1)
+        handle = client.get_workflow_handle(f"automation/{await batch_of(database, run_id)}")
         await until(lambda: make_current(client))
         view = await ended(database, notifier, target.account_id, run_id)
-    assert (view.status, view.output) == ("completed", 200)
-    handle = await batch_workflow(client, database, run_id)
+        assert (view.status, view.output) == ("completed", 200)
+        await handle.result()
     [started] = await events_of(handle, "workflow_execution_started")
     assert not started.workflow_execution_started_event_attributes.eager_execution_accepted
+    assert await events_of(handle, "timer_fired")
     for event in await events_of(handle, "workflow_task_completed"):
         version = event.workflow_task_completed_event_attributes.deployment_version
         assert (version.deployment_name, version.build_id) == ("vedette", BUILD)
