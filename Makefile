@@ -29,7 +29,6 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.floor
 	@$(BIN)/python -m bench.automations
 	@$(BIN)/python -m bench.automations --variants --rounds 1
-	@$(BIN)/python -m bench.replay
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups

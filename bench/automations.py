@@ -22,7 +22,7 @@ from bench.machine import machine
 from bench.measuring import HEADS, Bench, Figures
 from bench.shapes import SHAPES
 from bench.stack import Runners, Stack, nothing, running
-from models.batches import MAX_ROWS
+from models.run_work import MAX_ROWS
 
 MODES = ("waiting", "posting")
 CLIENTS = (1, 8, 32, 256)
@@ -31,11 +31,10 @@ VARIANTS: dict[str, Changes] = {
     "as it is": {},
     "no sandbox": {"sandbox": False},
     "2 starts in flight": {"starts": 2},
-    "4 starts in flight": {"starts": 4},
+    "8 starts in flight": {"starts": 8},
     "4 workflow pollers": {"pollers": 4},
     "autoscaling pollers": {"fixed pollers": False},
     "no eager starts": {"eager": False},
-    "local lookups": {"server's activities": False},
     "1 row a batch": {"rows": 1},
 }
 

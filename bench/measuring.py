@@ -149,11 +149,7 @@ class Bench:
         return await sending
 
     async def _unfinished(self) -> int:
-        # Two counts, each in an index of its own.
-        [count] = await self._row(
-            "select (select count(*) from runs where status = 'queued')"
-            " + (select count(*) from runs where status = 'running')"
-        )
+        [count] = await self._row("select count(*) from run_work")
         return count
 
     async def _run_ms(self, automation_id: UUID, since: datetime, count: int) -> tuple[float, float]:
