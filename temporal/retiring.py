@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -50,7 +51,8 @@ async def retire_unknown_batches(
         page.clear()
 
     async for workflow in client.list_workflows(query):
-        page[UUID(workflow.id.removeprefix(workflow_id("")))] = workflow.id
+        with contextlib.suppress(ValueError):  # not of a batch: whoever reaches the server can name it so
+            page[UUID(workflow.id.removeprefix(workflow_id("")))] = workflow.id
         if len(page) >= _PAGE:
             await retire()
     await retire()
