@@ -1,0 +1,127 @@
+"""A process that fails with everybody's runs claims no more, tests itself, tries one, and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg.types.json import Json
+
+from activities import halting
+from activities.halting import FailureWatch, Halt
+from database import Database
+from models import root_key, runs
+from sealing import Keyring
+from settings import Settings
+from tests.api_server import running
+from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
+
+MANY = 256
+
+
+def noted(failed: Sequence[UUID], served: Sequence[UUID] = ()) -> FailureWatch:
+    watch = FailureWatch()
+    for account_id in served:
+        watch.note(account_id, failed=False)
+    for account_id in failed:
+        watch.note(account_id, failed=True)
+    return watch
+
+
+A, B, C, *OTHERS = [uuid4() for _ in range(7)]
+
+GENERAL: dict[str, tuple[FailureWatch, bool]] = {
+    "three accounts, and nobody else": (noted([A, B, C]), True),
+    "three of six": (noted([A, B, C], [*OTHERS[:3]]), True),
+    "three of seven": (noted([A, B, C], OTHERS), False),
+    "two of two": (noted([A, B]), False),
+    "one account again and again": (noted([A] * 9), False),
+}
+
+
+@pytest.mark.parametrize("case", GENERAL)
+def test_failures_are_general_when_three_accounts_and_half_of_all_fail(case: str) -> None:
+    watch, general = GENERAL[case]
+    assert watch.is_general() is general
+
+
+@pytest.fixture
+async def sealed(database: Database, settings: Settings, keyring: Keyring) -> Keyring:
+    """The keyring of the database, with its canary."""
+    async with database.connection() as connection:
+        return await root_key.open_keyring(connection, settings)
+
+
+async def test_a_halted_process_tries_one_run_after_its_test_and_goes_on_when_that_succeeds(
+    database: Database, sealed: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = noted([A, B])
+    halt = Halt(database, sealed, watch)
+    assert await halt.rows_to_claim(MANY) == MANY
+    watch.note(C, failed=True)
+    assert await halt.rows_to_claim(MANY) == 0 and halt.halted
+    monkeypatch.setattr(halt, "_test_at", 0.0)  # as if so long had passed
+    assert await halt.rows_to_claim(MANY) == 1
+    assert await halt.rows_to_claim(MANY) == 0 and halt.halted
+    watch.note(A, failed=False)
+    assert await halt.rows_to_claim(MANY) == MANY and not halt.halted
+
+
+async def test_a_process_whose_key_is_wrong_halts_before_it_claims_anything(
+    database: Database, sealed: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = Halt(database, Keyring(["k" * 32]), FailureWatch())
+    await wrong.check()
+    monkeypatch.setattr(wrong, "_test_at", 0.0)
+    assert wrong.halted and await wrong.rows_to_claim(MANY) == 0
+    right = Halt(database, sealed, FailureWatch())
+    await right.check()
+    assert not right.halted and await right.rows_to_claim(MANY) == MANY
+
+
+async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
+    open_settings: Settings,
+    at_work: Work,
+    database: Database,
+    sealed: Keyring,
+    new_target: NewTarget,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their definitions cannot be read, as when another release has written them."""
+    monkeypatch.setattr(halting, "_TEST_SECONDS", 1.0)
+    targets = [await new_target([transform("end", "'done'")]) for _ in range(3)]
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select automation_id, definition from automation_versions where automation_id = any(%s)",
+            ([target.automation_id for target in targets],),
+        )
+        definitions = {row["automation_id"]: row["definition"] for row in await cursor.fetchall()}
+    unreadable = "update automation_versions set definition = '{\"steps\": 7}' where automation_id = any(%s)"
+    async with running(open_settings) as api, at_work() as notifier:
+
+        async def halted(count: int) -> bool:
+            text = (await api.http.get("/metrics")).text
+            return f"vedette_engine_halted {count}.0" in text.splitlines()
+
+        await until(lambda: halted(0))
+        async with database.connection() as connection:
+            await connection.execute(unreadable, (list(definitions),))
+        run_ids = [(await accept(database, target))[0] for target in targets]
+        notifier.notify(runs.QUEUED_CHANNEL)
+        await until(lambda: halted(1))
+        # One that it can do: it is the run that it tries.
+        good = await new_target([transform("end", "'done'")])
+        [tried] = await accept(database, good)
+        assert (await ended(database, notifier, good.account_id, tried)).output == "done"
+        await until(lambda: halted(0))
+        async with database.connection() as connection:
+            assert await runs.get_ended(connection, run_ids) == {}
+            for automation_id, definition in definitions.items():
+                await connection.execute(
+                    "update automation_versions set definition = %s where automation_id = %s",
+                    (Json(definition), automation_id),
+                )
+            await connection.execute("update lanes set aside_until = now()")
+        for target, run_id in zip(targets, run_ids, strict=True):
+            assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
