@@ -21,7 +21,7 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from api.run_events import END_ID, stream
-from models import cancelling, restarts, runs
+from models import cancelling, retries, runs
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, Accepted, RunAccepted
 
@@ -161,7 +161,7 @@ async def retry_run(
     """
     asked = body or RetryBody()
     async with services.database.transaction() as connection:
-        accepted = await restarts.restart(
+        accepted = await retries.retry(
             connection, caller.account_id, run_id,
             from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
         )  # fmt: skip

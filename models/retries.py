@@ -19,7 +19,7 @@ from models.identifiers import new_id
 from models.runs import GATHERED, Accepted, accepted_before
 
 
-async def restart(
+async def retry(
     connection: Connection,
     account_id: UUID,
     run_id: UUID,
