@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Collection, Coroutine
 from dataclasses import asdict
 from datetime import timedelta
@@ -48,7 +49,7 @@ _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
 # One claim in so many ignores priorities.
 _TURN_OF_ALL = 8
 _ASK_LIMIT = timedelta(seconds=5)
-_RETIRE_SECONDS = 600.0
+_RETIRE_SECONDS = 300.0
 
 
 class Dispatcher:
@@ -90,6 +91,7 @@ class Dispatcher:
         self._paused: dict[int, float] = {}
         self._low_water = LowWater()
         self._claims = 0
+        self._retire_at = 0.0
         self._workers = 1
         handlers = {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard_of_ends}
         self._listener = Listener(database, handlers)
@@ -98,7 +100,6 @@ class Dispatcher:
         """Begin to listen and to claim."""
         self._listener.start()
         self._task = asyncio.create_task(self._run(), name="dispatcher")
-        self._begin_chore("retire", self._retire(), _RETIRE_SECONDS)
 
     async def stop(self) -> None:
         """Claim nothing more; wait for the starts in flight."""
@@ -165,9 +166,10 @@ class Dispatcher:
             self._paused = {lane: until for lane, until in self._paused.items() if until > loop.time()}
             # Under its lock, so that no batch is left while runs join it.
             async with self._executor.claiming:
+                sent_at = time.monotonic()
                 claim = await self._claim()
                 if isinstance(claim, Claim):
-                    self._executor.begin(claim)
+                    self._executor.begin(claim, sent_at)
             if isinstance(claim, bool):
                 self._held_back = claim
                 return min(self._paused.values(), default=float("inf")) if claim else float("inf")
@@ -236,6 +238,9 @@ class Dispatcher:
             _log.info("batch_probed", batch_id=str(batch.batch_id))
             self._begin_chore(str(batch.batch_id), self.begin(batch))
         self._begin_chore("start_due", start_due(self._client, self._database))
+        if (now := asyncio.get_running_loop().time()) >= self._retire_at:
+            self._retire_at = now + _RETIRE_SECONDS
+            self._begin_chore("retire", self._retire(), _RETIRE_SECONDS)
 
     async def _retire(self) -> None:
         async def find_unknown(batch_ids: Collection[UUID]) -> set[UUID]:

@@ -115,6 +115,7 @@ class Execution:
         self._unwritten: list[StepRecord] = []
         self._written_waits: frozenset[Waiting] = frozenset()
         self._shown: list[LiveStep] = []
+        self._show_at: float | None = None
 
     async def run(self) -> Left:
         """Take the run as far as it goes.
@@ -193,7 +194,7 @@ class Execution:
             self._unwritten = []
         self._release_rooms()
         if isinstance(change.then, Wait):
-            self._written_waits, self._shown = waits, live
+            self._written_waits, self._shown, self._show_at = waits, live, None
         return written
 
     async def _something_happens(self) -> bool:
@@ -208,7 +209,7 @@ class Execution:
             alarm = asyncio.create_task(self._clock.sleep_until(wake_at))
             waiting.add(alarm)
         assert waiting, "a run that has not ended has something at work, or waits"
-        limit = None if self._driver.live_steps() == self._shown else SHOWN_SECONDS
+        limit = self._seconds_until_shown()
         try:
             done, _ = await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -220,6 +221,16 @@ class Execution:
                 self._rooms.append(room)
             self._driver.take(call, outcome, self._clock.now())
         return bool(done)
+
+    def _seconds_until_shown(self) -> float | None:
+        """How long until what is under way is to be seen; None if it can be."""
+        if self._driver.live_steps() == self._shown:
+            self._show_at = None
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._show_at is None:
+            self._show_at = now + SHOWN_SECONDS
+        return max(0.0, self._show_at - now)
 
     def _release_rooms(self) -> None:
         for room in self._rooms:

@@ -34,7 +34,7 @@ from language.records import INLINE_BYTES, StepError
 from models import leases, recovery, run_loading, run_work
 from models.leases import Change, End, Lease
 from models.run_loading import Recorded
-from models.run_work import MAX_ROWS, Claim, ClaimedRun
+from models.run_work import Claim, ClaimedRun
 from models.runs import QUEUED_CHANNEL
 
 _log = logs.get(__name__)
@@ -84,7 +84,7 @@ class _Batch:
     def is_open(self) -> bool:
         """Whether runs that are claimed later may join it."""
         young = time.monotonic() - self.opened_at < _OPEN_SECONDS
-        return young and self.claimed < MAX_ROWS and not (self.closed or self.held.lost)
+        return young and self.claimed < run_work.MAX_ROWS and not (self.closed or self.held.lost)
 
     @property
     def lease(self) -> Lease:
@@ -161,13 +161,17 @@ class Executor:
 
     # ---- batches
 
-    def begin(self, claim: Claim) -> None:
-        """Take up what was claimed, with `claiming` held. Returns at once."""
+    def begin(self, claim: Claim, sent_at: float) -> None:
+        """Take up what was claimed, with `claiming` held. Returns at once.
+
+        Args:
+            claim: of which a new batch counts as its first beat.
+            sent_at: when it was sent, by `time.monotonic()`.
+        """
         batch = self._batches.get(claim.lease.batch_id)
         if batch is None:
-            batch = _Batch(
-                HeldLease(claim.lease), claim.account_id, claim.automation_id, claim.version, claim.lane_id
-            )
+            held = HeldLease(claim.lease, sent_at)
+            batch = _Batch(held, claim.account_id, claim.automation_id, claim.version, claim.lane_id)
             self._begin(batch, claim.runs, was_aside=claim.was_aside)
             self._add(batch)
         else:

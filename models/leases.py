@@ -201,27 +201,14 @@ async def find_gone(connection: Connection, run_ids: Collection[UUID]) -> set[UU
     return {row["id"] for row in await cursor.fetchall()}
 
 
-_OF_THESE: LiteralString = (
-    " where (id, executor) in (select * from unnest(%s::uuid[], %s::uuid[])) returning id"
-)
-
-
 async def renew(connection: Connection, leases: Collection[Lease]) -> set[UUID]:
     """Beat: prove that the executors live. Returns the batches that they still have."""
-    return await _update(connection, "update batches set beat_at = clock_timestamp()" + _OF_THESE, leases)
-
-
-async def release(connection: Connection, leases: Collection[Lease]) -> set[UUID]:
-    """Let go of batches, so that others can take them up at once. Returns those that were held."""
-    return await _update(
-        connection, "update batches set executor = null, worker_id = null" + _OF_THESE, leases
-    )
-
-
-async def _update(connection: Connection, statement: LiteralString, leases: Collection[Lease]) -> set[UUID]:
     ordered = sorted(leases)
-    batches, executors = [lease.batch_id for lease in ordered], [lease.executor for lease in ordered]
-    cursor = await connection.execute(statement, (batches, executors))
+    cursor = await connection.execute(
+        "update batches set beat_at = clock_timestamp() where (id, executor) in"
+        " (select * from unnest(%s::uuid[], %s::uuid[])) returning id",
+        ([lease.batch_id for lease in ordered], [lease.executor for lease in ordered]),
+    )
     return {row["id"] for row in await cursor.fetchall()}
 
 

@@ -248,10 +248,26 @@ async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float 
 
 
 async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
-    """Queue runs whose wait was over half a minute ago: their batch has failed to. Returns how many."""
-    cursor = await connection.execute(
-        _WAKE + " and run_id in (select run_id from run_work where status = 'waiting'"
-        " and wake_at < now() - make_interval(secs => %s) order by wake_at limit %s for update skip locked)",
-        (_OVERDUE_SECONDS, limit),
-    )
-    return cursor.rowcount
+    """Queue runs whose wait was over half a minute ago: their batch has failed to. Returns how many.
+
+    A batch that has no run any more is gone with them.
+    """
+    cursor = await connection.execute(_QUEUE_OVERDUE, {"overdue": _OVERDUE_SECONDS, "limit": limit})
+    row = await cursor.fetchone()
+    return row["runs"] if row else 0
+
+
+_QUEUE_OVERDUE = """
+with overdue as materialized (
+  select run_id, batch_id from run_work
+  where status = 'waiting' and wake_at < clock_timestamp() - make_interval(secs => %(overdue)s)
+  order by wake_at limit %(limit)s for update skip locked
+), queued as (
+  update run_work w set status = 'queued', available_at = clock_timestamp(), batch_id = null, wake_at = null
+  from overdue o where w.run_id = o.run_id
+), gone as (
+  delete from batches b where b.id in (select batch_id from overdue) and not exists (
+    select from run_work w where w.batch_id = b.id and w.run_id not in (select run_id from overdue))
+)
+select count(*)::int as runs from overdue
+"""

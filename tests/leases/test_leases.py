@@ -81,15 +81,6 @@ async def test_a_beat_keeps_a_batch(database: Database, new_batch: NewBatch) -> 
     assert await taken(database, batch, OTHER) is None
 
 
-async def test_a_released_batch_is_taken_at_once(database: Database, new_batch: NewBatch) -> None:
-    batch = await new_batch([{}])
-    lease = await held(database, batch)
-    async with database.connection() as connection:
-        assert await leases.release(connection, [lease]) == {batch.id}
-        assert await leases.release(connection, [lease]) == set()
-    assert await taken(database, batch, OTHER) is not None
-
-
 async def test_an_unknown_batch_is_nobodys(database: Database) -> None:
     assert await taken(database, Batch(new_id(), [])) is None
 
