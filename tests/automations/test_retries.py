@@ -52,7 +52,8 @@ async def sent(settings: Settings, url: str, **config: Any) -> Outcome:
     step = WebhookStep.model_validate(webhook(url, **config))
     nothing = Secrets({}, Redaction([]))
     async with Outbound(settings) as outbound:
-        return await send(outbound, step, RequestTemplates(step.config), {}, nothing, "call", new_id())
+        room = outbound.memory.reservation()
+        return await send(outbound, step, RequestTemplates(step.config), {}, nothing, "call", new_id(), room)
 
 
 DONE, REPEATED, FINAL = "done", "repeated", "final"
