@@ -116,6 +116,8 @@ class Execution:
         self._written_waits: frozenset[Waiting] = frozenset()
         self._shown: list[LiveStep] = []
         self._show_at: float | None = None
+        # Whether the record says that the run only waits.
+        self._naps = False
 
     async def run(self) -> Left:
         """Take the run as far as it goes.
@@ -170,6 +172,9 @@ class Execution:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
             if leaves or not driver.waits <= self._written_waits:
                 then = self._progress(leaves=leaves)
+        if then is None and calls and self._naps:
+            # What it finds also tells whether somebody has cancelled the run in its sleep.
+            then = self._progress()
         if then is None and not (calls and self._must_be_written(calls)):
             return None
         return Change(self._held.lease, driver.run_id, self._unwritten, then)
@@ -194,6 +199,7 @@ class Execution:
             self._unwritten = []
         self._release_rooms()
         if isinstance(change.then, Wait):
+            self._naps = change.then.wake_at is not None
             self._written_waits, self._shown, self._show_at = waits, live, None
         return written
 

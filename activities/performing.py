@@ -148,7 +148,8 @@ class Performer:
                 _log.warning("evaluation_waits", account_id=str(account_id))
             except WorkLost:
                 losses += 1
-        return failure("internal_error", "The step failed unexpectedly.")
+        message = "What the step evaluates was lost with the process that did so, twice."
+        return failure("evaluation_lost", message)
 
 
 def _reference(run_id: UUID, call: Call, separator: str) -> str:
