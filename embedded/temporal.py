@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -65,7 +64,6 @@ class Temporal:
         *,
         namespace: str = "default",
         pages: bool = False,
-        dynamic_config: Mapping[str, str] | None = None,
     ) -> None:
         """Describe the server.
 
@@ -75,10 +73,9 @@ class Temporal:
             report: told what takes long.
             namespace: made on start if it is not there.
             pages: have its web pages too.
-            dynamic_config: settings of the server beside those that make it quick.
         """
         kept = {"worker.protectedNamespaces": json.dumps([namespace])}  # against whoever reaches the port
-        self._dynamic_config = _DYNAMIC_CONFIG | kept | dict(dynamic_config or {})
+        self._dynamic_config = _DYNAMIC_CONFIG | kept
         self._data = data.absolute()
         self._file = (self._data / "temporal").resolve() / "temporal.db"
         self._log = log

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,8 +10,6 @@ import pytest
 from temporalio.client import Client
 
 from database import Database, Notifier
-from embedded.report import Report
-from embedded.temporal import Temporal
 from language.definition import Definition
 from models import accounts, automations, targets
 from models.audit import Actor
@@ -108,28 +105,3 @@ async def notifier(
 @pytest.fixture
 def run(database: Database, notifier: Notifier, new_target: NewTarget) -> Run:
     return Run(database, notifier, new_target)
-
-
-@pytest.fixture(scope="session")
-async def impatient_server(scratch: Path) -> AsyncGenerator[Temporal]:
-    """A Temporal server that finds a history long after 40 events, a workflow stuck after two failures."""
-    folder = scratch / "impatient"
-    folder.mkdir()
-    server = Temporal(
-        folder,
-        scratch / "logs" / "impatient.log",
-        Report(),
-        dynamic_config={
-            "limit.historyCount.suggestContinueAsNew": "40",
-            "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute": "2",
-        },
-    )
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture(scope="module")
-def impatient(open_settings: Settings, impatient_server: Temporal) -> Settings:
-    """The module's settings with the impatient server."""
-    return open_settings.model_copy(update={"temporal_address": impatient_server.address})
