@@ -276,6 +276,7 @@ class Dispatcher:
         if description.status is WorkflowExecutionStatus.RUNNING:
             async with self._database.connection() as connection:
                 await recovery.mark_started(connection, batch.batch_id)
+            await self._executor.take_up(batch.batch_id)
             return
         async with self._database.connection() as connection:
             runs = await recovery.give_back(connection, batch.batch_id)

@@ -201,6 +201,16 @@ class Executor:
                     continue
             await asyncio.sleep(_LOOK_SECONDS)
 
+    async def take_up(self, batch_id: UUID) -> None:
+        """Take over a batch that has runs at work and whose executor is lost, though Temporal asked nobody.
+
+        It goes on handing tasks to a worker that is stopped, for as long as that has polls open.
+        """
+        async with self._database.connection() as connection:
+            state = await leases.look(connection, batch_id)
+            if state is not None and state.at_work and state.free and batch_id not in self._batches:
+                await self._take_over(connection, batch_id)
+
     async def _take_over(self, connection: Connection, batch_id: UUID) -> None:
         sent_at = time.monotonic()
         taken = await leases.take_over(connection, batch_id, self._worker_id)
@@ -357,7 +367,8 @@ class Executor:
                 await self._append(execution)
         except Refused as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
-            await self._fail(batch, run.run_id, "not_stored", "What the run gave cannot be stored.")
+            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
+            await self._fail(batch, run.run_id, why)
         except Exception as error:
             _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
             self._failures.note(batch.account_id, failed=True)
@@ -419,11 +430,11 @@ class Executor:
             return await recovery.set_aside(connection, batch.lease, run_id, self._build)
 
         if await self._persist(batch, aside):
-            await self._fail(batch, run_id, "engine_error", "The engine could not go on with this run.")
+            why = StepError(code="engine_error", message="The engine could not go on with this run.")
+            await self._fail(batch, run_id, why)
 
-    async def _fail(self, batch: _Batch, run_id: UUID, code: str, message: str) -> None:
+    async def _fail(self, batch: _Batch, run_id: UUID, why: StepError) -> None:
         try:
-            why = StepError(code=code, message=message)
             await self._writer.write(Change(batch.lease, run_id, [], End("failed", why)))
         except Refused as error:
             _log.error("end_not_stored", run_id=str(run_id), error=str(error))

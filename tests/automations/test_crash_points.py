@@ -70,7 +70,7 @@ async def is_waiting(database: Database, target: Target, run_id: UUID) -> bool:
 
 # Worker processes
 
-FROZEN_SECONDS = 100
+FROZEN_SECONDS = 40
 """The server goes on handing tasks to a process that is stopped, whose polls stay open for a minute."""
 
 
