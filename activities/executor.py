@@ -9,86 +9,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 from uuid import UUID
 
-import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 
 import logs
-from activities.execution import Done, Execution, HeldLease
+from activities.batch import DATABASE_AWAY, Batch
+from activities.execution import HeldLease
 from activities.halting import FailureWatch
 from activities.performing import Performer
+from activities.run_executor import RunExecutor
 from activities.versions import LoadedVersion, VersionCache
-from activities.writing import Refused, RunWriter
+from activities.writing import RunWriter
 from database import Connection, Database, Notifier
-from engine.calls import Call
-from engine.driver import Driver
-from engine.state import RunInput
-from language.progress import read_progress
-from language.records import INLINE_BYTES, StepError
 from models import leases, recovery, run_loading, run_work
-from models.leases import Change, End, Lease
+from models.leases import Lease
 from models.run_loading import Recorded
 from models.run_work import Claim, ClaimedRun
 from models.runs import QUEUED_CHANNEL
 
 _log = logs.get(__name__)
-T = TypeVar("T")
 BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
-# How long runs may join a batch: a worker that dies leaves no more than this and what it has at work.
-_OPEN_SECONDS = 2.0
 # How long a batch that has nothing at work is kept for more.
 _LINGER_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
-_AGAIN_SECONDS = 0.5
-_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
-
-
-@dataclass
-class _Batch:
-    """A batch in this process.
-
-    Attributes:
-        opened_at: by `time.monotonic()`.
-        claimed: how many runs it was given.
-        closed: it is given no more.
-        parts: the claims that are not over.
-        wakes: when its runs that wait go on, or the first of them.
-        alarm: queues them then.
-        joined: runs have joined it.
-        over: none of its runs is in this process any more.
-    """
-
-    held: HeldLease
-    account_id: UUID
-    automation_id: UUID
-    version: int
-    lane_id: int
-    opened_at: float = field(default_factory=time.monotonic)
-    claimed: int = 0
-    closed: bool = False
-    parts: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    runs: dict[UUID, asyncio.Task[None]] = field(default_factory=dict[UUID, asyncio.Task[None]])
-    wakes: list[datetime] = field(default_factory=list[datetime])
-    alarm: asyncio.Task[None] | None = None
-    joined: asyncio.Event = field(default_factory=asyncio.Event)
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether runs that are claimed later may join it."""
-        young = time.monotonic() - self.opened_at < _OPEN_SECONDS
-        return young and self.claimed < run_work.MAX_ROWS and not (self.closed or self.held.lost)
-
-    @property
-    def lease(self) -> Lease:
-        return self.held.lease
 
 
 class Executor:
@@ -119,18 +66,18 @@ class Executor:
         self._database = database
         self._notifier = notifier
         self._writer = writer
-        self._performer = performer
         self._failures = failures
         self._worker_id = worker_id
         self._build = build
         self._versions = VersionCache(database)
+        self._run_executor = RunExecutor(database, writer, performer, failures, build)
         # Held from before a claim until its runs have begun, and where a batch is closed.
         self.claiming = asyncio.Lock()
-        self._batches: dict[UUID, _Batch] = {}
+        self._batches: dict[UUID, Batch] = {}
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
-        self._stopping = self._dropping = False
+        self._stopping = False
 
     def start(self) -> None:
         """Begin to beat."""
@@ -150,7 +97,7 @@ class Executor:
     async def stop(self) -> None:
         """Drop what is under way: it goes back to its lanes, where others find it at once."""
         self._close_all()
-        self._dropping = True
+        self._run_executor.dropping = True
         for task in list(self._runs.values()):
             task.cancel()
         if self._tasks:
@@ -171,7 +118,7 @@ class Executor:
         batch = self._batches.get(claim.lease.batch_id)
         if batch is None:
             held = HeldLease(claim.lease, sent_at)
-            batch = _Batch(held, claim.account_id, claim.automation_id, claim.version, claim.lane_id)
+            batch = Batch(held, claim.account_id, claim.automation_id, claim.version, claim.lane_id)
             self._begin(batch, claim.runs, was_aside=claim.was_aside)
             self._add(batch)
         else:
@@ -219,7 +166,7 @@ class Executor:
         lost = await recovery.count_lost(connection, taken.lease) if taken.was_lost else 0
         _log.info("batch_taken_over", batch_id=str(batch_id), was_lost=taken.was_lost, gone_singly=lost)
         runs = await run_loading.load_runs(connection, batch_id)
-        batch = _Batch(
+        batch = Batch(
             HeldLease(taken.lease, sent_at),
             taken.account_id,
             taken.automation_id,
@@ -230,20 +177,20 @@ class Executor:
         self._begin(batch, runs, was_aside=False)
         self._add(batch)
 
-    def _begin(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+    def _begin(self, batch: Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
         batch.claimed += len(runs)
         batch.joined.set()
         part = asyncio.create_task(self._run_part(batch, runs, was_aside=was_aside))
         batch.parts.add(part)
         part.add_done_callback(batch.parts.discard)
 
-    def _add(self, batch: _Batch) -> None:
+    def _add(self, batch: Batch) -> None:
         self._batches[batch.lease.batch_id] = batch
         task = asyncio.create_task(self._see_to(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _see_to(self, batch: _Batch) -> None:
+    async def _see_to(self, batch: Batch) -> None:
         """Leave the batch when nothing of it is at work, and nothing can join it any more."""
         batch_id = batch.lease.batch_id
         try:
@@ -255,7 +202,7 @@ class Executor:
                 async with self.claiming:
                     batch.closed = batch.closed or not batch.parts
             if not batch.held.lost:
-                await self._persist(batch, lambda connection: leases.leave(connection, batch.lease))
+                await batch.persist(self._database, lambda connection: leases.leave(connection, batch.lease))
         except Exception as error:
             # Without an executor that beats, the batch is taken up again.
             _log.error("batch_dropped", batch_id=str(batch_id), exc_info=error)
@@ -267,7 +214,7 @@ class Executor:
                 del self._batches[batch_id]
             batch.over.set()
 
-    def _wake_at(self, batch: _Batch, moment: datetime) -> None:
+    def _wake_at(self, batch: Batch, moment: datetime) -> None:
         """Queue a run that waits when it is due, as long as mates of it keep the batch here."""
         batch.wakes.append(moment)
         if batch.alarm is None or batch.alarm.done():
@@ -276,20 +223,20 @@ class Executor:
             batch.alarm.cancel()
             batch.alarm = asyncio.create_task(self._queue_due(batch))
 
-    async def _queue_due(self, batch: _Batch) -> None:
+    async def _queue_due(self, batch: Batch) -> None:
         while batch.wakes:
             await asyncio.sleep(max(0.0, (min(batch.wakes) - datetime.now(UTC)).total_seconds()))
 
             async def queue(connection: Connection) -> tuple[int, float | None]:
                 return await run_work.queue_due(connection, batch.lease.batch_id)
 
-            queued, left = await self._persist(batch, queue)
+            queued, left = await batch.persist(self._database, queue)
             # The clock that counts is the database's.
             batch.wakes = [] if left is None else [datetime.now(UTC) + timedelta(seconds=max(left, 0.05))]
             if queued:
                 self._notifier.notify(QUEUED_CHANNEL)
 
-    async def _run_part(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+    async def _run_part(self, batch: Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
         with structlog.contextvars.bound_contextvars(
             account_id=str(batch.account_id), batch_id=str(batch.lease.batch_id)
         ):
@@ -299,24 +246,24 @@ class Executor:
                 _log.error("runs_dropped", exc_info=error)
                 batch.held.lost = True
 
-    async def _run_all(self, batch: _Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
+    async def _run_all(self, batch: Batch, runs: list[ClaimedRun], *, was_aside: bool) -> None:
         recorded = [run.run_id for run in runs if run.recorded]
         lane_id, build = batch.lane_id, self._build
         try:
-            version = await self._until_there(
-                batch, lambda: self._versions.load(batch.automation_id, batch.version)
-            )
+            version = await batch.until_there(lambda: self._versions.load(batch.automation_id, batch.version))
             records: dict[UUID, Recorded] = {}
             if recorded:
                 read = version.read
-                records = await self._until_there(batch, lambda: self._load_records(recorded, read))
+                records = await batch.until_there(lambda: self._load_records(recorded, read))
         except Exception as error:
             _log.error("lane_set_aside", lane_id=batch.lane_id, exc_info=error)
             self._failures.note(batch.account_id, failed=True)
-            await self._persist(batch, lambda c: recovery.set_lane_aside(c, batch.lease, lane_id, build))
+            await batch.persist(
+                self._database, lambda c: recovery.set_lane_aside(c, batch.lease, lane_id, build)
+            )
             return
         if was_aside:
-            await self._persist(batch, lambda c: recovery.take_lane_back(c, lane_id))
+            await batch.persist(self._database, lambda c: recovery.take_lane_back(c, lane_id))
         tasks: list[asyncio.Task[None]] = []
         for run in runs:
             task = asyncio.create_task(self._run(batch, version, run, records.get(run.run_id, Recorded())))
@@ -330,114 +277,15 @@ class Executor:
         async with self._database.connection() as connection:
             return await run_loading.load_records(connection, run_ids, list(read))
 
-    async def _persist(self, batch: _Batch, change: Callable[[Connection], Awaitable[T]]) -> T:
-        async def ask() -> T:
-            async with self._database.connection() as connection:
-                return await change(connection)
-
-        return await self._until_there(batch, ask)
-
-    async def _until_there(self, batch: _Batch, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until the database is there, or the batch is this process's no longer."""
-        while True:
-            try:
-                return await ask()
-            except _AWAY as error:
-                if batch.held.lost:
-                    raise
-                _log.warning("database_away", error=str(error))
-                await asyncio.sleep(_AGAIN_SECONDS)
-
-    # ---- runs
-
-    async def _run(self, batch: _Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
-        """Take one run forward. What is wrong with it is nobody else's affair."""
-        execution: Execution | None = None
+    async def _run(self, batch: Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
         try:
-            execution = self._execution(batch, version, run, recorded)
-            left = await execution.run()
-            if left == "waits" and execution.wakes_at is not None:
-                self._wake_at(batch, execution.wakes_at)
-            elif left == "lost":
-                # The write that would have told of its steps may have found that somebody has cancelled it.
-                await self._append(execution)
-        except asyncio.CancelledError:
-            # Somebody has cancelled the run, or this process stops, or has lost the batch.
-            if execution is not None and not (batch.held.lost or self._dropping):
-                await self._append(execution)
-        except Refused as refused:
-            _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
-            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
-            await self._fail(batch, run.run_id, why)
-        except Exception as error:
-            _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
-            self._failures.note(batch.account_id, failed=True)
-            await self._set_aside(batch, run.run_id)
-        else:
-            self._failures.note(batch.account_id, failed=False)
+            wakes_at = await self._run_executor.run(batch, version, run, recorded)
+            if wakes_at is not None:
+                self._wake_at(batch, wakes_at)
         finally:
             del batch.runs[run.run_id]
             if self._runs.get(str(run.run_id)) is asyncio.current_task():
                 del self._runs[str(run.run_id)]
-
-    def _execution(
-        self, batch: _Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
-    ) -> Execution:
-        driver = Driver(
-            version.plan,
-            RunInput(
-                run_id=run.run_id,
-                started_at=run.started_at,
-                trigger=run.trigger,
-                request=run.request,
-                size=run.size,
-                stored=run.size > INLINE_BYTES,
-                done=recorded.done(),
-                items=recorded.items_done(),
-                progress=read_progress(run.progress),
-            ),
-            version.workflow,
-        )
-
-        async def perform(call: Call) -> Done:
-            return await self._perform(batch, version, run.run_id, call)
-
-        return Execution(batch.held, driver, perform, self._writer.write)
-
-    async def _perform(self, batch: _Batch, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
-        """Do a call, again under the same id when the database was away; not without a beat, as any call."""
-        while True:
-            try:
-                return await self._performer.perform(batch.account_id, run_id, call, version.templates)
-            except _AWAY as error:
-                _log.warning("database_away", run_id=str(run_id), error=str(error))
-            await asyncio.sleep(_AGAIN_SECONDS)
-            while not batch.held.may_begin:
-                await asyncio.sleep(_AGAIN_SECONDS)
-
-    async def _append(self, execution: Execution) -> None:
-        """Write what a run had under way that somebody has cancelled."""
-        records = execution.give_up()
-        if records:
-            try:
-                async with self._database.connection() as connection:
-                    await leases.append(connection, records)
-            except (psycopg.Error, PoolTimeout) as error:
-                _log.warning("cancelled_steps_not_stored", error=str(error))
-
-    async def _set_aside(self, batch: _Batch, run_id: UUID) -> None:
-        async def aside(connection: Connection) -> bool:
-            return await recovery.set_aside(connection, batch.lease, run_id, self._build)
-
-        if await self._persist(batch, aside):
-            why = StepError(code="engine_error", message="The engine could not go on with this run.")
-            await self._fail(batch, run_id, why)
-
-    async def _fail(self, batch: _Batch, run_id: UUID, why: StepError) -> None:
-        try:
-            await self._writer.write(Change(batch.lease, run_id, [], End("failed", why)))
-        except Refused as error:
-            _log.error("end_not_stored", run_id=str(run_id), error=str(error))
 
     def drop(self, run_ids: Iterable[str]) -> None:
         """Drop runs that have ended elsewhere: none of their calls begins, those under way are ended."""
@@ -452,8 +300,12 @@ class Executor:
             pause = BEAT_SECONDS
             try:
                 await self._beat()
-            except _AWAY as error:
+            except DATABASE_AWAY as error:
                 _log.warning("beat_failed", error=str(error))
+                pause = _BEAT_AGAIN_SECONDS
+            except Exception as error:
+                # Without beats no call begins any more: it goes on, and says so.
+                _log.error("beat_failed", exc_info=error)
                 pause = _BEAT_AGAIN_SECONDS
             await asyncio.sleep(pause)
 

@@ -1,0 +1,149 @@
+"""Executes one run of a batch, and sees to what goes wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+import logs
+from activities.batch import AGAIN_SECONDS, DATABASE_AWAY, Batch
+from activities.execution import Done, Execution
+from activities.halting import FailureWatch
+from activities.performing import Performer
+from activities.versions import LoadedVersion
+from activities.writing import Refused, RunWriter
+from database import Connection, Database
+from engine.calls import Call
+from engine.driver import Driver
+from engine.state import RunInput
+from language.progress import read_progress
+from language.records import INLINE_BYTES, StepError
+from models import leases, recovery
+from models.leases import Change, End
+from models.run_loading import Recorded
+from models.run_work import ClaimedRun
+
+_log = logs.get(__name__)
+
+
+class RunExecutor:
+    """Takes runs forward, each by itself."""
+
+    def __init__(
+        self, database: Database, writer: RunWriter, performer: Performer, failures: FailureWatch, build: str
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where the runs are.
+            writer: writes what becomes of them.
+            performer: does their calls.
+            failures: is told whose runs our code could take forward, and whose not.
+            build: names the code, so that one can tell whether another has failed too.
+        """
+        self.dropping = False
+        self._database = database
+        self._writer = writer
+        self._performer = performer
+        self._failures = failures
+        self._build = build
+
+    async def run(
+        self, batch: Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
+    ) -> datetime | None:
+        """Take one run forward. What is wrong with it is nobody else's affair.
+
+        Args:
+            batch: that has it.
+            version: of its workflow.
+            run: as its rows have it.
+            recorded: what it has done.
+
+        Returns:
+            When it goes on, if it waits.
+        """
+        execution: Execution | None = None
+        try:
+            execution = self._execution(batch, version, run, recorded)
+            left = await execution.run()
+            self._failures.note(batch.account_id, failed=False)
+            if left == "lost":
+                # The write that would have told of its steps may have found that somebody has cancelled it.
+                await self._append(execution)
+            return execution.wakes_at if left == "waits" else None
+        except asyncio.CancelledError:
+            # Somebody has cancelled the run, or this process stops, or has lost the batch.
+            if execution is not None and not (batch.held.lost or self.dropping):
+                await self._append(execution)
+        except Refused as refused:
+            _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
+            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
+            await self._fail(batch, run.run_id, why)
+        except Exception as error:
+            _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
+            self._failures.note(batch.account_id, failed=True)
+            await self._set_aside(batch, run.run_id)
+        return None
+
+    def _execution(
+        self, batch: Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
+    ) -> Execution:
+        driver = Driver(
+            version.plan,
+            RunInput(
+                run_id=run.run_id,
+                started_at=run.started_at,
+                trigger=run.trigger,
+                request=run.request,
+                size=run.size,
+                stored=run.size > INLINE_BYTES,
+                done=recorded.done(),
+                items=recorded.items_done(),
+                progress=read_progress(run.progress),
+            ),
+            version.workflow,
+        )
+
+        async def perform(call: Call) -> Done:
+            return await self._perform(batch, version, run.run_id, call)
+
+        return Execution(batch.held, driver, perform, self._writer.write)
+
+    async def _perform(self, batch: Batch, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
+        """Do a call, again under the same id when the database was away; not without a beat, as any call."""
+        while True:
+            try:
+                return await self._performer.perform(batch.account_id, run_id, call, version.templates)
+            except DATABASE_AWAY as error:
+                _log.warning("database_away", run_id=str(run_id), error=str(error))
+            await asyncio.sleep(AGAIN_SECONDS)
+            while not batch.held.may_begin:
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _append(self, execution: Execution) -> None:
+        """Write what a run had under way that somebody has cancelled."""
+        records = execution.give_up()
+        if records:
+            try:
+                async with self._database.connection() as connection:
+                    await leases.append(connection, records)
+            except (psycopg.Error, PoolTimeout) as error:
+                _log.warning("cancelled_steps_not_stored", error=str(error))
+
+    async def _set_aside(self, batch: Batch, run_id: UUID) -> None:
+        async def aside(connection: Connection) -> bool:
+            return await recovery.set_aside(connection, batch.lease, run_id, self._build)
+
+        if await batch.persist(self._database, aside):
+            why = StepError(code="engine_error", message="The engine could not go on with this run.")
+            await self._fail(batch, run_id, why)
+
+    async def _fail(self, batch: Batch, run_id: UUID, why: StepError) -> None:
+        try:
+            await self._writer.write(Change(batch.lease, run_id, [], End("failed", why)))
+        except Refused as error:
+            _log.error("end_not_stored", run_id=str(run_id), error=str(error))
