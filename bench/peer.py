@@ -1,0 +1,249 @@
+"""The workflow engine beside Restate: the same shapes, load and machine, in turns.
+
+    python -m bench.peer [--shape w1 …] [--clients 32 …] [--mode posting …] [--seconds 2.5] [--rounds 2]
+
+Without arguments it prints a table in three to four minutes; docs/benchmarks.md says how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import math
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+
+from bench import load, restate
+from bench.machine import machine
+from bench.shapes import SHAPES, Shape, transform, webhook
+from bench.stack import Runners, Stack, nothing, running
+
+CLIENTS = (1, 8, 32, 128, 256)
+MODES = ("waiting", "posting")
+HEADS = "     runs/s     p50 ms     p99 ms CPU s/1,000    RSS MiB"
+_ITEMS = 1000
+_CALLS_LEFT = 2048
+_DRAIN_SECONDS = 300
+_LOOK_SECONDS = 0.05
+_WARM_UP_SECONDS = 0.7
+
+
+class Cell(NamedTuple):
+    """What is compared at a time."""
+
+    shape: str
+    clients: int
+    mode: str
+
+
+COMPACT = (
+    *(Cell("w1", clients, "waiting") for clients in (1, 32, 256)),
+    *(Cell("w1", clients, "posting") for clients in (32, 256)),
+    Cell("five", 32, "posting"),
+    Cell("fifty", 8, "waiting"),
+    Cell("each", 1, "waiting"),
+)
+
+
+def _row(calls: int) -> Shape:
+    """Calls one after the other, and a transform of the last answer."""
+
+    def steps(url: str) -> list[dict[str, Any]]:
+        body = {"id": "{{ trigger.id }}"}
+        last = transform("shape", {"id": "trigger.id", "ok": f"call{calls - 1}.body.ok"})
+        return [*(webhook(f"call{number}", url, body) for number in range(calls)), last]
+
+    return Shape(steps, SHAPES["w1"].event, lambda number: {"id": number, "ok": True})
+
+
+def _each(url: str) -> list[dict[str, Any]]:
+    call = webhook("each", url, {"line": "{{ item }}"}, for_each="trigger.lines")
+    return [call, transform("shape", {"id": "trigger.id", "lines": "length(each)"})]
+
+
+EACH = Shape(
+    _each,
+    lambda number: {"id": number, "lines": list(range(_ITEMS))},
+    lambda number: {"id": number, "lines": _ITEMS},
+)
+COMPARED = {"w1": (SHAPES["w1"], 1), "five": (_row(5), 5), "fifty": (_row(49), 49), "each": (EACH, _ITEMS)}
+"""Each shape, and how many calls a run of it makes. restate_service.mjs has the same ones."""
+
+
+@dataclass
+class Side:
+    """One of the two that are compared.
+
+    Attributes:
+        completed: how many runs have, since the start.
+        cpu_seconds: what all its processes have used, since the start.
+        resident_mib: the memory of all its processes; shared pages count more than once.
+        output: what a run gave, of the answer to whoever waited for it.
+        paths: where events are posted, by shape and mode.
+        sent: how many events were, since the start.
+        seen: how many runs had completed when last looked at.
+    """
+
+    name: str
+    port: int
+    completed: Callable[[], Awaitable[int]]
+    cpu_seconds: Callable[[], float]
+    resident_mib: Callable[[], float]
+    output: Callable[[Any], Any]
+    paths: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    sent: int = 0
+    seen: int = 0
+
+    async def check(self, name: str) -> None:
+        """See that runs give what they should."""
+        shape, url = COMPARED[name][0], f"http://127.0.0.1:{self.port}{self.paths[name, 'waiting']}"
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            for number in (0, 1):
+                self.sent += 1
+                answer = await client.post(url, json=shape.event(number))
+                assert self.output(answer.json()) == shape.output(number), (self.name, name, answer.text)
+
+    async def measure(self, cell: Cell, seconds: float) -> tuple[float, ...]:
+        """Send events for so many seconds, until all runs have completed: figures as in `HEADS`."""
+        await self._send(cell, min(seconds, _WARM_UP_SECONDS))
+        used, start = self.cpu_seconds(), time.perf_counter()
+        result = await self._send(cell, seconds)
+        took, count = time.perf_counter() - start, len(result.latencies)
+        cpu = (self.cpu_seconds() - used) / count * 1000
+        assert set(result.statuses) == {200 if cell.mode == "waiting" else 202}, (self.name, result.statuses)
+        return count / took, result.percentile(0.5), result.percentile(0.99), cpu, self.resident_mib()
+
+    async def _send(self, cell: Cell, seconds: float) -> load.Result:
+        """Send; when posting, pause while too many runs are left, and return when none is."""
+        posting, gate = cell.mode == "posting", asyncio.Event()
+        most = max(2 * cell.clients, _CALLS_LEFT // COMPARED[cell.shape][1]) if posting else math.inf
+        gate.set()
+        requests = self._requests(cell, gate, most)
+        work = load.run("127.0.0.1", self.port, requests, clients=cell.clients, seconds=seconds, gate=gate)
+        if not posting:
+            return await work
+        sending, deadline = asyncio.create_task(work), time.perf_counter() + seconds + _DRAIN_SECONDS
+        while (left := await self._left()) or not sending.done():
+            assert time.perf_counter() < deadline, f"{self.name}: {left} runs do not complete"
+            if left < most:
+                gate.set()
+            await asyncio.sleep(_LOOK_SECONDS)
+        return await sending
+
+    async def _left(self) -> int:
+        self.seen = await self.completed()
+        return self.sent - self.seen
+
+    def _requests(self, cell: Cell, gate: asyncio.Event, most: float) -> Iterator[bytes]:
+        path = self.paths[cell.shape, cell.mode]
+        for body in COMPARED[cell.shape][0].bodies():
+            self.sent += 1
+            if self.sent - self.seen >= most:  # until the next look: clients can send a lot meanwhile
+                gate.clear()
+            yield load.request_bytes("POST", path, {}, body)
+
+
+async def our_side(stack: Stack, shapes: list[str]) -> Side:
+    """A stack of ours, whose worker runs, with a workflow for each shape."""
+    url = stack.settings.database_url
+    assert url is not None
+    database = await psycopg.AsyncConnection[tuple[int]].connect(url.get_secret_value(), autocommit=True)
+
+    async def completed() -> int:
+        query = "select coalesce(sum(runs), 0)::int from run_counts where status = 'completed'"
+        [(count,)] = await (await database.execute(query)).fetchall()
+        return count
+
+    def of_ours(by_part: Mapping[str, float]) -> float:
+        return sum(by_part.values()) - by_part["load"]
+
+    cpu, resident = lambda: of_ours(stack.cpu_seconds()), lambda: of_ours(stack.resident_mib())
+    side = Side("vedette", stack.port, completed, cpu, resident, lambda answer: answer.get("output"))
+    headers = {"Authorization": f"Bearer {stack.key}"}
+    async with httpx.AsyncClient(base_url=stack.url, headers=headers, trust_env=False, timeout=60) as client:
+        for name in shapes:
+            definition = COMPARED[name][0].definition(name, stack.echo)
+            answer = await client.post("/api/workflows", json=definition)
+            assert answer.status_code == 201, answer.text
+            path = urlsplit(str(answer.json()["webhook_url"])).path
+            side.paths |= {(name, "waiting"): f"{path}?wait=30", (name, "posting"): path}
+    return side
+
+
+async def their_side(peer: restate.Restate, shapes: list[str]) -> Side:
+    """Restate, whose service has a handler for each shape."""
+    completed = await peer.counter()
+    side = Side("restate", peer.port, completed, peer.cpu_seconds, peer.resident_mib, lambda answer: answer)
+    for name in shapes:
+        side.paths |= {(name, "waiting"): f"/bench/{name}", (name, "posting"): f"/bench/{name}/send"}
+    return side
+
+
+def compare(runners: Runners, sides: list[Side], cells: list[Cell], seconds: float, rounds: int) -> None:
+    """Measure in turns and print: for each cell a line a side, the means of the rounds, and their ratio."""
+    print(f"\n{rounds} rounds of {seconds:g} s\n{'shape  clients mode    side':<32}{HEADS}")
+    for cell in cells:
+        found: dict[str, list[tuple[float, ...]]] = {side.name: [] for side in sides}
+        for turn in range(rounds):
+            # There and back, so that a machine that slows down favours nobody.
+            for side in sides[:: -1 if turn % 2 else 1]:
+                found[side.name].append(runners.fast.run(side.measure(cell, seconds)))
+        means = [
+            [statistics.mean(values) for values in zip(*found[side.name], strict=True)] for side in sides
+        ]
+        ratio = [ours / theirs for ours, theirs in zip(*means, strict=True)]
+        for name, values in zip((*found, "ratio"), (*means, ratio), strict=True):
+            figures = "".join(f"{value:11.2f}" for value in values)
+            print(f"{cell.shape:<6} {cell.clients:>7} {cell.mode} {name:<9}{figures}", flush=True)
+
+
+def chosen(arguments: argparse.Namespace) -> list[Cell]:
+    """What the command line asks for: by itself, no more calls at once than are made while a client waits."""
+    if not (arguments.shape or arguments.clients or arguments.mode):
+        return list(COMPACT)
+    return [
+        Cell(shape, clients, mode)
+        for shape, mode in product(arguments.shape or COMPARED, arguments.mode or MODES)
+        for clients in arguments.clients or [n for n in CLIENTS if n * COMPARED[shape][1] <= 13 * _ITEMS]
+    ]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Start both, measure, print."""
+    cells = chosen(arguments)
+    shapes = list(dict.fromkeys(cell.shape for cell in cells))
+    print(machine(), flush=True)
+    with contextlib.ExitStack() as exits:
+        runners = exits.enter_context(Runners.made())
+        stack = exits.enter_context(
+            running(runners, nothing, VEDETTE_LIMIT_INGEST="off", VEDETTE_LOCAL_ONLY="1")
+        )
+        runners.plain.run(stack.change_worker({}))
+        peer = exits.enter_context(restate.running(runners, stack.echo))
+        sides = [runners.fast.run(side) for side in (our_side(stack, shapes), their_side(peer, shapes))]
+        for side, name in product(sides, shapes):
+            runners.fast.run(side.check(name))
+        for side in sides:  # so that the first line is not that of code which is not compiled yet
+            runners.fast.run(side.measure(cells[0], arguments.seconds))
+        compare(runners, sides, cells, arguments.seconds, arguments.rounds)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shape", nargs="+", choices=list(COMPARED))
+    parser.add_argument("--clients", nargs="+", type=int)
+    parser.add_argument("--mode", nargs="+", choices=MODES, help="wait for each run, or until it is accepted")
+    parser.add_argument("--seconds", type=float, default=2.5)
+    parser.add_argument("--rounds", type=int, default=2)
+    main(parser.parse_args())
