@@ -184,7 +184,8 @@ class Target:
         found: dict[str, int] = {}
         for name in _CHILDREN:
             process = psutil.Process(self.stack.child(name))
-            family = [process, *process.children(recursive=True)]
+            # Without the processes of its pool: they have a limit of their own, and come when first needed.
+            family = [process, *(one for one in process.children(recursive=True) if not _is_of_pool(one))]
             found[name] = sum(one.memory_info().rss for one in family) // 2**20
         return found
 
@@ -272,3 +273,7 @@ async def _receiving() -> AsyncGenerator[Receiver]:
 def is_root() -> bool:
     """Whether the stack is started as root."""
     return os.geteuid() == 0
+
+
+def _is_of_pool(process: psutil.Process) -> bool:
+    return any("pool_process" in word for word in process.cmdline())

@@ -57,9 +57,17 @@ async def found_unseen(database: Database, batch_id: UUID) -> BatchToStart:
 
 
 def starter(client: Client, database: Database) -> Dispatcher:
-    """What starts the workflows of batches, and claims nothing."""
+    """What starts the workflows of batches, claims nothing and takes nothing over."""
     nothing: Any = None
-    return Dispatcher(database, client, nothing, nothing, new_id(), eager=False)
+    idle: Any = Idle()
+    return Dispatcher(database, client, idle, nothing, new_id(), eager=False)
+
+
+class Idle:
+    """In place of an executor: others have taken over already."""
+
+    async def take_up(self, batch_id: UUID) -> None:
+        """Do nothing."""
 
 
 async def batch_of(database: Database, run_id: UUID) -> UUID:

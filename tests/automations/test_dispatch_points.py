@@ -303,7 +303,6 @@ WRITES: dict[str, Callable[[Connection, Lease, UUID], Awaitable[Any]]] = {
     "a wait": written(Wait(None, "{}", leaves=True)),
     "what is under way": written(Wait(None, "{}")),
     "a beat": lambda c, lease, run_id: leases.renew(c, [lease]),
-    "its release": lambda c, lease, run_id: leases.release(c, [lease]),
     "its return to the lane": lambda c, lease, run_id: leases.leave(c, lease),
     "a setback": lambda c, lease, run_id: recovery.set_aside(c, lease, run_id, "build"),
     "a loss": lambda c, lease, run_id: recovery.count_lost(c, lease),

@@ -1,5 +1,7 @@
 """What becomes of claims whose process has died; the other points are in test_dispatch_points."""
 
+from uuid import UUID
+
 import pytest
 from aiohttp import web
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -16,7 +18,7 @@ from tests.automations.claims import (
     record_of,
     starter,
 )
-from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, requested, webhook
+from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, requested, until, webhook
 
 ANSWERED = {"status": 200, "headers": {}, "body": None}
 
@@ -72,6 +74,13 @@ async def test_a_batch_that_goes_on_is_left_alone(
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
 
 
+async def is_started(database: Database, batch_id: UUID) -> bool:
+    async with database.connection() as connection:
+        cursor = await connection.execute("select started_at from batches where id = %s", (batch_id,))
+        row = await cursor.fetchone()
+    return row is not None and row["started_at"] is not None
+
+
 async def test_a_batch_whose_executor_lives_is_not_given_back_when_its_workflow_is_terminated(
     at_work: Work,
     client: Client,
@@ -93,6 +102,8 @@ async def test_a_batch_whose_executor_lives_is_not_given_back_when_its_workflow_
         notifier.notify("runs_queued")
         await requested(receiver, 1)
         batch_id = await batch_of(database, run_id)
+        # The call is made beside the start.
+        await until(lambda: is_started(database, batch_id))
         await client.get_workflow_handle(workflow_id(batch_id)).terminate()
         dispatcher = starter(client, database)
         # Found just before a beat comes.
