@@ -269,8 +269,9 @@ _SELECT: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + _STATUS + " as status, r.trigger, r.input, r.error,"
     " r.credits_used, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
     " r.output_of, coalesce(r.progress, w.progress) as progress, a.name,"
-    " (select json_agg(json_build_object('id', s->'id', 'type', s->'type'))"
-    "  from json_array_elements(v.definition->'steps') s) as definition_steps"
+    " (select json_agg(json_build_object('id', s->'id', 'type', s->'type')) from json_array_elements("
+    "  case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"
+    "  where s->>'id' is not null and s->>'type' is not null) as definition_steps"
     " from (",
     ") page join runs r using (id) left join run_work w on w.run_id = r.id"
     " join automations a on a.id = r.automation_id"

@@ -88,13 +88,12 @@ async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancel
         assert await set_aside(api) == "0.0"
 
 
+@pytest.mark.parametrize("steps", [[{"id": "out", "type": "of a later build"}], 5, [7]])
 async def test_a_workflow_whose_definition_cannot_be_read_waits_aside_until_it_can(
-    api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget
+    api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget, steps: Any
 ) -> None:
     workflow = await create(person, steps=[transform("out", "trigger")])
-    good = await define(
-        database, workflow, {"name": "x", "steps": [{"id": "out", "type": "of a later build"}]}
-    )
+    good = await define(database, workflow, {"name": "x", "steps": steps})
     bad = [await start(person, workflow) for _ in range(2)]
     same_account = await start(person, await create(person))
     other = await new_target()
