@@ -19,6 +19,7 @@ from activities.executor import Executor
 from activities.halting import FailureWatch, Halt
 from activities.maintenance import MaintenanceActivities
 from activities.performing import Performer
+from activities.run_executor import RunExecutor
 from activities.runs import RunActivities
 from activities.writing import RunWriter
 from database import Database, Notifier
@@ -96,15 +97,10 @@ async def work(
     worker_id, failures, pool = new_id(), FailureWatch(), ProcessPool()
     writer = RunWriter(database, notifier)
     halt = Halt(database, keyring, failures)
-    executor = Executor(
-        database,
-        notifier,
-        writer,
-        Performer(database, keyring, outbound, lookups, pool),
-        failures,
-        worker_id=worker_id,
-        build=settings.build_id or version("vedette"),
-    )
+    build = settings.build_id or version("vedette")
+    performer = Performer(database, keyring, outbound, lookups, pool)
+    one_by_one = RunExecutor(database, writer, performer, failures, build)
+    executor = Executor(database, notifier, writer, one_by_one, failures, worker_id=worker_id, build=build)
     dispatcher = Dispatcher(database, client, executor, halt, worker_id, eager=settings.build_id is None)
     runs = RunActivities(database, notifier, executor)
     credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)

@@ -19,7 +19,6 @@ import logs
 from activities.batch import DATABASE_AWAY, Batch
 from activities.execution import HeldLease
 from activities.halting import FailureWatch
-from activities.performing import Performer
 from activities.run_executor import RunExecutor
 from activities.versions import LoadedVersion, VersionCache
 from activities.writing import RunWriter
@@ -46,7 +45,7 @@ class Executor:
         database: Database,
         notifier: Notifier,
         writer: RunWriter,
-        performer: Performer,
+        runs: RunExecutor,
         failures: FailureWatch,
         *,
         worker_id: UUID,
@@ -57,9 +56,9 @@ class Executor:
         Args:
             database: where the runs are.
             notifier: tells dispatchers of runs that were queued.
-            writer: writes what becomes of them.
-            performer: does their calls.
-            failures: is told whose runs our code could take forward, and whose not.
+            writer: beats for them.
+            runs: takes each of them forward.
+            failures: is told whose runs our code cannot even load.
             worker_id: this process's id among the workers.
             build: names the code, so that one can tell whether another has failed too.
         """
@@ -70,7 +69,7 @@ class Executor:
         self._worker_id = worker_id
         self._build = build
         self._versions = VersionCache(database)
-        self._run_executor = RunExecutor(database, writer, performer, failures, build)
+        self._run_executor = runs
         # Held from before a claim until its runs have begun, and where a batch is closed.
         self.claiming = asyncio.Lock()
         self._batches: dict[UUID, Batch] = {}

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import Call, JSONObject, Outcome, item_output
+from engine.calls import Call, JSONObject, Outcome, item_output, not_evaluated
 from engine.plan import Plan
 from engine.retries import next_attempt_at
 from engine.state import RunInput, RunState, StepUnderWay, Waiting
@@ -197,7 +197,7 @@ class Driver:
         try:
             found = self._inline(roots, lambda scope, budget: [evaluate(step, scope, budget)])
         except ExpressionError as problem:
-            self._settle(step, _failed(problem), now)
+            self._settle(step, not_evaluated(problem), now)
             return []
         if found is None:
             under_way = self._under_way(step, now)
@@ -230,7 +230,7 @@ class Driver:
             roots = self._plan.reads[step.id]
             found = self._inline(roots, lambda scope, budget: [until_of(step.config, scope, budget)])
         except ExpressionError as problem:
-            self._settle(step, _failed(problem), now)
+            self._settle(step, not_evaluated(problem), now)
             return []
         return self._prepare(step, now) if found is None else self._delay_until(step, found[0], now)
 
@@ -239,7 +239,7 @@ class Driver:
         try:
             under_way.until = delays.end_of(step.config, until, under_way.began)
         except ExpressionError as problem:
-            self._settle(step, _failed(problem), now)
+            self._settle(step, not_evaluated(problem), now)
             return []
         if under_way.until <= now:
             self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
@@ -252,7 +252,7 @@ class Driver:
                 roots = self._plan.iterates[step.id]
                 items = self._inline(roots, lambda scope, budget: items_of(step, scope, budget))
             except ExpressionError as problem:
-                self._settle(step, _failed(problem), now)
+                self._settle(step, not_evaluated(problem), now)
                 return []
             if items is None:
                 return self._prepare(step, now)
@@ -387,10 +387,6 @@ class Driver:
             gathered=gathered,
         )
         self._records.append(record)
-
-
-def _failed(problem: ExpressionError) -> Outcome:
-    return Outcome(None, error=StepError(code=problem.code, message=problem.message))
 
 
 def _with_attempt(outcome: Outcome, attempt: int) -> Outcome:
