@@ -1,6 +1,8 @@
-"""What has to be done now and then: fresh lookup data, and kept answers that serve nobody any more."""
+"""What has to be done now and then, so that data is fresh and what serves nobody any more is gone."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from pydantic import BaseModel
 from temporalio import activity
@@ -9,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import lookups, paid_blocks
+from models import history, lookups, paid_blocks
 from providers import datasets
 from settings import Settings
 
@@ -63,6 +65,19 @@ class MaintenanceActivities:
                 while some := await purge(connection):
                     purged += some
         return purged
+
+    @activity.defn
+    async def tend_history(self) -> int:
+        """Make the partitions of the weeks to come, and drop those that are older than runs are kept.
+
+        Returns:
+            How many weeks were dropped.
+        """
+        async with heartbeats():
+            # Who reads what goes is waited for. If it takes longer, the next time goes on with it.
+            async with await self._database.dedicated(options="-c statement_timeout=10min") as connection:
+                await history.make_partitions(connection)
+                return await history.drop_old(connection, timedelta(days=self._settings.retention_days))
 
 
 def _report(line: str) -> None:

@@ -34,7 +34,8 @@ from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
 from models import root_key, sessions
-from models.runs import FINISHED_CHANNEL, Accepted, Event, accept
+from models.accepting import Accepted, Event, accept
+from models.runs import FINISHED_CHANNEL
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups

@@ -22,11 +22,11 @@ from api.http.limiter import Limiter
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
+from models.accepting import Accepted, Event
 from models.audit import Actor
 from models.definitions import Rules
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
-from models.runs import Accepted, Event
 from models.targets import Target
 from outbound.client import Outbound
 from providers.lookup import Lookups

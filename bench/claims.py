@@ -19,11 +19,11 @@ from bench.stack import Runners, nothing, running
 from database import Connection, Database
 from language.definition import Definition
 from models import accounts, automations, leases, run_work, targets
+from models.accepting import Event, accept
 from models.audit import Actor
 from models.identifiers import new_id
 from models.leases import Change, End, Lease
 from models.low_water import LowWater
-from models.runs import Event, accept
 from models.targets import Target
 from sealing import Keyring
 
@@ -31,7 +31,7 @@ _ROWS = 64
 _STORE = """
 insert into runs (id, account_id, automation_id, version, status, trigger, input, input_bytes, queued_at,
                   started_at, completed_at)
-select gen_random_uuid(), %s, %s, 1, 'completed', 'webhook', '{"n": 1}', 8, now(), now(), now()
+select uuidv7(), %s, %s, 1, 'completed', 'webhook', '{"n": 1}', 8, now(), now(), now()
 from generate_series(1, %s)
 """
 _FIND = """

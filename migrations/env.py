@@ -6,6 +6,7 @@ from alembic import context
 from sqlmodel import SQLModel
 
 from migrations.upgrade import load_tables
+from models.history import is_partition
 
 load_tables()
 context.configure(
@@ -13,6 +14,7 @@ context.configure(
     target_metadata=SQLModel.metadata,
     compare_type=True,
     compare_server_default=True,
+    include_name=lambda name, type_, _: not (type_ == "table" and is_partition(name or "")),
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, create_engine, text
 
 import models
 from migrations import versions
+from models.history import AHEAD
 
 # Any constant that nothing else in the database uses: whoever migrates holds it.
 _LOCK = 0x7665_6465_7474_65
@@ -44,13 +45,22 @@ def head() -> str:
 
 
 def upgrade(url: str) -> None:
-    """Migrate the database at `url` to the newest schema; a second migrator waits, then finds it done."""
-    _run(url, lambda config: command.upgrade(config, "head"))
+    """Migrate the database at `url` to the newest schema; a second migrator waits, then finds it done.
+
+    After a long stop it also has the partitions of the weeks to come, before anybody writes to them.
+    """
+    _run(url, _upgrade)
 
 
 def downgrade(url: str, revision: str) -> None:
     """Take the database at `url` back to `revision`; `base` is empty."""
     _run(url, lambda config: command.downgrade(config, revision))
+
+
+def _upgrade(config: Config) -> None:
+    command.upgrade(config, "head")
+    connection: Connection = config.attributes["connection"]
+    connection.execute(text("select make_history_partitions(:ahead)"), {"ahead": AHEAD})
 
 
 def _run(url: str, migrate: Callable[[Config], None]) -> None:

@@ -18,7 +18,8 @@ _CANCEL: tuple[LiteralString, LiteralString] = (
     " for update), gone as (delete from run_work w using chosen c where w.run_id = c.run_id"
     "  returning w.run_id, w.started_at, w.batch_id, w.progress)"
     " update runs r set status = 'cancelled', completed_at = now(), started_at = g.started_at,"
-    "  batch_id = g.batch_id, progress = g.progress from gone g where r.id = g.run_id returning r.id",
+    "  batch_id = g.batch_id, progress = g.progress from gone g where r.id = g.run_id"
+    "  and r.id = any(array(select run_id from chosen)) returning r.id",
 )
 
 

@@ -246,7 +246,7 @@ with asked as materialized (
   update runs r set status = a.status, error = a.error, completed_at = now(), output_of = a.output_of,
     started_at = h.started_at, batch_id = h.batch_id
   from asked a join held h using (run_id)
-  where a.status is not null and r.id = a.run_id and r.completed_at is null
+  where a.status is not null and r.id = a.run_id and r.completed_at is null and r.id = any(%(ended)s)
 ), gone as (
   delete from run_work w using asked a, held h
   where a.status is not null and a.run_id = h.run_id and w.run_id = h.run_id
@@ -278,14 +278,15 @@ async def write(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
     """
     asked = b"[" + b",".join(change.written for change in changes) + b"]"
     records = _listed(b"".join(change.written_records for change in changes))
-    cursor = await connection.execute(_WRITE, {"changes": asked.decode(), "records": records})
+    ended = [change.run_id for change in changes if isinstance(change.then, End)]
+    cursor = await connection.execute(_WRITE, {"changes": asked.decode(), "records": records, "ended": ended})
     return {row["run_id"] for row in await cursor.fetchall()}
 
 
 _APPEND = f"""
 with records as materialized (
-  select n.* from json_to_recordset(%s::json) as n ({_RECORD})
-  join runs r on r.id = n.run_id and r.status = 'cancelled'
+  select n.* from json_to_recordset(%(records)s::json) as n ({_RECORD})
+  join runs r on r.id = n.run_id and r.id = any(%(ids)s) and r.status = 'cancelled'
     and (n.status = 'cancelled' or n.completed_at <= r.completed_at)
 ), items as (
   insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
@@ -304,7 +305,8 @@ on conflict do nothing
 
 async def append(connection: Connection, records: Sequence[StepRecord]) -> None:
     """Write what an executor did in runs until they were cancelled, where they are without it."""
-    await connection.execute(_APPEND, (_listed(_written_records(records)),))
+    ids = list({record.run_id for record in records})
+    await connection.execute(_APPEND, {"records": _listed(_written_records(records)), "ids": ids})
 
 
 def _written_change(change: Change) -> dict[str, Any]:

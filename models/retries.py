@@ -13,10 +13,11 @@ from uuid import UUID
 
 from database import Connection
 from language.definition import Definition, needs_of
+from models.accepting import Accepted, accepted_before
 from models.automations import INTERACTIVE
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
-from models.runs import GATHERED, Accepted, accepted_before
+from models.runs import GATHERED
 
 
 async def retry(
@@ -114,13 +115,16 @@ def _with_dependents(definition: Definition, step_ids: Iterable[str]) -> set[str
 
 # Every version has a lane.
 _ACCEPT = """
-with accepted as (
-  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, dedupe_key,
+with keys as (
+  insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
+  select automation_id, %(dedupe_key)s, %(id)s from runs
+  where id = %(original)s and %(dedupe_key)s::text is not null
+  on conflict do nothing returning run_id
+), accepted as (
+  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes,
                     restarted_from, queued_at)
-  select %(id)s, account_id, automation_id, %(version)s, trigger, input, request, input_bytes, %(dedupe_key)s,
-    id, now()
-  from runs where id = %(original)s
-  on conflict (automation_id, dedupe_key) where dedupe_key is not null do nothing
+  select %(id)s, account_id, automation_id, %(version)s, trigger, input, request, input_bytes, id, now()
+  from runs where id = %(original)s and (%(dedupe_key)s::text is null or exists (select from keys))
   returning id, account_id, automation_id, input_bytes
 )
 insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)

@@ -25,7 +25,8 @@ async def load_runs(connection: Connection, batch_id: UUID) -> list[ClaimedRun]:
         " case when r.input_bytes <= %(kept)s then r.input end as input,"
         " case when r.input_bytes <= %(kept)s then r.request end as request"
         " from run_work w join runs r on r.id = w.run_id"
-        " where w.batch_id = %(batch)s and w.status = 'running' order by r.id",
+        " where w.batch_id = %(batch)s and w.status = 'running' and r.id = any(array("
+        "  select run_id from run_work where batch_id = %(batch)s)) order by r.id",
         {"batch": batch_id, "kept": INLINE_BYTES},
     )
     return [
@@ -94,9 +95,10 @@ async def load_records(
         recorded.setdefault(row["run_id"], Recorded()).steps.append(row)
     cursor = await connection.execute(
         "select run_id, step_id, item, error from run_step_items i where run_id = any(%s) and not exists"
-        "  (select 1 from run_steps s where s.run_id = i.run_id and s.step_id = i.step_id)"
+        "  (select 1 from run_steps s where s.run_id = any(%s) and s.run_id = i.run_id"
+        "   and s.step_id = i.step_id)"
         " order by run_id, step_id, item",
-        (list(run_ids),),
+        (list(run_ids), list(run_ids)),
     )
     for row in await cursor.fetchall():
         recorded.setdefault(row["run_id"], Recorded()).items.append(row)

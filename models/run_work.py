@@ -65,7 +65,7 @@ class RunWork(SQLModel, table=True):
         {"postgresql_with": {"fillfactor": 50, "autovacuum_vacuum_scale_factor": 0.01}},
     )  # fmt: skip
 
-    run_id: UUID = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
+    run_id: UUID = Field(primary_key=True)
     account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
     automation_id: UUID = Field(
         sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), nullable=False)

@@ -1,17 +1,16 @@
-"""Runs: one execution of one version of a workflow. The row is the record; Temporal only does the work."""
+"""Runs: one execution of one version of a workflow. The row is the record; Temporal only does the work.
+
+The tables are divided by the id of the run, and thus by time (`models/history.py`). So a statement names the
+ids that it is about (`id = any(…)`): then it looks into their weeks alone, whatever it joins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Literal, LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
-import orjson
-from psycopg.types.json import Json
-from pydantic import BaseModel
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -19,7 +18,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
-    ForeignKey,
     Index,
     SmallInteger,
     Text,
@@ -29,11 +27,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import run_counts
 from models.errors import NotFound
-from models.identifiers import new_id
-from models.run_views import RunStatus, RunView, TriggerType, view_of
-from models.targets import Target
-
-MAX_DEDUPE_LENGTH = 255
+from models.run_views import RunStatus, RunView, view_of
 
 QUEUED_CHANNEL = "runs_queued"
 """Notified after runs were accepted: dispatchers wake."""
@@ -66,22 +60,12 @@ class Run(SQLModel, table=True):
         ),
         Index("ix_runs_account_id_id", "account_id", "id"),
         Index("ix_runs_automation_id_id", "automation_id", "id"),
-        Index(
-            "uq_runs_dedupe",
-            "automation_id",
-            "dedupe_key",
-            unique=True,
-            postgresql_where="dedupe_key is not null",
-        ),
-        # The table's life is insert, update, rest: vacuum early.
-        {"postgresql_with": {"autovacuum_vacuum_scale_factor": 0.01, "fillfactor": 80}},
+        {"postgresql_partition_by": "RANGE (id)"},
     )
 
     id: UUID = Field(primary_key=True)
-    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
-    automation_id: UUID = Field(
-        sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), nullable=False)
-    )
+    account_id: UUID
+    automation_id: UUID
     version: int
     status: str | None = Field(sa_type=Text)
     trigger: str = Field(sa_type=Text)
@@ -89,7 +73,6 @@ class Run(SQLModel, table=True):
     request: Any = Field(sa_column=Column(JSON))
     input_bytes: int
     error: Any = Field(sa_column=Column(JSON))
-    dedupe_key: str | None = Field(sa_type=Text)
     batch_id: UUID | None
     progress: Any = Field(sa_column=Column(JSON))
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
@@ -107,8 +90,9 @@ class RunStep(SQLModel, table=True):
     """
 
     __tablename__ = "run_steps"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = ({"postgresql_partition_by": "RANGE (run_id)"},)
 
-    run_id: UUID = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
+    run_id: UUID = Field(primary_key=True)
     step_id: str = Field(sa_column=Column(Text, primary_key=True))
     position: int = Field(sa_type=SmallInteger)
     status: str = Field(sa_type=Text)
@@ -126,8 +110,9 @@ class RunStepItem(SQLModel, table=True):
     """What one item of an iterating step did. Written once, like a step."""
 
     __tablename__ = "run_step_items"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = ({"postgresql_partition_by": "RANGE (run_id)"},)
 
-    run_id: UUID = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
+    run_id: UUID = Field(primary_key=True)
     step_id: str = Field(sa_column=Column(Text, primary_key=True))
     item: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
     status: str = Field(sa_type=Text)
@@ -135,21 +120,6 @@ class RunStepItem(SQLModel, table=True):
     error: Any = Field(sa_column=Column(JSON))
     attempts: int = Field(sa_type=SmallInteger)
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
-
-
-class RunAccepted(BaseModel, frozen=True):
-    """The answer to accepted work."""
-
-    run_id: UUID = Field(description="The run's id.")
-    status: Literal["queued"] = Field(description="It waits for its turn.")
-    message: str = Field(description="The same for people.")
-
-
-class Accepted(BaseModel, frozen=True):
-    """An accepted run: `repeated` when the same event had been accepted before."""
-
-    run_id: UUID
-    repeated: bool
 
 
 GATHERED: LiteralString = """
@@ -161,110 +131,12 @@ coalesce(json_agg(
 """The output of a step that is gathered: those of its items, `i`."""
 
 
-@dataclass(frozen=True)
-class Event:
-    """What asks for a run.
-
-    Attributes:
-        target: from `models.targets`.
-        trigger: what started it.
-        payload: the `trigger` of the run's expressions; any JSON value.
-        request: headers and query of the triggering request; kept if the definition reads them.
-        dedupe_key: a second event with the same key is the same run.
-        run_id: of the run. Accepting the very same event again changes nothing.
-    """
-
-    target: Target
-    trigger: TriggerType
-    payload: Any
-    request: Mapping[str, Any] | None = None
-    dedupe_key: str | None = None
-    run_id: UUID = field(default_factory=new_id)
-
-    @cached_property
-    def written_payload(self) -> bytes:
-        """The payload as JSON."""
-        return orjson.dumps(self.payload)
-
-    @cached_property
-    def written_request(self) -> bytes | None:
-        """The request as JSON, where it is kept."""
-        return orjson.dumps(self.request) if self.request and self.target.reads_request else None
-
-    @property
-    def size(self) -> int:
-        """The bytes of what is kept."""
-        return len(self.written_payload) + len(self.written_request or b"")
-
-
-# Sorted, so that two processes that accept the same keys cannot wait for each other. The JSON is sent as
-# binary: as text, every quote in it would be escaped in Python.
-_ACCEPT = """
-with events as (
-  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[],
-                       %b::json[], %s::int[], %s::text[])
-  as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key)
-), accepted as (
-  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, dedupe_key,
-                    queued_at)
-  select id, account_id, automation_id, version, trigger, input, request, input_bytes, dedupe_key, now()
-  from events order by automation_id, dedupe_key
-  on conflict do nothing returning id
-), work as (
-  insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)
-  select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes
-  from events join accepted using (id)
-)
-select id from accepted
-"""
-
-
-async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
-    """Accept runs: once this has committed, they will be done. Answer clients only after that."""
-    accepted: dict[UUID, Accepted] = {}
-    while left := [event for event in events if event.run_id not in accepted]:
-        columns = [list(column) for column in zip(*map(_row, left), strict=True)]
-        cursor = await connection.execute(_ACCEPT, columns)
-        inserted = {row["id"] for row in await cursor.fetchall()}
-        for event in left:
-            if event.dedupe_key is None or event.run_id in inserted:
-                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False)
-                continue
-            before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
-            # None: the first run was deleted between the two statements; accept anew.
-            if before is not None:
-                repeated = before.run_id != event.run_id
-                accepted[event.run_id] = before.model_copy(update={"repeated": repeated})
-    return [accepted[event.run_id] for event in events]
-
-
-def _row(event: Event) -> tuple[Any, ...]:
-    target = event.target
-    return (
-        event.run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
-        _written(event.written_payload), _written(event.written_request), event.size, event.dedupe_key,
-    )  # fmt: skip
-
-
-def _written(text: bytes | None) -> Json | None:
-    return None if text is None else Json(text, dumps=bytes)
-
-
-async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
-    """The run that was accepted with this key, if there is one."""
-    cursor = await connection.execute(
-        "select id from runs where automation_id = %s and dedupe_key = %s", (automation_id, dedupe_key)
-    )
-    row = await cursor.fetchone()
-    return Accepted(run_id=row["id"], repeated=True) if row else None
-
-
 _STATUS: LiteralString = (
     "coalesce(r.status,"
     " case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
 )
 """The status of a run `r` that may be work `w`: one that only naps has its executor still."""
-# The page is chosen before the joins, so that what is left out costs nothing.
+# The runs are chosen before the joins, so that what is left out costs nothing.
 _SELECT: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + _STATUS + " as status, r.trigger, r.input, r.error,"
     " r.credits_used, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
@@ -273,7 +145,7 @@ _SELECT: tuple[LiteralString, LiteralString] = (
     "  case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"
     "  where s->>'id' is not null and s->>'type' is not null) as definition_steps"
     " from (",
-    ") page join runs r using (id) left join run_work w on w.run_id = r.id"
+    ") r left join run_work w on w.run_id = r.id"
     " join automations a on a.id = r.automation_id"
     " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
     " order by r.id desc",
@@ -296,7 +168,7 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID) -> RunView
         NotFound: unknown, or another account's.
     """
     head, tail = _SELECT
-    chosen: LiteralString = "select id from runs where account_id = %(account_id)s and id = %(id)s"
+    chosen: LiteralString = "select * from runs where account_id = %(account_id)s and id = %(id)s"
     views = await _views(connection, head + chosen + tail, {"account_id": account_id, "id": run_id})
     if not views:
         raise NotFound("run")
@@ -306,7 +178,7 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID) -> RunView
 async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunView]:
     """Those of these runs that have ended, whosever they are."""
     head, tail = _SELECT
-    chosen: LiteralString = "select id from runs where id = any(%(ids)s) and completed_at is not null"
+    chosen: LiteralString = "select * from runs where id = any(%(ids)s) and completed_at is not null"
     views = await _views(connection, head + chosen + tail, {"ids": list(run_ids)})
     return {view.id: view for view in views}
 
@@ -332,15 +204,16 @@ async def list_page(
         "account_id": account_id, "automation_id": automation_id, "status": status, "limit": limit,
         "offset": (page - 1) * limit,
     }  # fmt: skip
-    chosen: LiteralString = "select id from runs where account_id = %(account_id)s"
+    of: LiteralString = " and automation_id = %(automation_id)s" if automation_id is not None else ""
+    tail: LiteralString = " limit %(limit)s offset %(offset)s"
     if status in _OF_WORK:
-        chosen = "select run_id as id from run_work where account_id = %(account_id)s and " + _OF_WORK[status]
-    elif status is not None:
-        chosen += " and status = %(status)s"
-    if automation_id is not None:
-        chosen += " and automation_id = %(automation_id)s"
-    head, tail = _SELECT
-    paged = head + chosen + " order by id desc limit %(limit)s offset %(offset)s" + tail
+        work: LiteralString = "select run_id from run_work where account_id = %(account_id)s and "
+        work += _OF_WORK[status] + of + " order by run_id desc" + tail
+        chosen: LiteralString = "select * from runs where id = any(array(" + work + "))"
+    else:
+        chosen = "select * from runs where account_id = %(account_id)s" + of
+        chosen += (" and status = %(status)s" if status is not None else "") + " order by id desc" + tail
+    paged = _SELECT[0] + chosen + _SELECT[1]
     views = await _views(connection, paged, wanted)
     total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
     return views, total

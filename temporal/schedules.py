@@ -21,9 +21,11 @@ from temporalio.common import Priority
 
 from temporal.client import TASK_QUEUE
 from workflows.maintenance import Maintenance
-from workflows.messages import PURGE_LOOKUPS, REFRESH_DATASETS
+from workflows.messages import PURGE_LOOKUPS, REFRESH_DATASETS, TEND_HISTORY
 
-_EVERY = {REFRESH_DATASETS: timedelta(days=1), PURGE_LOOKUPS: timedelta(hours=1)}
+_EVERY = {
+    REFRESH_DATASETS: timedelta(days=1), PURGE_LOOKUPS: timedelta(hours=1), TEND_HISTORY: timedelta(hours=1)
+}  # fmt: skip
 _BULK_PRIORITY = 4
 
 

@@ -21,9 +21,9 @@ from api.http.json_body import StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
 from api.routes.runs import CHECKED, FINISHED, Wait, answer
 from language import triggers
-from models import runs
+from models import accepting
+from models.accepting import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.errors import FieldError, Invalid
-from models.runs import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.targets import Target
 from services.event_checks import Charge
 
@@ -108,7 +108,7 @@ async def _repeated_misfit(
         if dedupe_key is None:
             raise
         async with services.database.connection() as connection:
-            accepted = await runs.accepted_before(connection, target.automation_id, dedupe_key)
+            accepted = await accepting.accepted_before(connection, target.automation_id, dedupe_key)
         if accepted is None:
             raise
         return accepted

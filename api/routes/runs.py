@@ -22,8 +22,9 @@ from api.http.openapi import problems
 from api.http.validation import Body
 from api.run_events import END_ID, stream
 from models import cancelling, retries, runs
+from models.accepting import Accepted, RunAccepted
 from models.run_views import RunStatus, RunView
-from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, Accepted, RunAccepted
+from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 
 _log = logs.get(__name__)
 # A notification has less than 8,000 bytes.

@@ -23,8 +23,8 @@ from language.definition import MAX_STEPS, Name, Status, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
 from models import automations, definitions, targets, versions
+from models.accepting import Event, RunAccepted
 from models.automations import WorkflowView
-from models.runs import Event, RunAccepted
 from models.versions import VersionDefinition, VersionView
 from models.views import View
 from services import checking

@@ -59,7 +59,7 @@ def new_target(database: Database, keyring: Keyring, new_account: NewAccount) ->
 async def nothing_waits(database: Database) -> None:
     """Runs that earlier tests left are gone."""
     async with database.connection() as connection:
-        await connection.execute("delete from runs")
+        await connection.execute("delete from run_work")
         await connection.execute("delete from batches")
         await connection.execute("update tenants set served_at = null")
         await connection.execute("update lanes set served_at = null")

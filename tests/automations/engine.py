@@ -12,10 +12,11 @@ from uuid import UUID
 from aiohttp import web
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
 import worker
 from database import Database, Notifier
-from models import cancelling, runs
+from models import accepting, cancelling, runs
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
 from models.targets import Target
 from outbound.client import Outbound
@@ -169,7 +170,19 @@ async def batch_workflow(client: Client, database: Database, run_id: UUID) -> Wo
         )
         row = await cursor.fetchone()
     assert row is not None and row["batch_id"] is not None
-    return client.get_workflow_handle(f"automation/{row['batch_id']}")
+    handle = client.get_workflow_handle(f"automation/{row['batch_id']}")
+    await until(lambda: _is_known(handle))  # its runs begin beside its start
+    return handle
+
+
+async def _is_known(handle: WorkflowHandle[Any, Any]) -> bool:
+    try:
+        await handle.describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 async def events_of(handle: WorkflowHandle[Any, Any], kind: str) -> list[HistoryEvent]:
@@ -192,9 +205,9 @@ async def accept(database: Database, target: Target, count: int = 1, payload: An
 
 async def accept_each(database: Database, target: Target, payloads: Sequence[Any]) -> list[UUID]:
     """Accept a run for each payload, in one statement."""
-    events = [runs.Event(target, "manual", payload) for payload in payloads]
+    events = [accepting.Event(target, "manual", payload) for payload in payloads]
     async with database.connection() as connection:
-        return [accepted.run_id for accepted in await runs.accept(connection, events)]
+        return [accepted.run_id for accepted in await accepting.accept(connection, events)]
 
 
 class Run:

@@ -252,7 +252,10 @@ async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
 
 # Points 12 and 14
 
-FORGET = "delete from runs where id = %s"
+FORGET = (
+    "with gone as (delete from run_work where run_id = %s returning run_id)"
+    " delete from runs r using gone where r.id = gone.run_id"
+)
 REQUEUE = (
     "update run_work set status = 'queued', batch_id = null, begun = false, started_at = null"
     " where run_id = %s"

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models import automations, runs
+from models import accepting, automations
+from models.accepting import Event
 from models.audit import Actor
 from models.resealing import KEPT, reseal_batch
-from models.runs import Event
 from sealing import Keyring
 from services import checking
 from settings import Settings
@@ -135,7 +135,7 @@ async def test_events_are_accepted_while_their_workflow_is_locked(
 
     async def accepted() -> None:
         async with asyncio.timeout(10), database.connection() as other:
-            await runs.accept(other, [Event(target, "webhook", 1)])
+            await accepting.accept(other, [Event(target, "webhook", 1)])
 
     async with database.transaction() as connection:
         kept = KEPT["ingest_tokens"]

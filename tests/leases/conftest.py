@@ -12,9 +12,9 @@ import pytest
 from database import Database
 from language.definition import Definition
 from models import accounts, automations, targets
+from models.accepting import Event, accept
 from models.audit import Actor
 from models.identifiers import new_id
-from models.runs import Event, accept
 from sealing import Keyring
 
 

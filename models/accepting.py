@@ -1,0 +1,151 @@
+"""Accepting events: each becomes a run, once, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Json
+from pydantic import BaseModel
+from sqlalchemy import Column, Index, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models.identifiers import new_id
+from models.run_views import TriggerType
+from models.targets import Target
+
+MAX_DEDUPE_LENGTH = 255
+
+
+class RunDedupeKey(SQLModel, table=True):
+    """The run that was accepted with a key: there is one of each in a workflow, until its week is dropped."""
+
+    __tablename__ = "run_dedupe_keys"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (Index("ix_run_dedupe_keys_run_id", "run_id"),)
+
+    automation_id: UUID = Field(primary_key=True)
+    dedupe_key: str = Field(sa_column=Column(Text, primary_key=True))
+    run_id: UUID
+
+
+class RunAccepted(BaseModel, frozen=True):
+    """The answer to accepted work."""
+
+    run_id: UUID = Field(description="The run's id.")
+    status: Literal["queued"] = Field(description="It waits for its turn.")
+    message: str = Field(description="The same for people.")
+
+
+class Accepted(BaseModel, frozen=True):
+    """An accepted run: `repeated` when the same event had been accepted before."""
+
+    run_id: UUID
+    repeated: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """What asks for a run.
+
+    Attributes:
+        target: from `models.targets`.
+        trigger: what started it.
+        payload: the `trigger` of the run's expressions; any JSON value.
+        request: headers and query of the triggering request; kept if the definition reads them.
+        dedupe_key: a second event with the same key is the same run.
+        run_id: of the run. Accepting the very same event again changes nothing.
+    """
+
+    target: Target
+    trigger: TriggerType
+    payload: Any
+    request: Mapping[str, Any] | None = None
+    dedupe_key: str | None = None
+    run_id: UUID = field(default_factory=new_id)
+
+    @cached_property
+    def written_payload(self) -> bytes:
+        """The payload as JSON."""
+        return orjson.dumps(self.payload)
+
+    @cached_property
+    def written_request(self) -> bytes | None:
+        """The request as JSON, where it is kept."""
+        return orjson.dumps(self.request) if self.request and self.target.reads_request else None
+
+    @property
+    def size(self) -> int:
+        """The bytes of what is kept."""
+        return len(self.written_payload) + len(self.written_request or b"")
+
+
+# Keys in order, so that two processes that accept the same ones cannot wait for each other. The JSON is sent
+# as binary: as text, every quote in it would be escaped in Python.
+_ACCEPT = """
+with events as (
+  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[],
+                       %b::json[], %s::int[], %s::text[])
+  as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key)
+), keys as (
+  insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
+  select automation_id, dedupe_key, id from events where dedupe_key is not null
+  order by automation_id, dedupe_key
+  on conflict do nothing returning run_id
+), accepted as (
+  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, queued_at)
+  select id, account_id, automation_id, version, trigger, input, request, input_bytes, now()
+  from events where dedupe_key is null or id in (select run_id from keys)
+  on conflict do nothing returning id
+), work as (
+  insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)
+  select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes
+  from events join accepted using (id)
+)
+select id from accepted
+"""
+
+
+async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
+    """Accept runs: once this has committed, they will be done. Answer clients only after that."""
+    accepted: dict[UUID, Accepted] = {}
+    while left := [event for event in events if event.run_id not in accepted]:
+        columns = [list(column) for column in zip(*map(_row, left), strict=True)]
+        cursor = await connection.execute(_ACCEPT, columns)
+        inserted = {row["id"] for row in await cursor.fetchall()}
+        for event in left:
+            if event.dedupe_key is None or event.run_id in inserted:
+                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False)
+                continue
+            before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
+            # None: the first run was deleted between the two statements; accept anew.
+            if before is not None:
+                repeated = before.run_id != event.run_id
+                accepted[event.run_id] = before.model_copy(update={"repeated": repeated})
+    return [accepted[event.run_id] for event in events]
+
+
+def _row(event: Event) -> tuple[Any, ...]:
+    target = event.target
+    return (
+        event.run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
+        _written(event.written_payload), _written(event.written_request), event.size, event.dedupe_key,
+    )  # fmt: skip
+
+
+def _written(text: bytes | None) -> Json | None:
+    return None if text is None else Json(text, dumps=bytes)
+
+
+async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
+    """The run that was accepted with this key, if there is one."""
+    cursor = await connection.execute(
+        "select run_id from run_dedupe_keys where automation_id = %s and dedupe_key = %s",
+        (automation_id, dedupe_key),
+    )
+    row = await cursor.fetchone()
+    return Accepted(run_id=row["run_id"], repeated=True) if row else None

@@ -1,0 +1,159 @@
+"""What has been: runs, their steps and their items, in partitions of a week each.
+
+A run is found by its id, and that begins with its time. So a partition holds the runs that were accepted in
+its week, with their steps and items in two others of the same week, and all three are dropped as one. No
+foreign key points to them or from them: what a row belongs to may be gone before it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+from psycopg.sql import SQL, Identifier
+
+from database import Connection
+
+AHEAD = timedelta(days=30)
+"""So far ahead partitions stand ready."""
+_TABLES = ("runs", "run_steps", "run_step_items")
+_PARTITION = re.compile(rf"({'|'.join(_TABLES)})_(before|\d{{8}})")
+_AT_ONCE = 1000
+
+
+def is_partition(name: str) -> bool:
+    """Whether a table is a partition, which no code names."""
+    return _PARTITION.fullmatch(name) is not None
+
+
+async def make_partitions(connection: Connection) -> None:
+    """Make the partitions of the weeks to come, where they are missing."""
+    await connection.execute("select make_history_partitions(%s)", (AHEAD,))
+
+
+class _Week(NamedTuple):
+    """A partition of `runs`: its name without that of the table, and the first id after it."""
+
+    suffix: str
+    upper_id: UUID
+
+
+async def drop_old(connection: Connection, kept: timedelta) -> int:
+    """Drop what ended longer ago than it is kept.
+
+    A week is dropped whole. While a run of it has not ended, or not long enough ago, the others of that week
+    are deleted one by one. Safe to be broken off anywhere: the next call goes on.
+
+    Args:
+        connection: outside a transaction, with patience: who reads a partition now is waited for.
+        kept: how long a run is kept after its end, at least; at most a week longer.
+
+    Returns:
+        How many weeks were dropped.
+    """
+    await _finish_detaching(connection)
+    cursor = await connection.execute(
+        "select name, upper_id from history_partitions where parent = 'runs' and not detaching"
+        " and upper_id <= first_id(now() - %s) order by upper_id",
+        (kept,),
+    )
+    for row in await cursor.fetchall():
+        week = _Week(row["name"].removeprefix("runs"), row["upper_id"])
+        if await _is_needed(connection, week, kept):
+            await _delete_ended(connection, week, kept)
+        else:
+            await _delete_dedupe_keys(connection, week)
+            await _detach(connection, week)
+    return await _drop_detached(connection)
+
+
+async def _finish_detaching(connection: Connection) -> None:
+    cursor = await connection.execute("select parent, name from history_partitions where detaching")
+    for row in await cursor.fetchall():
+        await connection.execute(
+            SQL("alter table {} detach partition {} finalize").format(
+                Identifier(row["parent"]), Identifier(row["name"])
+            )
+        )
+
+
+async def _is_needed(connection: Connection, week: _Week, kept: timedelta) -> bool:
+    query = SQL("select 1 from {} where completed_at is null or completed_at >= now() - %s limit 1")
+    cursor = await connection.execute(query.format(Identifier("runs" + week.suffix)), (kept,))
+    return await cursor.fetchone() is not None
+
+
+_DELETE_ENDED: LiteralString = """
+with ended as materialized (
+  select id from runs where id > %(after)s and id < %(upper)s and completed_at < now() - %(kept)s
+  order by id limit %(limit)s
+), items as (
+  delete from run_step_items where run_id = any(array(select id from ended))
+), steps as (
+  delete from run_steps where run_id = any(array(select id from ended))
+), keys as (
+  delete from run_dedupe_keys where run_id = any(array(select id from ended))
+)
+delete from runs where id = any(array(select id from ended)) returning id
+"""
+
+
+async def _delete_ended(connection: Connection, week: _Week, kept: timedelta) -> None:
+    after: UUID | None = UUID(int=0)
+    while after is not None:
+        wanted: dict[str, Any] = {
+            "after": after, "upper": week.upper_id, "kept": kept, "limit": _AT_ONCE
+        }  # fmt: skip
+        cursor = await connection.execute(_DELETE_ENDED, wanted)
+        after = max((row["id"] for row in await cursor.fetchall()), default=None)
+
+
+async def _delete_dedupe_keys(connection: Connection, week: _Week) -> None:
+    deleted = 1
+    while deleted:
+        cursor = await connection.execute(
+            "delete from run_dedupe_keys where run_id in"
+            " (select run_id from run_dedupe_keys where run_id < %s limit %s)",
+            (week.upper_id, _AT_ONCE),
+        )
+        deleted = cursor.rowcount
+
+
+async def _detach(connection: Connection, week: _Week) -> None:
+    cursor = await connection.execute(
+        "select parent, name from history_partitions where name = any(%s) order by parent = 'runs'",
+        ([table + week.suffix for table in _TABLES],),
+    )
+    for row in await cursor.fetchall():
+        # Nobody is locked out meanwhile; but it cannot be part of a transaction.
+        await connection.execute(
+            SQL("alter table {} detach partition {} concurrently").format(
+                Identifier(row["parent"]), Identifier(row["name"])
+            )
+        )
+
+
+async def _drop_detached(connection: Connection) -> int:
+    cursor = await connection.execute(
+        "select relname::text as name from pg_class c where relkind = 'r' and not relispartition"
+        " and relnamespace = (select relnamespace from pg_class where oid = 'runs'::regclass)"
+    )
+    weeks = 0
+    for row in await cursor.fetchall():
+        if not is_partition(row["name"]):
+            continue
+        table = Identifier(row["name"])
+        async with connection.transaction():
+            if row["name"].startswith("runs_"):
+                weeks += 1
+                await connection.execute(
+                    SQL(
+                        "insert into run_counts (account_id, automation_id, status, runs)"
+                        " select account_id, automation_id, status, -count(*) from {}"
+                        " group by account_id, automation_id, status"
+                    ).format(table)
+                )
+            await connection.execute(SQL("drop table {}").format(table))
+    return weeks
