@@ -319,10 +319,10 @@ async def test_cancelling_a_run_ends_it_and_says_where(
     made = await create(person, steps=[transform("first", "'x'"), slow, transform("last", "'x'")])
     accepted = await post(api, made["webhook_url"], json={})
 
-    async def called() -> object:
-        return receiver.requests
+    async def backs_off() -> bool:
+        return (await person.key.get(accepted.headers["location"])).json()["status"] == "waiting"
 
-    await until(called)
+    await until(backs_off)
     run = (await person.key.post(f"{accepted.headers['location']}/cancel")).json()
     assert run["status"] == "cancelled" and run["completed_at"]
     assert [step["status"] for step in run["steps"]] == ["completed", "cancelled", "skipped"]
