@@ -31,6 +31,8 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.automations --variants --rounds 1
 	@$(BIN)/python -m bench.claims
 	@$(BIN)/python -m bench.ingest_neighbours
+	@$(BIN)/python -m bench.run_neighbours
+	@$(BIN)/python -m bench.takeover
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups

@@ -89,6 +89,15 @@ class Stack:
         await self._worker.start()
         await self._until_ready("workers")
 
+    async def kill_worker(self) -> None:
+        """End the worker as a crash does; returns when it is gone."""
+        assert self._worker is not None and self._worker.pid is not None
+        process = psutil.Process(self._worker.pid)
+        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            await asyncio.to_thread(process.wait)
+        self._worker = None
+
     async def stop(self) -> None:
         """Stop what has been started."""
         await self._stop_worker()

@@ -1,0 +1,128 @@
+"""What the runs of others cost a neighbour, who waits for one run of one call at a time.
+
+    python -m bench.run_neighbours [--seconds 10] [--delays 10000]
+
+Beside `hanging`, three accounts have 30 runs each that call an endpoint for 300 items, and it never answers.
+Beside `waking`, one account has runs in a delay that all end at the same moment. The worst of the neighbour's
+answers should stay below five seconds, the median within four times that of `alone`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from bench import load
+from bench.ingest_neighbours import workflow
+from bench.machine import machine
+from bench.shapes import webhook
+from bench.stack import Runners, Stack, nothing, running
+
+_ACCOUNTS, _RUNS, _ITEMS = 3, 30, 300
+_HANGING = json.dumps({"items": list(range(_ITEMS))}).encode()
+_SENDERS = 32
+_UNTIL_SENT = timedelta(seconds=1.5)
+"""Time for a thousand events to be sent."""
+
+
+async def post(stack: Stack, path: str, bodies: Iterable[bytes]) -> None:
+    """Send all events, from so many connections, and see that they are accepted."""
+    requests = iter([load.request_bytes("POST", path, {}, body) for body in bodies])
+
+    async def send() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", stack.port)
+        for request in requests:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head[9:12] == b"202", head
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(int(length.split(b":")[1]))
+        writer.close()
+
+    await asyncio.gather(*(send() for _ in range(_SENDERS)))
+
+
+async def ask(stack: Stack, path: str, seconds: float) -> str:
+    """Run after run for so many seconds: one line of how long they took."""
+    request = load.request_bytes("POST", f"{path}?wait=30", {}, b"{}")
+    found = await load.run("127.0.0.1", stack.port, request, clients=1, seconds=seconds)
+    assert set(found.statuses) == {200}, found.statuses
+    worst = max(found.latencies) * 1000
+    return f"{found.rate:7.1f} {found.percentile(0.5):8.1f} {found.percentile(0.95):8.1f} {worst:8.1f}"
+
+
+async def unfinished(stack: Stack) -> int:
+    """How many runs have not ended."""
+    url = stack.settings.database_url
+    assert url is not None
+    async with await psycopg.AsyncConnection[tuple[Any, ...]].connect(url.get_secret_value()) as connection:
+        row = await (await connection.execute("select count(*) from run_work")).fetchone()
+    return row[0] if row else 0
+
+
+async def beside_delays(stack: Stack, path: str, delays: int, seconds: float) -> str:
+    """The neighbour's line from the moment at which the delays end, and when the last of their runs ended."""
+    delaying = {"id": "nap", "type": "delay", "config": {"until": "{{ trigger.at }}"}}
+    naps = await workflow(stack, 1, {"steps": [delaying]})
+    at = datetime.now(UTC) + _UNTIL_SENT * max(4, delays / 1000)
+    await post(stack, naps, itertools.repeat(json.dumps({"at": at.isoformat()}).encode(), delays))
+    left = (at - datetime.now(UTC)).total_seconds()
+    assert left > 0, "not all events were sent before the delays ended"
+    await asyncio.sleep(left)
+    began, asking = time.monotonic(), asyncio.create_task(ask(stack, path, seconds))
+    while await unfinished(stack) > 1:
+        await asyncio.sleep(0.1)
+    took = time.monotonic() - began
+    return f"{await asking}   the {delays} had ended after {took:.1f} s"
+
+
+async def measure(stack: Stack, seconds: float, delays: int) -> None:
+    """Print a line for each kind of company."""
+    await stack.change_worker({})
+    path = await workflow(stack, 0, {"steps": [webhook("call", stack.echo, {})]})
+    await ask(stack, path, 1)
+    print(f"\n{'':10}  each s  p50, ms      p95    worst")
+    print(f"{'alone':10} {await ask(stack, path, seconds)}", flush=True)
+    print(f"{'waking':10} {await beside_delays(stack, path, delays, seconds)}", flush=True)
+    over = asyncio.Event()
+
+    async def hang(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    step = webhook("each", url, {}, for_each="trigger.items")
+    for number in range(_ACCOUNTS):
+        others = await workflow(stack, number + 2, {"steps": [step]})
+        await post(stack, others, [_HANGING] * _RUNS)
+    print(f"{'hanging':10} {await ask(stack, path, seconds)}", flush=True)
+    over.set()
+    server.close()
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Start a stack, measure, print."""
+    print(machine(), flush=True)
+    with contextlib.ExitStack() as exits:
+        runners = exits.enter_context(Runners.made())
+        settings = {"VEDETTE_SIGNUP": "open", "VEDETTE_LIMIT_LOGIN": "off", "VEDETTE_LIMIT_INGEST": "off"}
+        stack = exits.enter_context(running(runners, nothing, VEDETTE_LOCAL_ONLY="1", **settings))
+        runners.plain.run(measure(stack, arguments.seconds, arguments.delays))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--delays", type=int, default=10_000)
+    main(parser.parse_args())
