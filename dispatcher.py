@@ -27,6 +27,7 @@ import logs
 from activities.credits import start_due
 from activities.executor import Executor
 from activities.halting import Halt
+from activities.loop_lag import LoopLag
 from database import Database, Listener
 from models import recovery, run_work, workers
 from models.identifiers import new_id
@@ -61,6 +62,7 @@ class Dispatcher:
         client: Client,
         executor: Executor,
         halt: Halt,
+        lag: LoopLag,
         worker_id: UUID,
         *,
         eager: bool = True,
@@ -72,6 +74,7 @@ class Dispatcher:
             client: the worker's own, so that the workflow of a batch can run here at once (eager start).
             executor: takes up what is claimed.
             halt: says whether this process may claim.
+            lag: of the event loop; while it is too long, nothing is claimed.
             worker_id: this process's id among the workers.
             eager: off with worker versioning, which an eager start would bypass.
         """
@@ -79,6 +82,7 @@ class Dispatcher:
         self._client = client
         self._executor = executor
         self._halt = halt
+        self._lag = lag
         self._worker_id = worker_id
         self._eager = eager
         self._wake = asyncio.Event()
@@ -180,6 +184,8 @@ class Dispatcher:
         return float("inf")
 
     async def _claim(self) -> Claim | bool:
+        if self._lag.is_too_long:
+            return False
         rows = await self._halt.rows_to_claim(run_work.MAX_ROWS)
         if not rows:
             return False
@@ -229,7 +235,8 @@ class Dispatcher:
     async def _sweep(self) -> None:
         """Sign in, and see to what nobody else does. What asks Temporal goes beside."""
         async with self._database.connection() as connection:
-            await workers.sign_in(connection, self._worker_id, halted=self._halt.halted)
+            lag = self._lag.take_longest()
+            await workers.sign_in(connection, self._worker_id, halted=self._halt.halted, loop_lag=lag)
             self._workers = await workers.alive(connection)
             unseen = await recovery.find_unseen(connection)
             if overdue := await run_work.queue_overdue(connection):

@@ -17,6 +17,7 @@ import process
 from activities.credits import CreditActivities, Granting
 from activities.executor import Executor
 from activities.halting import FailureWatch, Halt
+from activities.loop_lag import LoopLag
 from activities.maintenance import MaintenanceActivities
 from activities.performing import Performer
 from activities.run_executor import RunExecutor
@@ -94,14 +95,15 @@ async def work(
 
     `max_cached_workflows`: how many are kept in memory between their tasks; with 0, every task replays.
     """
-    worker_id, failures, pool = new_id(), FailureWatch(), ProcessPool()
+    worker_id, failures, pool, lag = new_id(), FailureWatch(), ProcessPool(), LoopLag()
     writer = RunWriter(database, notifier)
     halt = Halt(database, keyring, failures)
     build = settings.build_id or version("vedette")
     performer = Performer(database, keyring, outbound, lookups, pool)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
     executor = Executor(database, notifier, writer, one_by_one, failures, worker_id=worker_id, build=build)
-    dispatcher = Dispatcher(database, client, executor, halt, worker_id, eager=settings.build_id is None)
+    eager = settings.build_id is None
+    dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, eager=eager)
     runs = RunActivities(database, notifier, executor)
     credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
     worker = Worker(
@@ -131,6 +133,7 @@ async def work(
         async with waking, worker:
             await schedules.ensure(client)
             await halt.check()
+            lag.start()
             executor.start()
             dispatcher.start()
             _log.info("worker_ready")
@@ -139,6 +142,7 @@ async def work(
             await executor.drain(_GRACE.total_seconds())
             await executor.stop()
     finally:
+        lag.stop()
         await pool.close()
         await writer.close()
     _log.info("worker_stopped")

@@ -14,7 +14,12 @@ _ALIVE_SECONDS = 15
 
 
 class Worker(SQLModel, table=True):
-    """One worker process; `halted`: it claims no runs, since it does not trust itself."""
+    """One worker process.
+
+    Attributes:
+        halted: it claims no runs, since it does not trust itself.
+        loop_lag: the longest that its event loop lagged since it signed in before, in seconds.
+    """
 
     __tablename__ = "workers"  # pyright: ignore[reportAssignmentType]
 
@@ -22,14 +27,18 @@ class Worker(SQLModel, table=True):
     started_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     seen_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     halted: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    loop_lag: float = Field(sa_column_kwargs={"server_default": text("0")})
 
 
-async def sign_in(connection: Connection, worker_id: UUID, *, halted: bool = False) -> None:
-    """Say that this worker is alive, and whether it claims runs; forget those long silent."""
+async def sign_in(
+    connection: Connection, worker_id: UUID, *, halted: bool = False, loop_lag: float = 0.0
+) -> None:
+    """Say that this worker is alive, and how it is (see `Worker`); forget those long silent."""
     await connection.execute(
-        "insert into workers (id, started_at, seen_at, halted) values (%s, now(), now(), %s)"
-        " on conflict (id) do update set seen_at = now(), halted = excluded.halted",
-        (worker_id, halted),
+        "insert into workers (id, started_at, seen_at, halted, loop_lag) values (%s, now(), now(), %s, %s)"
+        " on conflict (id) do update"
+        " set seen_at = now(), halted = excluded.halted, loop_lag = excluded.loop_lag",
+        (worker_id, halted, loop_lag),
     )
     await connection.execute("delete from workers where seen_at < now() - interval '1 hour'")
 
@@ -57,3 +66,14 @@ async def count_halted(connection: Connection) -> int:
     )
     row = await cursor.fetchone()
     return row["n"] if row else 0
+
+
+async def longest_loop_lag(connection: Connection) -> float:
+    """The longest `loop_lag` of these, in seconds; 0 if there is none."""
+    cursor = await connection.execute(
+        "select coalesce(max(loop_lag), 0) as seconds from workers"
+        " where seen_at > now() - make_interval(secs => %s)",
+        (_ALIVE_SECONDS,),
+    )
+    row = await cursor.fetchone()
+    return row["seconds"] if row else 0.0

@@ -60,11 +60,13 @@ class Shared(NamedTuple):
         unfinished: how many runs are not over, by status.
         halted: how many workers claim no runs.
         lanes_aside: how many lanes are set aside, or have a run that is.
+        loop_lag: the longest that the event loop of a worker lagged lately, in seconds.
     """
 
     unfinished: Mapping[str, int]
     halted: int
     lanes_aside: int
+    loop_lag: float
 
 
 def rendered(shared: Shared | None) -> bytes:
@@ -85,4 +87,6 @@ def _registry_of(shared: Shared) -> CollectorRegistry:
     Gauge("vedette_engine_halted", halted, registry=registry).set(shared.halted)
     aside = "Lanes that the engine cannot serve, whole or in part"
     Gauge("vedette_lanes_set_aside", aside, registry=registry).set(shared.lanes_aside)
+    lag = "How long what is due waits at most in the event loop of a worker"
+    Gauge("vedette_event_loop_lag_seconds", lag, registry=registry).set(shared.loop_lag)
     return registry

@@ -93,6 +93,7 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
                 await run_counts.unfinished(connection),
                 await workers.count_halted(connection),
                 await recovery.count_lanes_aside(connection),
+                await workers.longest_loop_lag(connection),
             )
     except psycopg.OperationalError:
         shared = None  # /readyz tells of it; what was counted here is to be had all the same

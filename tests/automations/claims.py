@@ -60,7 +60,7 @@ def starter(client: Client, database: Database) -> Dispatcher:
     """What starts the workflows of batches, claims nothing and takes nothing over."""
     nothing: Any = None
     idle: Any = Idle()
-    return Dispatcher(database, client, idle, nothing, new_id(), eager=False)
+    return Dispatcher(database, client, idle, nothing, nothing, new_id(), eager=False)
 
 
 class Idle:
