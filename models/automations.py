@@ -1,4 +1,4 @@
-"""Automations: what users call workflows. The head row, its immutable versions, and their lanes of work."""
+"""Automations: what users call workflows: the head row and its immutable versions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from uuid import UUID
 from psycopg.types.json import Json
 from sqlalchemy import (
     JSON,
-    BigInteger,
     CheckConstraint,
     Column,
     DateTime,
     ForeignKey,
-    Identity,
     Index,
     LargeBinary,
-    SmallInteger,
     Text,
-    UniqueConstraint,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
@@ -35,11 +31,9 @@ from models.audit import Actor
 from models.definitions import Checked
 from models.errors import NotFound, VersionMismatch
 from models.identifiers import new_id
+from models.lanes import BULK, INTERACTIVE
 from models.views import View
 from sealing import Keyring
-
-INTERACTIVE, BULK = 2, 4
-"""The priorities of runs that someone waits for, and of those that came in bulk or by the clock."""
 
 
 class Automation(SQLModel, table=True):
@@ -78,41 +72,6 @@ class AutomationVersion(SQLModel, table=True):
     secrets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
     created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
     created_by: str = Field(sa_type=Text)
-
-
-class Lane(SQLModel, table=True):
-    """A queue of runs that may share a batch: one workflow version at one priority.
-
-    Attributes:
-        aside_until: our code cannot serve it; until then it is not tried again.
-        setbacks: since when that is so, how often it was tried, and by which builds.
-    """
-
-    __tablename__ = "lanes"  # pyright: ignore[reportAssignmentType]
-    __table_args__ = (UniqueConstraint("automation_id", "version", "priority"),)
-
-    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
-    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
-    automation_id: UUID = Field(
-        sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), nullable=False)
-    )
-    version: int
-    priority: int = Field(sa_type=SmallInteger)
-    served_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-    runs_total: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
-    aside_until: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-    setbacks: Any = Field(sa_column=Column(JSON))
-
-
-class Tenant(SQLModel, table=True):
-    """When the dispatchers last served an account: whoever has waited longest goes first."""
-
-    __tablename__ = "tenants"  # pyright: ignore[reportAssignmentType]
-
-    account_id: UUID = Field(
-        sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True)
-    )
-    served_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
 class WorkflowView(View):

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models.automations import INTERACTIVE
+from models.lanes import INTERACTIVE
 from models.leases import Lease
 
 MAX_ROWS = 256

@@ -10,9 +10,10 @@ from uuid import UUID
 from database import Connection
 from language.definition import Definition
 from language.triggers import Trigger
-from models.automations import INTERACTIVE, Status, token_hash
+from models.automations import Status, token_hash
 from models.errors import Conflict, NotFound
 from models.inputs import InputSchema
+from models.lanes import INTERACTIVE
 
 # A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
 _REMEMBERED = 256

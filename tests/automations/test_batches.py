@@ -9,8 +9,8 @@ import pytest
 from database import Database
 from language.records import INLINE_BYTES
 from models import leases, recovery, run_work
-from models.automations import BULK
 from models.identifiers import new_id
+from models.lanes import BULK
 from models.leases import SILENT_SECONDS
 from models.run_work import Claim
 from tests.automations.claims import claim, claimed, claims, make_silent
