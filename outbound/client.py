@@ -13,6 +13,7 @@ import contextlib
 import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from outbound.guard import GuardedResolver, SystemResolver, check_header, guarde
 from outbound.hosts import HANGING_SECONDS, HostLimiter
 from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
 from outbound.response import Answer, ReadLimits, read_body, read_headers
+from outbound.transport import Transport
 from settings import Settings
 
 USER_AGENT = "vedette/0.1"
@@ -134,7 +136,7 @@ class Outbound:
                 self._session(f"targets:{name}", guarded=True) if guarded else self._provider_session(name)
             )
             self._clients[name] = httpx.AsyncClient(
-                transport=_Transport(self, session, f"provider:{name}"),
+                transport=Transport(partial(self._exchange_for_provider, session, f"provider:{name}")),
                 headers={"user-agent": USER_AGENT},
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 timeout=10,
@@ -295,15 +297,14 @@ class Outbound:
             headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS_HEADERS}
         return method, following, headers, body
 
-    async def exchange(
+    async def _exchange_for_provider(
         self,
         session: aiohttp.ClientSession,
+        owner: str,
         request: httpx.Request,
         timeout: float,
         max_bytes: int,
-        owner: str,
     ) -> Answer:
-        """One exchange of a provider's client. Not for others: they use `send` or `provider_client`."""
         url = URL(str(request.url))
         with self.memory.reservation() as room:
             async with self._begun(owner, url, timeout, room) as clock:
@@ -355,27 +356,6 @@ class Outbound:
                 trust_env=False,
             )
         return session
-
-
-class _Transport(httpx.AsyncBaseTransport):
-    """httpx on our sessions, answers read whole within their limits."""
-
-    def __init__(self, outbound: Outbound, session: aiohttp.ClientSession, owner: str) -> None:
-        self._outbound = outbound
-        self._session = session
-        self._owner = owner
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        await request.aread()
-        timeout: dict[str, float | None] = request.extensions.get("timeout", {})
-        answer = await self._outbound.exchange(
-            self._session,
-            request,
-            timeout=timeout.get("read") or 10,
-            max_bytes=request.extensions.get("max_bytes", 8 * _MEBIBYTE),
-            owner=self._owner,
-        )
-        return httpx.Response(answer.status, headers=answer.headers, content=answer.body, request=request)
 
 
 def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
