@@ -29,16 +29,19 @@ MAX_BODY_BYTES = 1024 * 1024
 MAX_DEPTH = 100
 BODY_SECONDS = 60.0
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+# For depth, a bracket is as good as a brace; all but these and quotes is left out.
+_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _STEP = [0] * 256
-_STEP[ord("[")] = _STEP[ord("{")] = 1
-_STEP[ord("]")] = _STEP[ord("}")] = -1
+_STEP[ord("[")], _STEP[ord("]")] = 1, -1
+_PIECE_BYTES = 64
 # An odd number of backslashes makes the escape of a NUL; an even one is a backslash and the text u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_LONG_DIGITS = re.compile(rb"[0-9]{19}")
-# Digits that are a whole number: no fraction and no exponent before or after them.
-_LONG_INTEGER = re.compile(rb"(?<![0-9.eE])(?<![eE][+-])-?[0-9]{19,}(?![0-9.eE])")
+# An integer of fewer digits fits in 64 bits. Digits are looked for as zeros: a given text is found quickly.
+_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_MANY_DIGITS = b"0" * 19
+_TO_COMMAS = bytes.maketrans(b"[]{}: \t\r\n", b",,,,,,,,,")
+_INTEGER = re.compile(rb"-?[0-9]+")
 
 
 def parse_json(raw: bytes) -> JSON:
@@ -47,10 +50,10 @@ def parse_json(raw: bytes) -> JSON:
     Raises:
         Problem: 400 with `invalid_json`, `too_deep`, `number_out_of_range` or `invalid_text`.
     """
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_too_deep(raw):
         raise _refusal("too_deep", f"Arrays and objects may be nested {MAX_DEPTH} deep at most.")
-    if _LONG_DIGITS.search(raw):
-        _check_integers(raw)
+    if _MANY_DIGITS in raw.translate(_TO_ZEROS):
+        _check_integers(_outside_strings(_without_escapes(raw)))
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -60,14 +63,35 @@ def parse_json(raw: bytes) -> JSON:
     return value
 
 
-def _depth(raw: bytes) -> int:
-    brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+def _is_too_deep(raw: bytes) -> bool:
+    marks = _without_escapes(raw).translate(_TO_BRACKETS, _NEITHER_BRACKET_NOR_QUOTE)
+    brackets, depth = _outside_strings(marks), 0
+    # Counting is cheap: bracket by bracket only where all that opens could be one in the other.
+    for start in range(0, len(brackets), _PIECE_BYTES):
+        piece = brackets[start : start + _PIECE_BYTES]
+        opened = piece.count(b"[")
+        if depth + opened > MAX_DEPTH and depth + max(accumulate(map(_STEP.__getitem__, piece))) > MAX_DEPTH:
+            return True
+        depth += 2 * opened - len(piece)
+    return False
 
 
-def _check_integers(raw: bytes) -> None:
-    for match in _LONG_INTEGER.finditer(_STRING.sub(b"", raw)):
-        if len(match[0]) > 20 or not -(2**63) <= int(match[0]) < 2**64:
+def _without_escapes(raw: bytes) -> bytes:
+    return raw.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in raw else raw
+
+
+def _outside_strings(raw: bytes) -> bytes:
+    """What of a body without escapes is no text; the text of a string without an end is left out too."""
+    return b"".join(raw.replace(b'""', b"").split(b'"')[::2])
+
+
+def _check_integers(outside_strings: bytes) -> None:
+    if _MANY_DIGITS not in outside_strings.translate(_TO_ZEROS):
+        return
+    for text in outside_strings.translate(_TO_COMMAS).split(b","):
+        if len(text) < 20 or not _INTEGER.fullmatch(text):  # 19 digits fit without a sign
+            continue
+        if len(text) > 20 or not -(2**63) <= int(text) < 2**64:
             raise _refusal("number_out_of_range", "Integers must fit in 64 bits.")
 
 

@@ -88,19 +88,32 @@ def test_nesting_counts_outside_strings_only(depth: int) -> None:
             parse_json(raw)
 
 
+@pytest.mark.parametrize("before", [b"", b'{"a": [[]]}, ' * 40, b'["\\\\"], ' * 40, b'"[", [], ' * 40])
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH])
+def test_nesting_counts_wherever_it_is_deepest(before: bytes, depth: int) -> None:
+    raw = b"[" + before + b'{"a":' * depth + b"1" + b"}" * depth + b"]"
+    if depth < MAX_DEPTH:
+        parse_json(raw)
+    else:
+        with pytest.raises(Problem, match="nested"):
+            parse_json(raw)
+
+
 def test_a_wide_body_is_not_a_deep_one() -> None:
     raw = b"[" + b",".join([b'{"a": []}'] * 10_000) + b"]"
     assert len(parse_json(raw)) == 10_000  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(
-    "unit", [b"[", b'{"":', b'"', b"\\u0000", b"9", b'\\"', b"[]", b"-9", b"e9"], ids=repr
-)
-def test_a_megabyte_of_anything_is_parsed_or_refused_in_linear_time(unit: bytes) -> None:
+UNITS = [b"[", b'{"":', b'"', b"\\u0000", b"9", b'\\"', b"[]", b"-9", b"e9", b'"a",', b'"[",[', b"\\"]
+
+
+@pytest.mark.parametrize("end", [b"", b"[" * (MAX_DEPTH + 1), b"9" * 19, b"\\"], ids=repr)
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_a_megabyte_of_anything_is_parsed_or_refused_in_linear_time(unit: bytes, end: bytes) -> None:
     from time import process_time
 
     def seconds(size: int) -> float:
-        raw = (unit * size)[:size]
+        raw = (unit * size)[: size - len(end)] + end
         started = process_time()
         try:
             parse_json(raw)
