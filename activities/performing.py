@@ -26,7 +26,7 @@ from language.expressions import ExpressionError
 from language.step_evaluation import RequestTemplates, budget_of, evaluate, items_of, until_of
 from models import run_loading, secrets
 from outbound.client import Outbound
-from outbound.memory import MemoryBudget, Reservation
+from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
 from sealing import Keyring, UnsealError
 from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
@@ -35,7 +35,7 @@ _log = logs.get(__name__)
 # Calls of a step come together; who changes a secret need not wait longer.
 _SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
-# Room for what calls read from rows, beside that for what they bring in; and what JSON takes, decoded.
+# Bytes for what calls read from rows, beside those for what they bring in; and what JSON takes, decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
 # What is given back of a time that is none, to say so.
@@ -67,7 +67,7 @@ class Performer:
         self._outbound = outbound
         self._lookups = lookups
         self._pool = pool
-        self._inputs = MemoryBudget(_INPUT_BYTES)
+        self._inputs = ConcurrencyLimiter(_INPUT_BYTES)
         self._secrets: dict[tuple[UUID, frozenset[str]], _Known] = {}
 
     async def perform(
@@ -85,25 +85,30 @@ class Performer:
             ExpressionError: what it reads has no value.
             psycopg.OperationalError: the database is away.
         """
-        with self._inputs.reservation() as room:
-            scope = await self._scope(run_id, call, room)
-            if call.kind in ("evaluate", "prepare"):
-                return Done(await self._evaluate(account_id, call, scope))
-            if isinstance(call.step, LookupStep):
-                reference = f"run/{_reference(run_id, call, '/')}"
-                return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
-            assert isinstance(call.step, WebhookStep)
-            return await self._send(account_id, run_id, call, scope, templates[call.step.id])
-
-    async def _scope(self, run_id: UUID, call: Call, room: Reservation) -> JSONObject:
-        """What the call's expressions may read, with room for what is stored of it."""
         if not call.stored:
-            return call.scope
+            return await self._perform(account_id, run_id, call, call.scope, templates)
         async with self._database.connection() as connection:
             size = await run_loading.measure_values(connection, run_id, call.stored)
-        await room.grow(_DECODED * size)
-        async with self._database.connection() as connection:
-            return call.complete_scope(await run_loading.load_values(connection, run_id, call.stored))
+        async with self._inputs.taken(str(account_id), max(1, _DECODED * size)):
+            async with self._database.connection() as connection:
+                values = await run_loading.load_values(connection, run_id, call.stored)
+            return await self._perform(account_id, run_id, call, call.complete_scope(values), templates)
+
+    async def _perform(
+        self,
+        account_id: UUID,
+        run_id: UUID,
+        call: Call,
+        scope: JSONObject,
+        templates: dict[str, RequestTemplates],
+    ) -> Done:
+        if call.kind in ("evaluate", "prepare"):
+            return Done(await self._evaluate(account_id, call, scope))
+        if isinstance(call.step, LookupStep):
+            reference = f"run/{_reference(run_id, call, '/')}"
+            return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
+        assert isinstance(call.step, WebhookStep)
+        return await self._send(account_id, run_id, call, scope, templates[call.step.id])
 
     async def _send(
         self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, templates: RequestTemplates

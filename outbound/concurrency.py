@@ -1,4 +1,4 @@
-"""A bounded number of places, shared among those who ask."""
+"""A bounded number of places, or of bytes, shared among those who ask."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ class Line:
 
     def __init__(self) -> None:
         self.held = 0
-        self.waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self.waiting: OrderedDict[asyncio.Future[None], int] = OrderedDict()
 
     @property
     def empty(self) -> bool:
         """Whether it can be forgotten."""
         return not self.held and not self.waiting
 
-    async def wait(self, grant: Callable[[], None], give_up: Callable[[], None]) -> None:
-        """Wait for a place.
+    async def wait(self, grant: Callable[[], None], give_up: Callable[[], None], size: int = 1) -> None:
+        """Wait for so many places together.
 
         Args:
             grant: calls those whose turn it is.
-            give_up: gives back a place that came when the caller had been cancelled.
+            give_up: gives back the places that came when the caller had been cancelled.
+            size: how many.
         """
         turn = asyncio.get_running_loop().create_future()
-        self.waiting[turn] = None
+        self.waiting[turn] = size
         grant()
         try:
             await turn
@@ -38,24 +39,26 @@ class Line:
                 give_up()
             raise
 
-    def call_next(self) -> bool:
-        """Give a place to the first who waits; False if nobody does any more."""
+    def call_next(self) -> int:
+        """Give the first who waits the places that he wants. Returns how many; 0 if nobody waits any more."""
         while self.waiting:
-            turn, _ = self.waiting.popitem(last=False)
+            turn, size = self.waiting.popitem(last=False)
             if not turn.done():  # else it was cancelled a moment ago
-                self.held += 1
+                self.held += size
                 turn.set_result(None)
-                return True
-        return False
+                return size
+        return 0
 
 
 class ConcurrencyLimiter:
-    """Places of which an owner gets one only while he has fewer than are free.
+    """Places of which an owner gets more only while he has fewer than are free.
 
     So one owner alone has half of them, and the next half of the rest; as calls end, n greedy owners come to
     1/(n+1) each. What stays free is for owners who have none yet: they need not wait for others' calls to
-    end. A place that comes free goes to the owner
-    who has the fewest, then to the one who waits the longest.
+    end. What comes free goes to the owner who has the fewest, then to the one who waits the longest.
+
+    Who asks for several gets them together, though fewer be free: nobody waits for ever, and never is more
+    taken than all places and what one call asks for.
     """
 
     def __init__(self, total: int) -> None:
@@ -63,38 +66,38 @@ class ConcurrencyLimiter:
         self._free = total
         self._lines: dict[str, Line] = {}
         # The owners who wait, by the number of places that they have, in order. An owner who waits has at
-        # least as many as are free: there are few such numbers.
+        # least as many as are free: there are few such owners, or few such numbers.
         self._waiting: dict[int, OrderedDict[str, None]] = {}
 
     @contextlib.asynccontextmanager
-    async def taken(self, owner: str) -> AsyncGenerator[None]:
-        """Have one for the time of the block."""
+    async def taken(self, owner: str, size: int = 1) -> AsyncGenerator[None]:
+        """Have one, or so many (at least one), for the time of the block."""
         line = self._lines.setdefault(owner, Line())
         if line.waiting or line.held >= self._free:
             try:
-                await self._wait(owner, line)
+                await self._wait(owner, line, size)
             except asyncio.CancelledError:
                 self._tidy(owner, line)
                 raise
         else:
-            self._free -= 1
-            line.held += 1
+            self._free -= size
+            line.held += size
         try:
             yield
         finally:
-            self._release(owner, line)
+            self._release(owner, line, size)
 
-    async def _wait(self, owner: str, line: Line) -> None:
+    async def _wait(self, owner: str, line: Line, size: int) -> None:
         def grant() -> None:
             self._waiting.setdefault(line.held, OrderedDict()).setdefault(owner)
             self._grant()
 
-        await line.wait(grant, lambda: self._release(owner, line))
+        await line.wait(grant, lambda: self._release(owner, line, size), size)
 
-    def _release(self, owner: str, line: Line) -> None:
+    def _release(self, owner: str, line: Line, size: int) -> None:
         waits = self._leave(owner, line)
-        self._free += 1
-        line.held -= 1
+        self._free += size
+        line.held -= size
         if waits:
             self._waiting.setdefault(line.held, OrderedDict())[owner] = None
         self._tidy(owner, line)
@@ -105,8 +108,7 @@ class ConcurrencyLimiter:
             owner = next(iter(self._waiting[held]))
             line = self._lines[owner]
             self._leave(owner, line)
-            if line.call_next():
-                self._free -= 1
+            self._free -= line.call_next()
             if line.waiting:
                 self._waiting.setdefault(line.held, OrderedDict())[owner] = None
 

@@ -98,6 +98,26 @@ async def test_a_free_place_goes_to_who_has_fewest_and_an_owners_calls_keep_thei
     await callers.end_all()
 
 
+async def test_who_asks_for_much_gets_it_together_though_less_is_free() -> None:
+    places = ConcurrencyLimiter(10)
+    begun: list[str] = []
+
+    async def call(owner: str, size: int) -> None:
+        async with places.taken(owner, size):
+            begun.append(f"{owner}{size}")
+            await end.wait()
+
+    end = asyncio.Event()
+    asked = [("a", 4), ("a", 4), ("a", 1), ("b", 9), ("c", 1), ("b", 1)]
+    tasks = [asyncio.create_task(call(*one)) for one in asked]
+    await settle()
+    assert begun == ["a4", "a4", "b9"]  # c asks when more than all are taken
+    end.set()
+    await asyncio.gather(*tasks)
+    assert sorted(begun[3:]) == ["a1", "b1", "c1"]
+    assert not places._lines and not places._waiting  # pyright: ignore[reportPrivateUsage]
+
+
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 40), st.sampled_from(["ask", "end", "cancel"]))))
 def test_whoever_asks_ends_and_gives_up_no_place_is_lost(steps: list[tuple[int, int, str]]) -> None:
     async def run() -> None:
