@@ -6,7 +6,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from importlib.metadata import version
+from pathlib import Path
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -14,6 +14,7 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 
 import logs
 import process
+from activities.build import name_build
 from activities.credits import CreditActivities, Granting
 from activities.executor import Executor
 from activities.halting import FailureWatch, Halt
@@ -98,7 +99,7 @@ async def work(
     worker_id, failures, pool, lag = new_id(), FailureWatch(), ProcessPool(), LoopLag()
     writer = RunWriter(database, notifier)
     halt = Halt(database, keyring, failures)
-    build = settings.build_id or version("vedette")
+    build = settings.build_id or name_build(Path(__file__).parent)
     performer = Performer(database, keyring, outbound, lookups, pool)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
     executor = Executor(database, notifier, writer, one_by_one, failures, worker_id=worker_id, build=build)

@@ -1,0 +1,23 @@
+"""The name of the code that this process runs: a fault of one build need not be one of another."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+
+# What takes runs forward.
+_PACKAGES = ("activities", "engine", "language", "models", "outbound", "providers", "services")
+
+
+def name_build(folder: Path) -> str:
+    """Name the code in a folder by its version and what its modules hold, the same wherever it is.
+
+    Raises:
+        OSError: a module cannot be read.
+    """
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for path in sorted((folder / package).rglob("*.py")):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{version('vedette')}+{digest.hexdigest()[:16]}"

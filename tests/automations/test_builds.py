@@ -1,0 +1,70 @@
+"""What fails for a day and with two builds has failed; builds without a name are told apart by their code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from psycopg.types.json import Json
+
+import worker
+from activities.build import name_build
+from database import Database
+from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
+
+CODE = Path(worker.__file__).parent
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    """Our code, in another folder, with another driver."""
+    for name in ("activities", "engine", "models"):
+        shutil.copytree(CODE / name, tmp_path / name)
+    with (tmp_path / "engine" / "driver.py").open("a") as file:
+        file.write("# mended\n")
+    return tmp_path
+
+
+def test_a_build_has_the_same_name_wherever_it_is_and_another_when_its_code_changes(
+    changed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "code"
+    shutil.copytree(changed, elsewhere)
+    assert name_build(elsewhere) == name_build(changed)
+    (elsewhere / "engine" / "driver.py").write_text("")
+    assert name_build(elsewhere) != name_build(changed)
+
+
+async def test_a_run_fails_when_two_builds_without_a_name_have_failed_with_it_for_a_day(
+    at_work: Work, database: Database, new_target: NewTarget, changed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = await new_target([transform("out", "trigger")])
+    [run_id] = await accept(database, target)
+    async with database.connection() as connection:
+        await connection.execute(
+            "update run_work set progress = %s, begun = true where run_id = %s", (Json(5), run_id)
+        )
+    for times in (1, 2):
+        async with at_work():
+
+            async def is_set_aside(times: int = times) -> bool:
+                async with database.connection() as connection:
+                    cursor = await connection.execute(
+                        "select (setbacks->>'times')::int as times from run_work where run_id = %s", (run_id,)
+                    )
+                    row = await cursor.fetchone()
+                return row is not None and row["times"] == times
+
+            await until(is_set_aside)
+        async with database.connection() as connection:
+            await connection.execute(
+                "update run_work set available_at = now(),"
+                " setbacks = jsonb_set(setbacks::jsonb, '{since}', to_jsonb(now() - interval '25 hours'))"
+                " where run_id = %s",
+                (run_id,),
+            )
+    monkeypatch.setattr(worker, "name_build", lambda _: name_build(changed))  # pyright: ignore
+    async with at_work() as notifier:
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert view.error is not None and view.error["code"] == "engine_error"
