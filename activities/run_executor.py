@@ -21,7 +21,7 @@ from engine.calls import Call
 from engine.driver import Driver
 from engine.state import RunInput
 from language.progress import read_progress
-from language.records import INLINE_BYTES, StepError
+from language.records import StepError
 from models import leases, recovery
 from models.leases import Change, End
 from models.run_loading import Recorded
@@ -100,7 +100,7 @@ class RunExecutor:
                 trigger=run.trigger,
                 request=run.request,
                 size=run.size,
-                stored=run.size > INLINE_BYTES,
+                stored=run.unloaded,
                 done=recorded.done(),
                 items=recorded.items_done(),
                 progress=read_progress(run.progress),

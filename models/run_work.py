@@ -30,7 +30,7 @@ from models.lanes import INTERACTIVE
 from models.leases import Lease
 
 MAX_ROWS = 256
-MAX_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """How many runs a batch has at most, and how much they were started with."""
 ACCOUNT_WINDOW = 512
 """How many runs of an account are at work at a time."""
@@ -92,6 +92,7 @@ class ClaimedRun:
         size: of trigger and request together, in bytes of JSON; where they are large, they stay in the row.
         recorded: there may be records of its steps.
         progress: of the steps that have begun, as `language.progress` writes it.
+        unloaded: trigger and request are not kept in memory: whoever needs them reads the row.
     """
 
     run_id: UUID
@@ -101,6 +102,7 @@ class ClaimedRun:
     size: int
     recorded: bool
     progress: Mapping[str, Any] | None
+    unloaded: bool = False
 
 
 @dataclass(frozen=True)
