@@ -220,7 +220,7 @@ class DryRun:
             update["input"] = [item.input for item in items]
             if record.status == "completed":
                 update["output"] = [item_output(item.output, item.error) for item in items]
-        return record.model_copy(update=update)
+        return record._replace(**update)
 
 
 def _sample_answer(step: WebhookStep) -> JSON:

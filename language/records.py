@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -21,7 +21,7 @@ class StepError(BaseModel, frozen=True):
     attempt: int | None = None
 
 
-class StepRecord(BaseModel, frozen=True):
+class StepRecord(NamedTuple):
     """What one step did in one run, as it is stored. Times are UTC.
 
     Attributes:
@@ -33,13 +33,13 @@ class StepRecord(BaseModel, frozen=True):
     step_id: str
     position: int
     status: Literal["completed", "failed", "cancelled"]
+    started_at: datetime
+    completed_at: datetime
     input: Any = None
     output: Any = None
     error: StepError | None = None
     attempts: int = 1
     credits_used: int = 0
-    started_at: datetime
-    completed_at: datetime
     item: int | None = None
     gathered: bool = False
 
@@ -58,7 +58,7 @@ class DoneStep(BaseModel, frozen=True):
     stored: bool = False
 
 
-class LiveStep(BaseModel, frozen=True):
+class LiveStep(NamedTuple):
     """A step that is under way, for those who watch its run: `until` when it pauses till then."""
 
     step_id: str

@@ -16,7 +16,6 @@ from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
-from pydantic import TypeAdapter
 from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Index, Text, text
 from sqlmodel import Field, SQLModel
 
@@ -323,26 +322,29 @@ def _written_change(change: Change) -> dict[str, Any]:
             return {**written, "status": status, "error": why, "output_of": output_of}
 
 
-_DATA = TypeAdapter[Any](Any)
-_RECORDS = TypeAdapter(list[StepRecord])
-
-
 def _written_records(records: Sequence[StepRecord]) -> bytes:
-    if not records:
-        return b""
-    text = _RECORDS.dump_json([_with_data_as_text(record) for record in records], exclude_none=True)
-    return text[1:-1] + b","
+    return b"".join(orjson.dumps(_written_record(record)) + b"," for record in records)
+
+
+def _written_record(record: StepRecord) -> dict[str, Any]:
+    """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail.
+
+    So it goes as text.
+    """
+    return {
+        **record._asdict(),
+        "input": _text(record.input),
+        "output": _text(record.output),
+        "error": record.error and record.error.model_dump(exclude_none=True),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()
 
 
 def _listed(records: bytes) -> str:
     return f"[{records[:-1].decode()}]"
-
-
-def _with_data_as_text(record: StepRecord) -> StepRecord:
-    """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail."""
-    given = {"input": record.input, "output": record.output}
-    data = {name: _DATA.dump_json(value).decode() for name, value in given.items() if value is not None}
-    return record.model_copy(update=data)
 
 
 async def leave(connection: Connection, lease: Lease) -> float | None:

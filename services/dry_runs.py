@@ -156,7 +156,7 @@ def _view(workflow: WorkflowView, definition: JSONObject, run: RunInput, result:
         "definition_steps": definition["steps"],
     }
     rows = [
-        {**record.model_dump(), "error": record.error and record.error.model_dump(exclude_none=True)}
+        {**record._asdict(), "error": record.error and record.error.model_dump(exclude_none=True)}
         for record in done
     ]
     return view_of(shown, rows, test=True)

@@ -127,7 +127,7 @@ class World:
         outputs = [item_output(one.output, one.error) for one in items]
         credits = sum(one.credits_used for one in items)
         output = outputs if record.status == "completed" else None
-        return record.model_copy(update={"output": output, "credits_used": credits})
+        return record._replace(output=output, credits_used=credits)
 
     def _outcome(self, call: Call) -> Outcome:
         if call.kind in ("send", "look_up"):
