@@ -145,5 +145,7 @@ async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target 
 
 async def accept_together(database: Database, events: list[Event]) -> list[Accepted | Exception]:
     """Accept all of these events or, when it raises before the commit, none of them."""
-    async with database.transaction() as connection:
+    # Without keys it is one statement, which needs no transaction around it.
+    keyed = any(event.dedupe_key is not None for event in events)
+    async with database.transaction() if keyed else database.connection() as connection:
         return [*await accept(connection, events)]
