@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 import logs
@@ -204,4 +204,4 @@ def _body(accepted: Accepted) -> RunAccepted:
 
 def _accepted(body: RunAccepted) -> Response:
     location = f"/api/workflows/runs/{body.run_id}"
-    return JSONResponse(body.model_dump(mode="json"), 202, {"Location": location})
+    return Response(body.model_dump_json(), 202, {"Location": location}, "application/json")
