@@ -23,6 +23,7 @@ from api.http.errors import Problem
 from api.http.idempotency import Endpoint, answer_once, claiming
 from models.errors import FieldError
 
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -177,11 +178,15 @@ class StrictRoute(APIRoute):
         self._limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
         super().__init__(path, claiming(endpoint), **options)
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handler:
         """FastAPI's handler, given a strict request."""
-        handle = super().get_route_handler()
+        handle = self._handler()
 
         async def strict(request: Request) -> Response:
             return await answer_once(StrictRequest(request, self._limit), handle)
 
         return strict
+
+    def _handler(self) -> Handler:
+        """What answers a strict request."""
+        return super().get_route_handler()
