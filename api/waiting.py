@@ -15,6 +15,8 @@ from services.micro_batcher import MicroBatcher
 # How long whoever waits relies on being woken; longer while notifications are heard: they are seldom lost.
 _LOOK_SECONDS = 1.0
 _HEARING_SECONDS = 5.0
+# Who has just accepted a run begins to wait for it a moment later: about as many end meanwhile, at the most.
+_MOST_HEARD = 1024
 
 
 class RunWaiter:
@@ -26,6 +28,8 @@ class RunWaiter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        # The runs whose ends were heard last, the latest at the end.
+        self._heard: dict[str, None] = {}
         # The runs that end at the same moment are read in one statement.
         self._ended: MicroBatcher[UUID, RunView | None] = MicroBatcher(self._read, most=256)
         self._listener: Listener | None = None
@@ -44,10 +48,12 @@ class RunWaiter:
 
     def finished(self, payload: str) -> None:
         """Wake those who wait for the runs with these comma-separated ids."""
-        if self._waiting:
-            for run_id in payload.split(","):
-                for event in self._waiting.get(run_id, ()):
-                    event.set()
+        for run_id in payload.split(","):
+            self._heard[run_id] = None
+            for event in self._waiting.get(run_id, ()):
+                event.set()
+        while len(self._heard) > _MOST_HEARD:
+            del self._heard[next(iter(self._heard))]
 
     @contextmanager
     def watching(self, run_id: UUID) -> Generator[asyncio.Event]:
@@ -61,15 +67,24 @@ class RunWaiter:
             if not self._waiting[key]:
                 del self._waiting[key]
 
-    async def wait(self, run_id: UUID, seconds: float) -> RunView | None:
-        """Wait until the run has ended, at most `seconds`; the run as it has, whosever it is."""
+    async def wait(self, run_id: UUID, seconds: float, *, new: bool = False) -> RunView | None:
+        """Wait until the run has ended, at most `seconds`; the run as it has, whosever it is.
+
+        Args:
+            run_id: the run.
+            seconds: how long at most.
+            new: it has been accepted a moment ago, so its end is yet to be heard, unless it just was.
+        """
         deadline = asyncio.get_running_loop().time() + seconds
         with self.watching(run_id) as event:
-            while (ended := await self._ended.submit(run_id)) is None:
+            unheard = new and self._hears() and str(run_id) not in self._heard
+            ended = None if unheard else await self._ended.submit(run_id)
+            while ended is None:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self.closed:
                     return None
                 await woken(event, min(left, _HEARING_SECONDS if self._hears() else _LOOK_SECONDS))
+                ended = await self._ended.submit(run_id)
             return ended
 
     def _hears(self) -> bool:

@@ -183,7 +183,9 @@ async def answer(services: Services, account_id: UUID, accepted: Accepted, wait:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
     _note(services, account_id, accepted)
     try:
-        if wait is not None and (ended := await services.waiter.wait(accepted.run_id, wait)):
+        if wait is not None and (
+            ended := await services.waiter.wait(accepted.run_id, wait, new=not accepted.repeated)
+        ):
             return Response(ended.model_dump_json(), media_type="application/json")
     except psycopg.Error as error:
         # It is accepted all the same: told of an error, the client would send it again.

@@ -79,6 +79,27 @@ async def test_whoever_waits_is_woken_by_the_end_of_the_run(
     assert counted.asked == 2
 
 
+async def test_a_new_run_is_looked_at_once_its_end_is_heard(person: Person, counted: Counted) -> None:
+    run_id, waiter = await start(person, await create(person)), RunWaiter(counted)
+    async with hearing(counted, waiter):
+        wait = asyncio.create_task(waiter.wait(UUID(run_id), 60, new=True))
+        await eventually(lambda: bool(waiter._waiting), what="it waits")  # pyright: ignore[reportPrivateUsage]
+        await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
+        assert await asyncio.wait_for(wait, 20)
+    assert counted.asked == 1
+
+
+async def test_a_new_run_whose_end_was_heard_before_somebody_waited_is_looked_at_at_once(
+    person: Person, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
+    run_id, waiter = await start(person, await create(person)), RunWaiter(counted)
+    async with hearing(counted, waiter):
+        await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
+        await eventually(lambda: run_id in waiter._heard, what="its end is heard")  # pyright: ignore[reportPrivateUsage]
+        assert await asyncio.wait_for(waiter.wait(UUID(run_id), 60, new=True), 20)
+
+
 async def test_a_run_by_hand_is_accepted_though_the_database_goes_away_while_it_is_waited_for(
     api: Api, person: Person, postgres: Postgres, database: Database
 ) -> None:
