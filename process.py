@@ -10,8 +10,9 @@ HELD_FOLDERS = "HELD_FOLDERS"
 """The environment name of the descriptors by which a process reaches its code and data: `9,10`."""
 
 # Young objects between two collections. With Python's 700, collecting took a sixth of the worker's CPU under
-# load: nearly all that it looked at was modules, schemas and caches, which stay.
-_YOUNG_OBJECTS = 20_000
+# load: nearly all that it looked at was modules, schemas and caches, which stay. With 20,000 it took a
+# twelfth, for the runs under way, which end by themselves.
+_YOUNG_OBJECTS = 100_000
 
 
 def spare_what_stays() -> None:
