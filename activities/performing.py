@@ -35,6 +35,7 @@ _log = logs.get(__name__)
 # Calls of a step come together; who changes a secret need not wait longer.
 _SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
+_NO_SECRETS = Secrets({}, Redaction(()))
 # Bytes for what calls read from rows, beside those for what they bring in; and what JSON takes, decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
@@ -126,7 +127,7 @@ class Performer:
     async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
         """The values of secrets; None if they cannot be opened."""
         if not names:
-            return Secrets({}, Redaction(()))
+            return _NO_SECRETS
         key, now = (account_id, frozenset(names)), time.monotonic()
         known = self._secrets.get(key)
         if known is None or known.until < now:

@@ -120,19 +120,19 @@ class Request(NamedTuple):
 
 
 class RequestTemplates:
-    """The templates of a webhook step, compiled once for all its rows."""
+    """The templates of a webhook step, compiled once for all its rows.
+
+    Attributes:
+        secrets: those that they name.
+    """
 
     def __init__(self, config: WebhookConfig) -> None:
         self._method = config.method
         self._url = templates.compile_template(config.url)
         self._headers = templates.compile_template(dict(config.headers))
         self._body = templates.compile_template(config.body)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The secrets that they name."""
         named = (*self._url.secrets, *self._headers.secrets, *self._body.secrets)
-        return tuple(dict.fromkeys(named))
+        self.secrets = tuple(dict.fromkeys(named))
 
     def render(self, scope: Scope, new_budget: Callable[[], Budget] = Budget) -> Request:
         """The request for one row; the scope may have `secrets`. URL, headers and body have a budget each.
