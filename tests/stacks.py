@@ -6,17 +6,21 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx
+
 from embedded import folder
 from embedded.folder import RunningStack
 from embedded.process import bound_to_parent, command_line
 from providers.downloads import Publisher
 from providers.registry import DATASETS
+from settings import ExitCode
 
 ROOT = Path(__file__).resolve().parents[1]
 CLI = ROOT / "cli" / "__main__.py"
@@ -72,6 +76,27 @@ def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedPr
     )
 
 
+def failed(done: subprocess.CompletedProcess[str], code: ExitCode, lines: int = 1) -> str:
+    """What a start that failed said about it, having checked how it said it."""
+    assert done.returncode == code, done.stdout + done.stderr
+    said = done.stderr.strip()
+    assert "Traceback" not in said + done.stdout
+    assert len(said.splitlines()) == lines, said
+    return said
+
+
+def alive(children: dict[str, tuple[int, str]]) -> list[str]:
+    """The names of those children in a stack's record that still run."""
+    return [name for name, (pid, line) in children.items() if command_line(pid) == line]
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
 class StackProcess:
     """A `vedette up` that runs, and what it has said so far."""
 
@@ -114,6 +139,15 @@ class StackProcess:
         """The process id of a child that runs."""
         pid, line = self.record.children[name]
         return pid if command_line(pid) == line else 0
+
+    async def is_ready(self) -> bool:
+        """Whether `/readyz` says that every part works; the lookup data has tests of its own."""
+        async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+            try:
+                checks: dict[str, str] = (await client.get(f"{self.url}/readyz")).json()["checks"]
+            except (httpx.HTTPError, ValueError, KeyError):
+                return False
+        return bool(checks) and all(state == "ok" for part, state in checks.items() if part != "data")
 
     async def ready(self, seconds: float = 120) -> StackProcess:
         """Wait until it says that it is ready; one that does not is killed."""

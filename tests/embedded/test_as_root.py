@@ -118,14 +118,9 @@ async def test_the_commands_of_root_go_on_working(started: StackProcess) -> None
     assert 0 not in {path.stat().st_uid for path in (started.data / "datasets").rglob("*")}
 
 
-async def test_a_data_folder_of_a_release_that_ran_as_root_goes_on_working(
-    scratch: Path, temporal_server: Temporal
-) -> None:
-    data = scratch / "older"
-    write_small_datasets(data)
-    stack = await StackProcess(data).ready()
-    key = stack.api_key
-    assert await stack.stop() == 0
+async def test_a_data_folder_of_a_release_that_ran_as_root_goes_on_working(started: StackProcess) -> None:
+    data, key = started.data, started.api_key
+    assert await started.stop() == 0
     for path in (data, *(data / name for name in ("secret.key", "temporal", "datasets"))):
         for one in (path, *(path.rglob("*") if path != data else ())):
             os.chown(one, 0, 0)

@@ -20,16 +20,7 @@ from embedded.configuration import warnings
 from embedded.temporal import Temporal
 from settings import ExitCode
 from tests.datasets import write_small_datasets
-from tests.stacks import ROOT, StackProcess, environment, eventually, vedette
-
-
-def failed(done: subprocess.CompletedProcess[str], code: ExitCode, lines: int = 1) -> str:
-    """What a start that failed said about it, having checked how it said it."""
-    assert done.returncode == code, done.stdout + done.stderr
-    said = done.stderr.strip()
-    assert "Traceback" not in said + done.stdout
-    assert len(said.splitlines()) == lines, said
-    return said
+from tests.stacks import ROOT, StackProcess, environment, eventually, failed, vedette
 
 
 @pytest.fixture
@@ -160,18 +151,6 @@ def test_every_documented_setting_of_a_source_is_known(tmp_path: Path) -> None:
     pages = [page.read_text() for page in (ROOT / "docs").glob("*.md")]
     documented = set(re.findall(r"VEDETTE_PROVIDER_[A-Z0-9]+_(?:KEY|BASE_URL|ENABLED)", " ".join(pages)))
     assert documented and warnings(dict.fromkeys(documented, "1")) == []
-
-
-async def test_the_secret_key_is_lost_and_found(scratch: Path, external: dict[str, str]) -> None:
-    data = scratch / "lost-key"
-    write_small_datasets(data)
-    assert await (await StackProcess(data, **external).ready()).stop() == 0
-    (data / "secret.key").rename(scratch / "found.key")
-    said = failed(vedette(data, "up", **external), ExitCode.SECRET_KEY, lines=2)
-    assert "secret.key is missing" in said
-    assert not (data / "secret.key").exists()
-    (scratch / "found.key").rename(data / "secret.key")
-    assert await (await StackProcess(data, **external).ready()).stop() == 0
 
 
 def _mounted(folder: Path, megabytes: int) -> bool:

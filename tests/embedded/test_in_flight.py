@@ -1,10 +1,11 @@
-"""Runs that are at work when a part of the stack is killed: all of them finish."""
+"""A stack that is killed in part or whole, or stopped: it is back, nothing is left, and all runs finish."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncGenerator, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from embedded.temporal import Temporal
 from tests.datasets import write_small_datasets
-from tests.stacks import StackProcess, eventually
+from tests.stacks import StackProcess, alive, eventually, free_port
 
 RUNS = 20
 
@@ -63,23 +64,44 @@ def receiver() -> Generator[Receiver]:
     thread.join()
 
 
+class Succession:
+    """The stacks over one data folder, one after the other; where a test has ended one, the next starts."""
+
+    def __init__(self, data: Path) -> None:
+        self.port = str(free_port())
+        self.stack = self._start(data, VEDETTE_API_PROCESSES="2", VEDETTE_TEMPORAL_UI="1")
+
+    def _start(self, data: Path, **names: str) -> StackProcess:
+        return StackProcess(
+            data, VEDETTE_PORT=self.port, VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32", **names
+        )
+
+    def start_next(self) -> None:
+        """Start the next one, on the same port."""
+        self.stack = self._start(self.stack.data)
+
+    async def running(self) -> StackProcess:
+        """The stack that runs."""
+        if self.stack.process.poll() is not None:
+            self.start_next()
+        return await self.stack.ready()
+
+
 @pytest.fixture(scope="module")
-def data(scratch: Path, temporal_server: Temporal) -> Path:
-    write_small_datasets(scratch / "in-flight")
-    return scratch / "in-flight"
-
-
-def started(data: Path) -> StackProcess:
-    return StackProcess(data, VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32")
-
-
-@pytest.fixture(scope="module")
-async def subject(data: Path) -> AsyncGenerator[StackProcess]:
-    running = started(data)
+async def succession(scratch: Path, temporal_server: Temporal) -> AsyncGenerator[Succession]:
+    """Its first stack has two API processes and Temporal's pages, and is told its port as all are."""
+    data = scratch / "in-flight"
+    write_small_datasets(data)
+    stacks = Succession(data)
     try:
-        yield await running.ready()
+        yield stacks
     finally:
-        await running.stop()
+        await stacks.stack.stop()
+
+
+@pytest.fixture
+async def subject(succession: Succession) -> StackProcess:
+    return await succession.running()
 
 
 def client(stack: StackProcess) -> httpx.AsyncClient:
@@ -128,39 +150,85 @@ async def all_completed(stack: StackProcess, ids: list[str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["worker", "temporal", "postgres", "api"])
-async def test_runs_finish_after_a_child_is_killed(
+async def test_it_answers_on_the_port_it_is_given(subject: StackProcess, succession: Succession) -> None:
+    assert subject.url == f"http://127.0.0.1:{succession.port}"
+    assert await subject.is_ready()
+
+
+async def test_it_shows_temporals_pages_when_asked_to(subject: StackProcess) -> None:
+    pages = str(subject.record.temporal_ui)
+    assert f"web pages at {pages}" in subject.said
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(pages)).status_code == 200
+        assert (await client.get(pages, headers={"Host": "attacker.example"})).status_code == 403
+
+
+# Postgres last: that one API process is ready again does not say that the other is.
+@pytest.mark.parametrize("name", ["worker", "temporal", "api", "api-2", "postgres"])
+async def test_a_child_that_is_killed_comes_back_and_the_runs_finish(
     subject: StackProcess, receiver: Receiver, name: str
 ) -> None:
     ids = await begin(subject, receiver)
-    os.kill(subject.child(name), signal.SIGKILL)
+    before = subject.child(name)
+    os.kill(before, signal.SIGKILL)
     receiver.open.set()
+    await eventually(lambda: subject.child(name) not in (0, before), 30, f"{name} is back")
     await eventually(lambda: all_completed(subject, ids), 60, f"all runs complete without the first {name}")
+    await eventually(subject.is_ready, 60, "all is ready again")
+    assert f"{name:<10} ended (signal SIGKILL)" in subject.said
 
 
-async def test_runs_finish_after_the_supervisor_is_killed(
-    subject: StackProcess, receiver: Receiver, data: Path
+async def test_requests_wait_while_every_api_process_is_started_again(subject: StackProcess) -> None:
+    for name in ("api", "api-2"):
+        os.kill(subject.child(name), signal.SIGKILL)
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        assert (await client.get(f"{subject.url}/healthz")).status_code == 200
+    await eventually(lambda: len(alive(subject.record.children)) == 5, 60, "all five run")
+
+
+async def test_with_its_supervisor_killed_nothing_is_left_and_the_runs_finish_in_the_next(
+    subject: StackProcess, succession: Succession, receiver: Receiver
 ) -> None:
     ids = await begin(subject, receiver)
+    key, children = subject.api_key, subject.record.children
     subject.process.kill()
     subject.process.wait()
+    killed = time.monotonic()
     receiver.open.set()
-    following = await started(data).ready()
-    try:
-        await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")
-    finally:
-        assert await following.stop() == 0
+    succession.start_next()  # at once, while the children of the first are still stopping
+    await eventually(lambda: not alive(children), 10 - (time.monotonic() - killed), "no orphan")
+    following = await succession.running()
+    assert await following.is_ready()
+    assert following.api_key == key
+    await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")
+    assert key not in following.said
 
 
-async def test_runs_finish_after_a_stop_that_was_asked_for(receiver: Receiver, data: Path) -> None:
-    first = await started(data).ready()
-    ids = await begin(first, receiver)
-    first.process.send_signal(signal.SIGTERM)
+async def test_asked_twice_it_stops_at_once(subject: StackProcess) -> None:
+    children = subject.record.children
+    subject.process.send_signal(signal.SIGINT)
+    await eventually(lambda: subject.said.count("stopping") > 0, 30)
+    subject.process.send_signal(signal.SIGINT)
+    assert await subject.ended(10) == 0
+    assert alive(children) == []
+
+
+async def test_asked_to_stop_it_stops_all_in_order_and_the_runs_finish_in_the_next(
+    subject: StackProcess, succession: Succession, receiver: Receiver
+) -> None:
+    """Also the one after a stop in a hurry comes up as any other."""
+    ids = await begin(subject, receiver)
+    children = subject.record.children
+    subject.process.send_signal(signal.SIGTERM)
     receiver.open.set()
-    assert await first.ended(30) == 0
-    following = await started(data).ready()
-    try:
-        await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")
-    finally:
-        assert await following.stop() == 0
+    assert await subject.ended(30) == 0
+    assert alive(children) == [] and not (subject.data / "stack.json").exists()
+    following = await succession.running()
+    await eventually(lambda: all_completed(following, ids), 60, "all runs complete in the next stack")
     assert len(receiver.call_ids) == len(set(receiver.call_ids)) == RUNS
+
+
+async def test_interrupted_it_stops_all_in_order(subject: StackProcess) -> None:
+    children = subject.record.children
+    assert await subject.stop() == 0
+    assert alive(children) == [] and not (subject.data / "stack.json").exists()
