@@ -23,8 +23,7 @@ from settings import ExitCode, StartError
 from tests.stacks import eventually
 
 
-@pytest.fixture
-def place(scratch: Path) -> Path:
+def new_folder(scratch: Path) -> Path:
     """A new data folder."""
     folder = scratch / uuid4().hex[:8]
     folder.mkdir(mode=0o711)
@@ -32,8 +31,19 @@ def place(scratch: Path) -> Path:
 
 
 @pytest.fixture
-async def server(place: Path) -> AsyncGenerator[Postgres]:
-    started = Postgres(place, place / "logs" / "postgres.log", Report())
+def place(scratch: Path) -> Path:
+    return new_folder(scratch)
+
+
+@pytest.fixture(scope="module")
+def home(scratch: Path) -> Path:
+    """The data folder of the servers that the tests here start, stop and kill."""
+    return new_folder(scratch)
+
+
+@pytest.fixture
+async def server(home: Path) -> AsyncGenerator[Postgres]:
+    started = Postgres(home, home / "logs" / "postgres.log", Report())
     await started.start()
     yield started
     await started.stop()
@@ -76,16 +86,16 @@ async def test_text_sorts_by_code_point_whatever_the_machine_has(postgres: Postg
     assert await ask(postgres, "select 'Z' < 'a' and upper('é') = 'É'") == "True"
 
 
-async def test_only_its_owner_can_enter_the_folder_of_the_socket(server: Postgres, place: Path) -> None:
-    assert stat.S_IMODE((place / "postgres").stat().st_mode) == 0o700
+async def test_only_its_owner_can_enter_the_folder_of_the_socket(server: Postgres, home: Path) -> None:
+    assert stat.S_IMODE((home / "postgres").stat().st_mode) == 0o700
     assert "host=" in server.url and "@/" in server.url
 
 
 async def test_a_second_start_finds_what_the_first_one_wrote(server: Postgres) -> None:
-    await tell(server, "create table kept as select 42 as n")
+    await tell(server, "create table written as select 42 as n")
     await server.stop()
     await server.start()
-    assert await ask(server, "select n from kept") == "42"
+    assert await ask(server, "select n from written") == "42"
 
 
 async def test_after_a_kill_it_recovers_what_was_committed(server: Postgres) -> None:
@@ -99,14 +109,14 @@ async def test_after_a_kill_it_recovers_what_was_committed(server: Postgres) -> 
 
 
 async def test_a_lock_whose_process_number_now_is_another_program_is_no_obstacle(
-    server: Postgres, place: Path
+    server: Postgres, home: Path
 ) -> None:
     await server.stop()
-    user = cluster.account(place / "postgres")
+    user = cluster.account(home / "postgres")
     other = subprocess.Popen(["sleep", "60"], cwd="/", **as_user(user))
     try:
-        lock = place / "postgres" / "postmaster.pid"
-        lock.write_text(f"{other.pid}\n{place / 'postgres'}\n1\n5432\n\n\n")
+        lock = home / "postgres" / "postmaster.pid"
+        lock.write_text(f"{other.pid}\n{home / 'postgres'}\n1\n5432\n\n\n")
         if user is not None:
             os.chown(lock, user.pw_uid, user.pw_gid)
         await server.start()
@@ -118,10 +128,10 @@ async def test_a_lock_whose_process_number_now_is_another_program_is_no_obstacle
 
 
 async def test_a_server_that_an_earlier_start_left_running_is_stopped_first(
-    server: Postgres, place: Path
+    server: Postgres, home: Path
 ) -> None:
     await server.stop()
-    folder, user = place / "postgres", cluster.account(place / "postgres")
+    folder, user = home / "postgres", cluster.account(home / "postgres")
     programs = cluster.reachable(cluster.binaries(), user)
     orphan = subprocess.Popen(
         [str(programs / "postgres"), "-D", str(folder), "-k", str(folder), "-c", "listen_addresses="],
@@ -228,10 +238,10 @@ class TestAsRoot:
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
-async def test_it_stops_cleanly_when_asked_and_leaves_no_process(server: Postgres, place: Path) -> None:
+async def test_it_stops_cleanly_when_asked_and_leaves_no_process(server: Postgres, home: Path) -> None:
     pid = server.child.pid
     assert pid is not None
     await server.stop(30)
-    log = (place / "logs" / "postgres.log").read_text()
+    log = (home / "logs" / "postgres.log").read_text()
     assert "fast shutdown request" in log and "immediate shutdown request" not in log
     assert command_line(pid) == ""

@@ -34,17 +34,21 @@ from temporal.client import connection
 from tests.stacks import eventually
 
 
-@pytest.fixture
-def place(scratch: Path) -> Path:
+def new_folder(scratch: Path) -> Path:
     """A new data folder, which the server's user can reach."""
     folder = scratch / uuid4().hex[:8]
     folder.mkdir(mode=0o711)
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def place(scratch: Path) -> Path:
+    return new_folder(scratch)
+
+
+@pytest.fixture(scope="module")
 async def server(place: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
-    """A server of the test's own; the session's is there first, so that the program is."""
+    """A server that tests may change and kill; the session's is there first, so that the program is."""
     started = Temporal(place, place / "temporal.log", Report(), namespace="watch")
     await started.start()
     yield started
@@ -110,14 +114,17 @@ async def test_it_shows_no_pages_and_has_no_http_api(temporal_server: Temporal) 
     assert seen == {403, 404}
 
 
-class TestItsPages:
-    @pytest.fixture
-    async def shown(self, place: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
-        started = Temporal(place, place / "temporal.log", Report(), pages=True)
-        await started.start()
-        yield started
-        await started.stop()
+@pytest.fixture(scope="module")
+async def shown(scratch: Path, temporal_server: Temporal) -> AsyncGenerator[Temporal]:
+    """A server with pages."""
+    place = new_folder(scratch)
+    started = Temporal(place, place / "temporal.log", Report(), pages=True)
+    await started.start()
+    yield started
+    await started.stop()
 
+
+class TestItsPages:
     @pytest.fixture
     async def browser(self, shown: Temporal) -> AsyncGenerator[httpx.AsyncClient]:
         async with httpx.AsyncClient(base_url=str(shown.ui), trust_env=False) as client:
