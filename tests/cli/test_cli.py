@@ -40,19 +40,21 @@ class TestConfig:
         assert rows["VEDETTE_LIMIT_IP"] == {"value": "60/60", "source": "default"}
 
     @pytest.mark.parametrize(
-        ("name", "value", "shown"),
+        ("database", "shown"),
         [
-            ("VEDETTE_SECRET_KEY", "hush", "***"),
-            ("VEDETTE_METRICS_TOKEN", "hush", "***"),
-            ("VEDETTE_PROVIDER_HIBP_KEY", "hush", "***"),
-            ("DATABASE_URL", "postgresql://me:hush@db/x", "postgresql://me:***@db/x"),
-            ("DATABASE_URL", "host=db password=hush", "***"),
+            ("postgresql://me:hush@db/x", "postgresql://me:***@db/x"),
+            ("host=db password=hush", "***"),
         ],
     )
-    def test_it_masks_secrets(self, tmp_path: Path, name: str, value: str, shown: str) -> None:
-        done = vedette(tmp_path, "config", "--json", **{name: value})
-        assert json.loads(done.stdout)[name] == {"value": shown, "source": name}
-        assert "hush" not in vedette(tmp_path, "config", **{name: value}).stdout
+    def test_it_masks_secrets(self, tmp_path: Path, database: str, shown: str) -> None:
+        secrets = ("VEDETTE_SECRET_KEY", "VEDETTE_METRICS_TOKEN", "VEDETTE_PROVIDER_HIBP_KEY")
+        names = {**dict.fromkeys(secrets, "hush"), "DATABASE_URL": database}
+        rows = json.loads(vedette(tmp_path, "config", "--json", **names).stdout)
+        assert {name: rows[name] for name in names} == {
+            "DATABASE_URL": {"value": shown, "source": "DATABASE_URL"},
+            **{name: {"value": "***", "source": name} for name in secrets},
+        }
+        assert "hush" not in vedette(tmp_path, "config", **names).stdout
 
     def test_a_value_from_a_file_names_the_file_setting(self, tmp_path: Path) -> None:
         (tmp_path / "key").write_text("hush" * 10)

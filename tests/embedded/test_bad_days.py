@@ -119,25 +119,22 @@ def test_a_secret_key_is_too_short(data: Path, external: dict[str, str]) -> None
     assert "32 characters" in failed(done, ExitCode.SECRET_KEY)
 
 
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("VEDETTE_PROT", "VEDETTE_PORT"),
-        ("VEDETTE_SECRET_KEY_FIL", "VEDETTE_SECRET_KEY_FILE"),
-        ("VEDETTE_PROVIDER_GREYNIOSE_KEY", "VEDETTE_PROVIDER_GREYNOISE_KEY"),
-        ("VEDETTE_PROVIDER_GREYNIOSE_KEY_FILE", "VEDETTE_PROVIDER_GREYNOISE_KEY_FILE"),
-        ("VEDETTE_PROVIDER_ZZZZZZ_KEY", None),
-        ("VEDETTE_QQQ", None),
-    ],
-)
-def test_an_unknown_setting_is_warned_of_with_the_nearest_name(
-    tmp_path: Path, name: str, near: str | None
-) -> None:
+def test_an_unknown_setting_is_warned_of_with_the_nearest_name(tmp_path: Path) -> None:
+    nearest = {
+        "VEDETTE_PROT": "VEDETTE_PORT",
+        "VEDETTE_SECRET_KEY_FIL": "VEDETTE_SECRET_KEY_FILE",
+        "VEDETTE_PROVIDER_GREYNIOSE_KEY": "VEDETTE_PROVIDER_GREYNOISE_KEY",
+        "VEDETTE_PROVIDER_GREYNIOSE_KEY_FILE": "VEDETTE_PROVIDER_GREYNOISE_KEY_FILE",
+        "VEDETTE_PROVIDER_ZZZZZZ_KEY": None,
+        "VEDETTE_QQQ": None,
+    }
     (tmp_path / "value").write_text("1")
-    done = vedette(tmp_path, "config", **{name: str(tmp_path / "value")})
+    done = vedette(tmp_path, "config", **dict.fromkeys(nearest, str(tmp_path / "value")))
     assert done.returncode == 0
-    hint = f" Did you mean {near}?" if near else ""
-    assert done.stderr.strip() == f"There is no setting {name}; it is ignored.{hint}"
+    assert sorted(done.stderr.splitlines()) == sorted(
+        f"There is no setting {name}; it is ignored.{f' Did you mean {near}?' if near else ''}"
+        for name, near in nearest.items()
+    )
 
 
 @pytest.mark.parametrize("command", ["up", "api", "worker", "doctor"])
