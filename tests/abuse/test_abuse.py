@@ -12,8 +12,15 @@ from bench.abuse.cases import CASES, tried
 from bench.abuse.target import Target, attacked, is_root
 from embedded.temporal import Temporal
 
-# The long one, for two credentials, is tests/errors/test_fuzz.py.
-TRIED = [name for name in CASES if name != "A10 fuzz" and (name != "children" or is_root())]
+# Each has a test of its own that says more, and starts fewer processes for it.
+TESTED_ELSEWHERE = {
+    "A10 fuzz": "tests/errors/test_fuzz.py",
+    "doors behind a proxy": "tests/health/test_metrics.py, tests/accounts/test_accounts.py",
+    "logins": "tests/sessions/test_login_limits.py",
+    "odd starts": "tests/embedded/test_announcement.py, tests/embedded/test_bad_days.py",
+    "wrong root key": "tests/secrets/test_root_key.py, tests/embedded/test_announcement.py",
+}
+TRIED = [name for name in CASES if name not in TESTED_ELSEWHERE and (name != "children" or is_root())]
 
 
 @pytest.fixture(scope="module")
