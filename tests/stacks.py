@@ -21,6 +21,7 @@ from embedded.process import bound_to_parent, command_line
 from providers.downloads import Publisher
 from providers.registry import DATASETS
 from settings import ExitCode
+from tests import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 CLI = ROOT / "cli" / "__main__.py"
@@ -63,11 +64,20 @@ def environment(data: Path, **names: str) -> dict[str, str]:
     }
 
 
+_SERVERS = {"up", "api", "worker"}
+
+
 def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedProcess[str]:
-    """Run a `vedette` command to its end."""
+    """Run a `vedette` command to its end.
+
+    Those that serve are started as users start them, the others as `commands.run` does it.
+    """
+    given = environment(data, **names)
+    if _SERVERS.isdisjoint(arguments[:1]):
+        return commands.run(arguments, given)
     return subprocess.run(
         [sys.executable, str(CLI), *arguments],
-        env=environment(data, **names),
+        env=given,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

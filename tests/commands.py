@@ -1,0 +1,54 @@
+"""Commands in processes that are forked from one that has imported the libraries, and nothing of ours.
+
+A command gets its arguments, environment and output, and then imports and does all else as ever. What it is
+spared is the second and more that the libraries take.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+_LIBRARIES = [
+    "aiohttp", "alembic.command", "cryptography.hazmat.primitives.ciphers.aead", "dns.asyncresolver", "httpx",
+    "orjson", "phonenumbers", "psycopg_pool", "pwdlib", "pydantic_settings", "rich.table", "sqlmodel",
+    "structlog", "tldextract", "typer",
+]  # fmt: skip
+_SECONDS = 180
+
+
+def run(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a `vedette` command with this environment to its end."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LIBRARIES)  # heeded when the first process is started
+    with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as errors:
+        given = (arguments, environment, os.getcwd(), (out.name, errors.name))
+        process = context.Process(target=_become, args=given, daemon=True)
+        process.start()
+        process.join(_SECONDS)
+        code = process.exitcode
+        process.kill()
+        process.join()
+        process.close()
+        assert code is not None, f"not ended within {_SECONDS} s: vedette {' '.join(arguments)}"
+        return subprocess.CompletedProcess(["vedette", *arguments], code, out.read(), errors.read())
+
+
+def _become(
+    arguments: Sequence[str], environment: dict[str, str], folder: str, outputs: tuple[str, str]
+) -> None:
+    """Be the command, in the forked process."""
+    for descriptor, path in enumerate(outputs, 1):
+        file = os.open(path, os.O_WRONLY)
+        os.dup2(file, descriptor)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["vedette", *arguments]
+    importlib.import_module("cli").main()
