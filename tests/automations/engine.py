@@ -122,13 +122,30 @@ async def working(
             await notifier.stop()
 
 
-async def requested(receiver: Endpoint, count: int) -> None:
+async def requested(receiver: Endpoint, count: int, seconds: float = DEADLINE_SECONDS) -> None:
     """Wait for so many requests."""
 
     async def look() -> bool:
         return len(receiver.requests) >= count
 
-    await until(look)
+    await until(look, seconds)
+
+
+async def seen(
+    database: Database,
+    account_id: UUID,
+    run_id: UUID,
+    holds: Callable[[RunView], bool],
+    seconds: float = DEADLINE_SECONDS,
+) -> RunView:
+    """The run once something holds of it."""
+
+    async def look() -> RunView | None:
+        async with database.connection() as connection:
+            view = await runs.get(connection, account_id, run_id)
+        return view if holds(view) else None
+
+    return await until(look, seconds)
 
 
 async def ended(
@@ -139,25 +156,13 @@ async def ended(
     seconds: float = DEADLINE_SECONDS,
 ) -> RunView:
     """The run once it has ended."""
-
-    async def look() -> RunView | None:
-        async with database.connection() as connection:
-            view = await runs.get(connection, account_id, run_id)
-        return view if view.completed_at else None
-
     notifier.notify(QUEUED_CHANNEL)
-    return await until(look, seconds)
+    return await seen(database, account_id, run_id, lambda view: view.completed_at is not None, seconds)
 
 
 async def waiting(database: Database, account_id: UUID, run_id: UUID) -> RunView:
     """The run once it waits."""
-
-    async def look() -> RunView | None:
-        async with database.connection() as connection:
-            view = await runs.get(connection, account_id, run_id)
-        return view if view.status == "waiting" else None
-
-    return await until(look)
+    return await seen(database, account_id, run_id, lambda view: view.status == "waiting")
 
 
 async def batch_workflow(client: Client, database: Database, run_id: UUID) -> WorkflowHandle[Any, Any]:

@@ -38,8 +38,10 @@ from tests.automations.engine import (
     accept,
     ended,
     requested,
+    seen,
     transform,
     until,
+    waiting,
     webhook,
 )
 from tests.automations.test_dispatch_points import let_pass
@@ -64,18 +66,10 @@ async def view_of(database: Database, target: Target, run_id: UUID) -> RunView:
         return await runs.get(connection, target.account_id, run_id)
 
 
-async def is_waiting(database: Database, target: Target, run_id: UUID) -> bool:
-    return (await view_of(database, target, run_id)).status == "waiting"
-
-
 # Worker processes
 
 FROZEN_SECONDS = 40
 """The server goes on handing tasks to a process that is stopped, whose polls stay open for a minute."""
-
-
-async def _asked_again(receiver: Endpoint) -> bool:
-    return len(receiver.requests) > 1
 
 
 async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what_another_has_taken_over(
@@ -95,7 +89,7 @@ async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what
         await requested(receiver, 1)
         stopped.send_signal(signal.SIGSTOP)
         async with at_work() as notifier:
-            await until(lambda: _asked_again(receiver), FROZEN_SECONDS)
+            await requested(receiver, 2, FROZEN_SECONDS)
             receiver.open.set()
             view = await ended(database, notifier, target.account_id, run_id)
             stopped.send_signal(signal.SIGCONT)
@@ -121,11 +115,7 @@ async def test_a_worker_that_is_stopped_for_a_while_goes_on_where_nobody_else_is
         await until(lambda: is_silent(database, run_id))
         receiver.open.set()
         stopped.send_signal(signal.SIGCONT)
-
-        async def completed() -> bool:
-            return (await view_of(database, target, run_id)).status == "completed"
-
-        await until(completed, 60)
+        await seen(database, target.account_id, run_id, lambda view: view.status == "completed", 60)
     assert receiver.paths.count("/next") == 1
     assert all(len(ids) == 1 for ids in ids_by_path(receiver).values())
 
@@ -189,7 +179,7 @@ async def test_runs_that_wait_go_on_though_their_worker_is_killed_meanwhile(
     with process(open_settings, str(CLI), "worker") as killed:
         run_ids = await accept(database, target, 3)
         for run_id in run_ids:
-            await until(lambda run_id=run_id: is_waiting(database, target, run_id))
+            await waiting(database, target.account_id, run_id)
         killed.kill()
     async with at_work() as notifier:
         for run_id in run_ids:
@@ -235,7 +225,7 @@ async def test_runs_go_on_when_postgres_has_been_restarted(
         [held_id], [waits_id] = await accept(database, held), await accept(database, waits)
         notifier.notify(QUEUED_CHANNEL)
         await requested(receiver, 1)
-        await until(lambda: is_waiting(database, waits, waits_id))
+        await waiting(database, waits.account_id, waits_id)
         await postgres.stop()
         receiver.open.set()
         await postgres.start()
@@ -299,7 +289,7 @@ async def test_runs_go_on_while_temporal_is_silent_and_their_timers_afterwards(
         try:
             [run_id], [waits_id] = await accept(database, quick), await accept(database, waits)
             assert (await ended(database, notifier, quick.account_id, run_id)).output == "done"
-            await until(lambda: is_waiting(database, waits, waits_id))
+            await waiting(database, waits.account_id, waits_id)
         finally:
             os.kill(pid, signal.SIGCONT)
         view = await ended(database, notifier, waits.account_id, waits_id)
@@ -316,7 +306,7 @@ async def test_runs_go_on_when_temporal_has_been_restarted(
         [held_id], [waits_id] = await accept(database, held), await accept(database, waits)
         notifier.notify(QUEUED_CHANNEL)
         await requested(receiver, 1)
-        await until(lambda: is_waiting(database, waits, waits_id))
+        await waiting(database, waits.account_id, waits_id)
         await temporal_server.stop()
         await temporal_server.start()
         receiver.open.set()
@@ -401,7 +391,7 @@ async def test_what_a_later_version_has_written_is_set_aside_unharmed_and_goes_o
     async with at_work() as notifier:
         [run_id] = await accept(database, target)
         notifier.notify(QUEUED_CHANNEL)
-        await until(lambda: is_waiting(database, target, run_id))
+        await waiting(database, target.account_id, run_id)
         await let_pass(database, run_id, timedelta(hours=1))
         readable = await row_of(database, run_id)
         later = {**readable["progress"], "version": 1_000, "unheard": "of"}

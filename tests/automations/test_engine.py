@@ -10,8 +10,8 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import run_work, runs
-from models.runs import QUEUED_CHANNEL, RunView
+from models import run_work
+from models.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -23,6 +23,7 @@ from tests.automations.engine import (
     statuses,
     transform,
     until,
+    waiting,
     webhook,
 )
 
@@ -205,13 +206,7 @@ async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(
     target = await new_target(steps)
     ids = await accept_each(database, target, (True, False))
     assert (await ended(database, notifier, target.account_id, ids[1])).output == [False, False]
-
-    async def parked() -> RunView | None:
-        async with database.connection() as connection:
-            view = await runs.get(connection, target.account_id, ids[0])
-        return view if view.status == "waiting" else None
-
-    view = await until(parked)
+    view = await waiting(database, target.account_id, ids[0])
     assert statuses(view) == {"long": "completed", "wait": "waiting", "after": "pending"}
     await wake_now(database, notifier, client, ids[0])
     view = await ended(database, notifier, target.account_id, ids[0])

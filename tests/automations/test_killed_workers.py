@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from aiohttp import web
 from temporalio.client import Client
 
 from database import Database
-from embedded.temporal import Temporal
 from sealing import Keyring
 from settings import Settings
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept,
+    accept_each,
     batch_workflow,
     ended,
     events_of,
+    seen,
     transform,
     until,
     webhook,
     working,
 )
-from tests.datasets import write_small_datasets
-from tests.stacks import CLI, ROOT, StackProcess, environment, eventually
+from tests.stacks import CLI, ROOT, environment, eventually
 
 
 @contextmanager
@@ -141,17 +137,6 @@ async def test_a_killed_worker_leaves_what_it_has_done(
 # A worker that is killed at every boundary of ten steps at once
 
 
-@pytest.fixture
-async def stack(scratch: Path, temporal_server: Temporal) -> AsyncGenerator[StackProcess]:
-    data = scratch / "killed-at-boundaries"
-    write_small_datasets(data)
-    running = StackProcess(data, VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32")
-    try:
-        yield await running.ready()
-    finally:
-        await running.stop()
-
-
 KINDS = [
     "call", "lookup", "call", "condition", "items", "call", "delay", "call", "transform", "call",
 ]  # fmt: skip
@@ -207,7 +192,7 @@ async def hold(request: web.Request, receiver: Endpoint) -> web.Response:
 
 
 async def test_a_run_goes_on_at_whichever_step_its_worker_is_killed(
-    stack: StackProcess, receiver: Endpoint
+    open_settings: Settings, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     """Ten runs of ten steps: when the worker is killed, the k-th run is within its k-th step.
 
@@ -218,37 +203,29 @@ async def test_a_run_goes_on_at_whichever_step_its_worker_is_killed(
     steps = [step(receiver.url, number, kind) for number, kind in enumerate(KINDS)]
     calls = [f"s{number}.body.step" for number, kind in enumerate(KINDS) if kind == "call"]
     steps.append(transform("end", f"[{', '.join(calls)}, s1.asn.asn, s3.result, s4[].body.step, s8]"))
-    headers = {"X-API-Key": stack.api_key}
-    async with httpx.AsyncClient(base_url=stack.url, headers=headers, trust_env=False, timeout=30) as api:
-        made = (await api.post("/api/workflows", json={"name": "Ten", "steps": steps})).json()
-        run = f"/api/workflows/{made['id']}/run"
-        inputs = [{"run": n, "ip": "8.8.8.8"} for n in range(len(KINDS))]
-        # At once, so that some of them share a batch.
-        accepted = await asyncio.gather(*(api.post(run, json={"input": one}) for one in inputs))
-        places = [answer.headers["location"] for answer in accepted]
-
-        async def all_at_their_steps() -> bool:
-            steps = (await api.get(places[PAUSING])).json()["steps"]
-            return steps[PAUSING]["status"] == "waiting" and await all_held(receiver)
-
-        await eventually(all_at_their_steps, 60, "every run is at its step")
-        first = stack.child("worker")
-        os.kill(first, signal.SIGKILL)
-        receiver.open.set()
-
-        async def all_ended() -> bool:
-            return all([(await api.get(place)).json()["completed_at"] for place in places])
-
-        await eventually(all_ended, 60, "every run has ended")
-        views = [(await api.get(place)).json() for place in places]
-    assert stack.child("worker") not in (0, first)
+    target = await new_target(steps)
+    # At once, so that some of them share a batch.
+    ids = await accept_each(database, target, [{"run": n, "ip": "8.8.8.8"} for n in range(len(KINDS))])
+    account_id = target.account_id
+    with process(open_settings, str(CLI), "worker") as killed:
+        await seen(
+            database, account_id, ids[PAUSING], lambda view: view.steps[PAUSING].status == "waiting", 60
+        )
+        await until(lambda: all_held(receiver), 60)
+        killed.kill()
+    receiver.open.set()
+    with process(open_settings, str(CLI), "worker"):
+        views = [
+            await seen(database, account_id, run_id, lambda view: view.completed_at is not None, 60)
+            for run_id in ids
+        ]
     numbers = [number for number, kind in enumerate(KINDS) if kind == "call"]
     outputs = [[*numbers, 15169, True, [4, 4, 4], n] for n in range(len(KINDS))]
-    assert [(view["status"], view["output"]) for view in views] == [("completed", one) for one in outputs]
-    assert {step["status"] for view in views for step in view["steps"]} == {"completed"}
-    ids = {request["headers"]["webhook-id"] for request in receiver.requests}
+    assert [(view.status, view.output) for view in views] == [("completed", one) for one in outputs]
+    assert {step.status for view in views for step in view.steps} == {"completed"}
+    call_ids = {request["headers"]["webhook-id"] for request in receiver.requests}
     times = Counter(receiver.paths)
-    assert len(ids) == len(times) == len(KINDS) * (len(numbers) + 3)
+    assert len(call_ids) == len(times) == len(KINDS) * (len(numbers) + 3)
     # All other calls were over, and the next steps begun: what was over was stored before.
     assert {path for path, count in times.items() if count == 2} == HELD_PATHS
     assert set(times.values()) == {1, 2}
