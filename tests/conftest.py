@@ -6,6 +6,7 @@ Everything is on random ports and in a temporary folder, so that a stack that ru
 from __future__ import annotations
 
 import asyncio
+import compileall
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator
@@ -28,23 +29,42 @@ from sealing import Keyring, root_keys
 from settings import Settings
 from tests.api_server import Api, running
 from tests.datasets import write_small_datasets
-from tests.stacks import StackProcess
+from tests.stacks import ROOT, StackProcess
 
 _TEMPLATE = "template_vedette"
+_LONGEST = {
+    ("abuse", "test_abuse.py"), ("automations", "test_crash_points.py"),
+    ("automations", "test_killed_workers.py"), ("cli", "test_cli.py"), ("embedded", "test_as_root.py"),
+    ("embedded", "test_bad_days.py"), ("embedded", "test_in_flight.py"), ("errors", "test_fuzz.py"),
+    ("providers", "test_contract.py"), ("providers", "test_fetching_datasets.py"),
+}  # fmt: skip
+"""The files that take half a minute and more."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Have the Temporal server made before several processes begin, whose output nobody sees."""
+    """Have what is needed made before several processes begin.
+
+    That is the Temporal server, since nobody would see their output, and the bytecode of our modules: where
+    PYTHONDONTWRITEBYTECODE is set, each of hundreds of processes would compile them.
+    """
     if getattr(session.config.option, "numprocesses", None):
         asyncio.run(obtain(Path(tempfile.gettempdir()), Report()))
+    if not hasattr(session.config, "workerinput"):
+        compileall.compile_dir(ROOT, maxlevels=0, quiet=2)
+        for package in ROOT.glob("*/__init__.py"):
+            compileall.compile_dir(package.parent, quiet=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs servers or whole stacks, so that the rest can be had by itself."""
+    """Mark what needs servers or whole stacks, so that the rest can be had by itself; put the longest first.
+
+    The processes take one file after the other: none should be left alone with a long one at the end.
+    """
     for item in items:
         if "scratch" in getattr(item, "fixturenames", ()) or "embedded" in item.path.parts:
             item.add_marker("live")
+    items.sort(key=lambda item: (item.path.parent.name, item.path.name) not in _LONGEST)
 
 
 @pytest.fixture(scope="session")
