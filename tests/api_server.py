@@ -25,6 +25,8 @@ from models import accounts, keys, sessions
 from models.accounts import Account
 from models.audit import Actor
 from models.keys import Scope
+from services.event_checks import EventChecks
+from services.process_pool import ProcessPool
 from settings import Settings, load
 
 PASSWORD = "correct horse battery staple"
@@ -37,6 +39,10 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         yield  # Ctrl-C belongs to pytest
+
+
+shared_pool = ProcessPool()
+"""The pool of all applications here: each would start processes of its own, which import for a second."""
 
 
 @cache
@@ -127,6 +133,8 @@ async def serving(app: FastAPI) -> AsyncGenerator[Api]:
             if task.done():
                 await task
             await asyncio.sleep(0.01)
+        services: Services = app.state.services
+        services.pool, services.event_checks = shared_pool, EventChecks(shared_pool)
         port = server.servers[0].sockets[0].getsockname()[1]
         async with contextlib.AsyncExitStack() as stack:
             api = Api(app, f"http://127.0.0.1:{port}", stack)

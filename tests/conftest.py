@@ -27,7 +27,7 @@ from embedded.temporal_binary import obtain
 from migrations.upgrade import upgrade
 from sealing import Keyring, root_keys
 from settings import Settings
-from tests.api_server import Api, running
+from tests.api_server import Api, running, shared_pool
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess
 
@@ -173,6 +173,13 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
     """The API over the module's database, behind a real server; its limits are those of the settings."""
     async with running(settings) as api:
         yield api
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def closed_pool() -> AsyncGenerator[None]:
+    """The processes that the applications share are ended with the session."""
+    yield
+    await shared_pool.close()
 
 
 @pytest.fixture
