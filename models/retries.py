@@ -14,9 +14,9 @@ from uuid import UUID
 from database import Connection
 from language.definition import Definition, needs_of
 from models.accepting import Accepted, accepted_before
-from models.automations import INTERACTIVE
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
+from models.lanes import INTERACTIVE
 from models.runs import GATHERED
 
 
