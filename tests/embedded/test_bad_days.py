@@ -182,6 +182,7 @@ async def test_the_disk_fills_while_it_runs_and_nothing_acknowledged_is_lost(
     acknowledged = 0
     try:
         with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("select pg_switch_wal()")  # the next file has room for all of these rows
             connection.execute("create table kept (n int, filling text)")
         fill(filler, leaving=4 * 1024**2)
         with pytest.raises(psycopg.Error), psycopg.connect(url, autocommit=True) as connection:
