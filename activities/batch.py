@@ -16,7 +16,6 @@ from psycopg_pool import PoolTimeout
 import logs
 from activities.execution import HeldLease
 from database import Connection, Database
-from models import run_work
 from models.leases import Lease
 
 _log = logs.get(__name__)
@@ -27,6 +26,8 @@ AGAIN_SECONDS = 0.5
 """How long to wait before one tries again to reach it."""
 # How long runs may join a batch: a worker that dies leaves no more than this and what it has at work.
 _OPEN_SECONDS = 2.0
+# And how many. More would not be dearer, but each of them is asked for when the batch is.
+_MOST_RUNS = 1024
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Batch:
     def is_open(self) -> bool:
         """Whether runs that are claimed later may join it."""
         young = time.monotonic() - self.opened_at < _OPEN_SECONDS
-        return young and self.claimed < run_work.MAX_ROWS and not (self.closed or self.held.lost)
+        return young and self.claimed < _MOST_RUNS and not (self.closed or self.held.lost)
 
     @property
     def lease(self) -> Lease:

@@ -204,7 +204,7 @@ class Executor:
         """
         before, kept = self.input_bytes, list[ClaimedRun]()
         for run in runs:
-            if run.size <= min(INLINE_BYTES, _INPUT_BYTES - self.input_bytes):
+            if not run.unloaded and run.size <= min(INLINE_BYTES, _INPUT_BYTES - self.input_bytes):
                 self.input_bytes += run.size
                 kept.append(run)
             else:

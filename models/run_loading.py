@@ -9,8 +9,20 @@ from uuid import UUID
 
 from database import Connection
 from language.records import INLINE_BYTES, DoneStep, StepError
-from models.run_work import ClaimedRun
+from models.run_work import MAX_BYTES, ClaimedRun
 from models.runs import GATHERED
+
+_LOAD: LiteralString = """
+with at_work as (
+  select run_id, started_at, progress, bytes, bytes <= %(inline)s
+    and sum(bytes) filter (where bytes <= %(inline)s) over (order by run_id) <= %(together)s as loaded
+  from run_work where batch_id = %(batch)s and status = 'running'
+)
+select r.id, w.started_at, w.bytes, w.progress, w.loaded,
+  case when w.loaded then r.input end as input, case when w.loaded then r.request end as request
+from at_work w join runs r on r.id = w.run_id
+where r.id = any(array(select run_id from at_work)) order by r.id
+"""
 
 
 async def load_runs(connection: Connection, batch_id: UUID) -> list[ClaimedRun]:
@@ -21,13 +33,7 @@ async def load_runs(connection: Connection, batch_id: UUID) -> list[ClaimedRun]:
         batch_id: of the batch.
     """
     cursor = await connection.execute(
-        "select r.id, w.started_at, r.input_bytes, w.progress,"
-        " case when r.input_bytes <= %(kept)s then r.input end as input,"
-        " case when r.input_bytes <= %(kept)s then r.request end as request"
-        " from run_work w join runs r on r.id = w.run_id"
-        " where w.batch_id = %(batch)s and w.status = 'running' and r.id = any(array("
-        "  select run_id from run_work where batch_id = %(batch)s)) order by r.id",
-        {"batch": batch_id, "kept": INLINE_BYTES},
+        _LOAD, {"batch": batch_id, "inline": INLINE_BYTES, "together": MAX_BYTES}
     )
     return [
         ClaimedRun(
@@ -35,9 +41,10 @@ async def load_runs(connection: Connection, batch_id: UUID) -> list[ClaimedRun]:
             started_at=row["started_at"],
             trigger=row["input"],
             request=row["request"],
-            size=row["input_bytes"],
+            size=row["bytes"],
             recorded=True,
             progress=row["progress"],
+            unloaded=not row["loaded"],
         )
         for row in await cursor.fetchall()
     ]

@@ -31,7 +31,7 @@ from models.leases import Lease
 
 MAX_ROWS = 256
 MAX_BYTES = 4 * 1024 * 1024
-"""How many runs a batch has at most, and how much they were started with."""
+"""How many runs are claimed at a time at most, and how much they were started with."""
 ACCOUNT_WINDOW = 512
 """How many runs of an account are at work at a time."""
 _OVERDUE_SECONDS = 30

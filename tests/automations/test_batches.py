@@ -8,7 +8,7 @@ import pytest
 
 from database import Database
 from language.records import INLINE_BYTES
-from models import leases, recovery, run_work
+from models import leases, recovery, run_loading, run_work
 from models.identifiers import new_id
 from models.lanes import BULK
 from models.leases import SILENT_SECONDS
@@ -50,6 +50,20 @@ async def test_what_is_too_large_to_travel_stays_in_its_row(
     await accept(database, await new_target(), 20, payload="x" * INLINE_BYTES)
     runs = (await claimed(database)).runs
     assert len(runs) == 20 and all(run.trigger is None and run.size > INLINE_BYTES for run in runs)
+
+
+async def test_of_a_batch_that_is_taken_over_no_more_is_loaded_than_of_a_claim(
+    database: Database, new_target: NewTarget
+) -> None:
+    share = run_work.MAX_BYTES // INLINE_BYTES
+    run_ids = await accept(database, await new_target(), share + 3, payload="x" * (INLINE_BYTES - 2))
+    batch_id = (await claimed(database)).lease.batch_id
+    await change(database, run_ids, f"status = 'running', batch_id = '{batch_id}'")
+    async with database.connection() as connection:
+        runs = await run_loading.load_runs(connection, batch_id)
+    assert [run.run_id for run in runs] == run_ids
+    assert [run.unloaded for run in runs] == [run.trigger is None for run in runs]
+    assert sum(not run.unloaded for run in runs) == share
 
 
 async def test_a_run_that_was_lost_with_its_worker_twice_is_claimed_alone(
