@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -92,10 +93,9 @@ class Stack:
     async def kill_worker(self) -> None:
         """End the worker as a crash does; returns when it is gone."""
         assert self._worker is not None and self._worker.pid is not None
-        process = psutil.Process(self._worker.pid)
-        process.kill()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            await asyncio.to_thread(process.wait)
+        os.kill(self._worker.pid, signal.SIGKILL)
+        while self._worker.pid is not None:
+            await asyncio.sleep(0.01)
         self._worker = None
 
     async def stop(self) -> None:
