@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -19,13 +19,15 @@ from psycopg.rows import DictRow, dict_row
 
 from embedded import cluster, folder, temporal_binary
 from embedded.connections import check_database, check_temporal, masked
-from models import accounts, root_key, workers
+from models import accounts, history, root_key, workers
 from providers.installed import read_manifest
 from sealing import Keyring, root_keys, source_of_keys
 from settings import Settings, StartError
 
 State = Literal["ok", "warning", "broken"]
 _OLD_DATA_DAYS = 60
+_READY_DAYS = timedelta(days=14)
+_CLOCK_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ async def examine(settings: Settings) -> list[Finding]:
     usable = database_url if database_url and findings[-1].state == "ok" else None
     if usable:
         findings.append(await _guarded("schema", lambda: _schema(usable)))
+        if findings[-1].state == "ok":
+            findings.append(await _guarded("history", lambda: _history(usable)))
+        findings.append(await _guarded("clock", lambda: _clock(usable)))
         findings.append(await _guarded("workers", lambda: _workers(usable)))
     findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
     findings.append(await _guarded("temporal", lambda: _temporal(settings)))
@@ -121,6 +126,27 @@ async def _schema(url: str) -> Finding:
         text = f"the database is at {revision or 'nothing'}, this release at {newest}"
         return Finding("schema", "broken", text, "Run `vedette migrate`.")
     return Finding("schema", "ok", f"at {revision}")
+
+
+async def _history(url: str) -> Finding:
+    async with await _connect(url) as connection:
+        ready = await history.stands_ready(connection, _READY_DAYS)
+    if not ready:
+        text = f"no partitions stand ready for {_READY_DAYS.days} days from now: runs will be refused"
+        remedy = "Run `vedette migrate`, and see that the Schedule maintenance/tend_history is not paused."
+        return Finding("history", "broken", text, remedy)
+    return Finding("history", "ok", "partitions stand ready")
+
+
+async def _clock(url: str) -> Finding:
+    async with await _connect(url) as connection:
+        row = await (await connection.execute("select clock_timestamp() as now")).fetchone()
+    assert row is not None
+    off = (datetime.now(UTC) - row["now"]).total_seconds()
+    text = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the database's"
+    if abs(off) > _CLOCK_SECONDS:
+        return Finding("clock", "broken", text, "Set both machines' clocks: over a day, runs are refused.")
+    return Finding("clock", "ok", text)
 
 
 async def _workers(url: str) -> Finding:

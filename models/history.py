@@ -33,6 +33,17 @@ async def make_partitions(connection: Connection) -> None:
     await connection.execute("select make_history_partitions(%s)", (AHEAD,))
 
 
+async def stands_ready(connection: Connection, ahead: timedelta) -> bool:
+    """Say whether there is a partition for what comes until then."""
+    cursor = await connection.execute(
+        "select count(distinct parent) = %s as ready from history_partitions"
+        " where not detaching and upper_id > first_id(now() + %s)",
+        (len(_TABLES), ahead),
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["ready"]
+
+
 class _Week(NamedTuple):
     """A partition of `runs`: its name without that of the table, and the first id after it."""
 

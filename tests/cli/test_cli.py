@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
-from settings import ExitCode
+from embedded import doctor
+from settings import ExitCode, Settings
 from tests.stacks import CLI, ROOT, StackProcess, environment, vedette
 
 
@@ -72,12 +75,36 @@ class TestDoctor:
             "stack": "ok",
             "database": "ok",
             "schema": "ok",
+            "history": "ok",
+            "clock": "ok",
             "workers": "ok",
             "secret key": "ok",
             "temporal": "ok",
             "lookup data": "ok",
         }
         assert done.returncode == 0
+
+    def test_partitions_that_are_missing_are_told_of_and_migrate_makes_them(
+        self, stack: StackProcess
+    ) -> None:
+        with psycopg.connect(stack.record.database_url) as connection:
+            newest = connection.execute(
+                "select name from history_partitions where upper_id > first_id(now() + interval '8 days')"
+            ).fetchall()
+            for (name,) in newest:
+                connection.execute(SQL("drop table {}").format(Identifier(name)))
+        done = vedette(stack.data, "doctor")
+        assert done.returncode == 1
+        assert "broken   history" in done.stdout and "vedette migrate" in done.stdout
+        assert vedette(stack.data, "migrate").returncode == 0
+        assert vedette(stack.data, "doctor").returncode == 0
+
+    async def test_a_clock_that_is_not_the_databases_is_told_of(
+        self, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(doctor, "_CLOCK_SECONDS", -1)
+        found = {finding.part: finding for finding in await doctor.examine(settings)}
+        assert found["clock"].state == "broken" and "clocks" in found["clock"].remedy
 
     def test_a_broken_part_comes_with_what_to_do_and_1(self, tmp_path: Path) -> None:
         (tmp_path / "secret.key").write_text("k" * 40)
