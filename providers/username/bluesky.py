@@ -12,7 +12,9 @@ from providers.username.accounts import account
 from settings import Rate
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_HANDLE = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
+# https://atproto.com/specs/handle: a top-level domain begins with a letter, and is none that is nobody's.
+_NOBODYS = r"(?:alt|arpa|example|internal|invalid|local|localhost|onion|test)\Z"
+_HANDLE = re.compile(rf"({_LABEL}\.)+(?!{_NOBODYS})[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
 _LONGEST = 253
 _HIDDEN = frozenset({"AccountTakedown", "AccountDeactivated"})
 
@@ -31,6 +33,10 @@ async def fetch(query: Query, context: Context) -> Any:
 
 def _handle(name: str) -> str:
     return (name if "." in name else f"{name}.bsky.social").lower()
+
+
+def _is_handle(text: str) -> bool:
+    return len(text) <= _LONGEST and _HANDLE.fullmatch(text) is not None
 
 
 def _not_shown(content: bytes) -> bool:
@@ -66,5 +72,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=lambda query: len(_handle(query.text)) <= _LONGEST and _HANDLE.fullmatch(query.text) is not None,
+    takes=lambda query: _is_handle(_handle(query.text)),
 )

@@ -68,6 +68,8 @@ def test_what_is_no_user_name_is_refused_with_an_example(given: str, hint: str) 
         ("octo--cat", {"gitlab", "hackernews", "bluesky", "mastodon"}),
         ("octo_cat", {"gitlab", "hackernews", "keybase", "mastodon"}),
         ("alice.example.com", {"gitlab", "bluesky", "mastodon"}),
+        ("ada.1990", {"gitlab", "mastodon"}),
+        ("john.local", {"gitlab", "mastodon"}),
         ("a", {"githubusers", "bluesky", "mastodon"}),
         ("x" * 16, {"githubusers", "gitlab", "bluesky", "keybase", "mastodon"}),
         ("x" * 40, {"gitlab", "bluesky"}),
