@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -23,6 +25,7 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
+from tests.stacks import ROOT, environment
 
 DEADLINE_SECONDS = 30
 
@@ -120,6 +123,24 @@ async def working(
             await task
             await lookups.close()
             await notifier.stop()
+
+
+@contextmanager
+def process(settings: Settings, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
+    """A process over the servers and the data folder of the settings, until the block ends."""
+    assert settings.database_url is not None and settings.temporal_address is not None
+    names = environment(
+        settings.data,
+        DATABASE_URL=settings.database_url.get_secret_value(),
+        TEMPORAL_ADDRESS=settings.temporal_address,
+        VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32",
+    )
+    running = subprocess.Popen([sys.executable, *arguments], env=names, cwd=ROOT)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait()
 
 
 async def requested(receiver: Endpoint, count: int, seconds: float = DEADLINE_SECONDS) -> None:

@@ -20,9 +20,18 @@ from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from tests.automations import sources
-from tests.automations.engine import NewTarget, Work, accept, cancel, ended, transform, until, working
+from tests.automations.engine import (
+    NewTarget,
+    Work,
+    accept,
+    cancel,
+    ended,
+    process,
+    transform,
+    until,
+    working,
+)
 from tests.automations.sources import Account, books
-from tests.automations.test_killed_workers import process
 from tests.stacks import CLI
 
 providers, live_settings, account = sources.providers, sources.live_settings, sources.account

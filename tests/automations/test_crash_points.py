@@ -37,6 +37,7 @@ from tests.automations.engine import (
     Work,
     accept,
     ended,
+    process,
     requested,
     seen,
     transform,
@@ -45,7 +46,6 @@ from tests.automations.engine import (
     webhook,
 )
 from tests.automations.test_dispatch_points import let_pass
-from tests.automations.test_killed_workers import process
 from tests.stacks import CLI, eventually
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,32 +22,14 @@ from tests.automations.engine import (
     batch_workflow,
     ended,
     events_of,
+    process,
     seen,
     transform,
     until,
     webhook,
     working,
 )
-from tests.stacks import CLI, ROOT, environment, eventually
-
-
-@contextmanager
-def process(settings: Settings, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
-    """A process over the servers and the data folder of the settings, until the block ends."""
-    assert settings.database_url is not None and settings.temporal_address is not None
-    names = environment(
-        settings.data,
-        DATABASE_URL=settings.database_url.get_secret_value(),
-        TEMPORAL_ADDRESS=settings.temporal_address,
-        VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32",
-    )
-    running = subprocess.Popen([sys.executable, *arguments], env=names, cwd=ROOT)
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.wait()
-
+from tests.stacks import CLI, eventually
 
 # Point 5
 
