@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from temporal.client import Connection
 
 _CONNECT_SECONDS = 5
+_LEAST_POSTGRES = 17  # knows the time of an id
 # What a client of HTTP/2 begins with: the preface, and settings without any.
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^/\s]*(@)|(\bpassword=)('[^']*'|[^\s&]+)")
@@ -27,7 +28,7 @@ def masked(url: str) -> str:
 
 
 async def check_database(url: str) -> None:
-    """Connect once.
+    """Connect once, and see that the server is new enough.
 
     Raises:
         StartError: saying what is wrong, the password masked.
@@ -42,7 +43,14 @@ async def check_database(url: str) -> None:
             f"The database at {masked(url)} cannot be used (DATABASE_URL): {masked(reason)}",
             ExitCode.DATABASE,
         ) from None
+    found = connection.info.server_version // 10_000
     await connection.close()
+    if found < _LEAST_POSTGRES:
+        raise StartError(
+            f"The database at {masked(url)} is Postgres {found} (DATABASE_URL): {_LEAST_POSTGRES} or newer is"
+            " needed.",
+            ExitCode.DATABASE,
+        )
 
 
 def migrate(url: str) -> None:

@@ -16,9 +16,10 @@ import httpx
 import psycopg
 import pytest
 
+from embedded import connections
 from embedded.configuration import warnings
 from embedded.temporal import Temporal
-from settings import ExitCode
+from settings import ExitCode, StartError
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, environment, eventually, failed, vedette
 
@@ -135,6 +136,15 @@ def test_an_unknown_setting_is_warned_of_with_the_nearest_name(tmp_path: Path) -
         f"There is no setting {name}; it is ignored.{f' Did you mean {near}?' if near else ''}"
         for name, near in nearest.items()
     )
+
+
+async def test_a_postgres_that_is_too_old_is_told_of(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_LEAST_POSTGRES", 99)
+    with pytest.raises(StartError, match="is Postgres 18") as told:
+        await connections.check_database(database_url)
+    assert told.value.exit_code == ExitCode.DATABASE and "99 or newer is needed" in str(told.value)
 
 
 @pytest.mark.parametrize("command", ["up", "api", "worker", "doctor"])
