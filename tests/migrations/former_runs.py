@@ -82,7 +82,7 @@ async def insert_runs(connection: Connection, target: Target, until: datetime) -
     }
     ids: dict[str, UUID] = {}
     for name, (columns, done) in states.items():
-        ids[name] = run_id = await _insert_run(connection, target, columns)
+        ids[name] = run_id = await _insert_run(connection, target, {**columns, "dedupe_key": name})
         for step_id in done:
             await _insert_step(connection, run_id, step_id)
         items = {"running": [7], "completed": [7, 8], "napping": [7, 8]}.get(name, [])

@@ -15,6 +15,7 @@ from language.definition import Definition
 from language.progress import ItemWait, StepProgress, read_progress
 from migrations.upgrade import downgrade, upgrade
 from models import accounts, automations, run_counts, runs, targets
+from models.accepting import accepted_before
 from models.audit import Actor
 from models.run_views import RunView
 from sealing import Keyring
@@ -26,9 +27,13 @@ UNFINISHED = ["queued", "running", "napping", "backing off"]
 
 
 class Former(NamedTuple):
-    """The account whose runs they are, and these, by the state that they were in."""
+    """The account and the workflow whose runs they are, and these, by the state that they were in.
+
+    That was their dedupe key, too.
+    """
 
     account_id: UUID
+    automation_id: UUID
     ids: dict[str, UUID]
 
 
@@ -46,7 +51,7 @@ async def former(database: Database, keyring: Keyring) -> AsyncGenerator[Former]
     async with database.transaction() as connection:
         ids = await insert_runs(connection, target, UNTIL)
     await asyncio.to_thread(upgrade, database.url)
-    yield Former(account.id, ids)
+    yield Former(account.id, target.automation_id, ids)
 
 
 async def view_of(database: Database, former: Former, state: str) -> RunView:
@@ -111,6 +116,13 @@ async def test_a_failed_run_shows_the_same_error(database: Database, former: For
     assert (view.status, view.output, view.error["code"]) == ("failed", None, "http_status")
 
 
+async def test_their_keys_are_known(database: Database, former: Former) -> None:
+    async with database.connection() as connection:
+        for key, run_id in former.ids.items():
+            before = await accepted_before(connection, former.automation_id, key)
+            assert before is not None and before.run_id == run_id
+
+
 COUNTS = {"queued": 4, "running": 0, "waiting": 0, "completed": 1, "failed": 1, "cancelled": 2}
 
 
@@ -141,3 +153,4 @@ async def test_back_and_forth_all_stays_as_it_is(database: Database, former: For
     await asyncio.to_thread(downgrade, database.url, REVISION)
     await asyncio.to_thread(upgrade, database.url)
     assert await everything() == before
+    await test_their_keys_are_known(database, former)
