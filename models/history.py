@@ -45,9 +45,10 @@ async def stands_ready(connection: Connection, ahead: timedelta) -> bool:
 
 
 class _Week(NamedTuple):
-    """A partition of `runs`: its name without that of the table, and the first id after it."""
+    """A partition of `runs`: its name without that of the table, and from which id up to which it goes."""
 
     suffix: str
+    lower_id: UUID
     upper_id: UUID
 
 
@@ -70,8 +71,10 @@ async def drop_old(connection: Connection, kept: timedelta) -> int:
         " and upper_id <= first_id(now() - %s) order by upper_id",
         (kept,),
     )
+    lower_id = UUID(int=0)
     for row in await cursor.fetchall():
-        week = _Week(row["name"].removeprefix("runs"), row["upper_id"])
+        week = _Week(row["name"].removeprefix("runs"), lower_id, row["upper_id"])
+        lower_id = week.upper_id
         if await _is_needed(connection, week, kept):
             await _delete_ended(connection, week, kept)
         else:
@@ -112,7 +115,7 @@ delete from runs where id = any(array(select id from ended)) returning id
 
 
 async def _delete_ended(connection: Connection, week: _Week, kept: timedelta) -> None:
-    after: UUID | None = UUID(int=0)
+    after: UUID | None = week.lower_id
     while after is not None:
         wanted: dict[str, Any] = {
             "after": after, "upper": week.upper_id, "kept": kept, "limit": _AT_ONCE
@@ -126,8 +129,8 @@ async def _delete_dedupe_keys(connection: Connection, week: _Week) -> None:
     while deleted:
         cursor = await connection.execute(
             "delete from run_dedupe_keys where run_id in"
-            " (select run_id from run_dedupe_keys where run_id < %s limit %s)",
-            (week.upper_id, _AT_ONCE),
+            " (select run_id from run_dedupe_keys where run_id >= %s and run_id < %s limit %s)",
+            (week.lower_id, week.upper_id, _AT_ONCE),
         )
         deleted = cursor.rowcount
 

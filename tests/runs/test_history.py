@@ -175,6 +175,20 @@ async def test_of_a_week_with_a_run_that_is_wanted_only_the_others_go(
         assert await partitions(connection, suffix) == 0
 
 
+async def test_a_run_that_is_wanted_keeps_its_key_when_a_later_week_goes(
+    database: Database, target: Target
+) -> None:
+    later = LONG_AGO + 7 * DAY
+    async with database.connection() as connection:
+        await make_week(connection, LONG_AGO)
+        await make_week(connection, later)
+        wanted = await store(connection, target, LONG_AGO, NOW - DAY, 1)
+        gone = await store(connection, target, later, later, 2)
+        assert await history.drop_old(connection, KEPT) == 1
+        assert (await stored(connection, [wanted]), await stored(connection, [gone])) == ({1}, {0})
+        await history.drop_old(connection, DAY / 2)
+
+
 async def test_what_is_not_old_enough_stays(database: Database, target: Target) -> None:
     accepted = NOW - KEPT + 8 * DAY
     async with database.connection() as connection:
