@@ -72,7 +72,7 @@ async def test_a_worker_that_dies_leaves_its_run_to_the_next(
     if after == "temporal.starts:start":
         # Its first task was handed out with the answer to the start, and never heard of again.
         handle = await batch_workflow(client, database, run_id)
-        [lost] = await events_of(handle, "workflow_task_timed_out")
+        [lost] = await until(lambda: events_of(handle, "workflow_task_timed_out"))
         [first, *_] = await events_of(handle, "workflow_task_started")
         assert lost.workflow_task_timed_out_event_attributes.started_event_id == first.event_id
 
