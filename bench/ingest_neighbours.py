@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 from collections import Counter
 from typing import Any
@@ -21,7 +20,7 @@ import httpx
 
 from bench import load
 from bench.machine import machine
-from bench.stack import Runners, Stack, nothing, running
+from bench.stack import Stack, unlimited
 
 _ITEMS = json.dumps(list(range(7_900))).encode()
 _NUMBERS = json.dumps(list(range(180))).encode()
@@ -116,10 +115,7 @@ async def measure(stack: Stack, clients: int, seconds: float, rounds: int) -> No
 def main(arguments: argparse.Namespace) -> None:
     """Start a stack, measure, print."""
     print(machine(), flush=True)
-    with contextlib.ExitStack() as exits:
-        runners = exits.enter_context(Runners.made())
-        settings = {"VEDETTE_SIGNUP": "open", "VEDETTE_LIMIT_LOGIN": "off", "VEDETTE_LIMIT_INGEST": "off"}
-        stack = exits.enter_context(running(runners, nothing, VEDETTE_LOCAL_ONLY="1", **settings))
+    with unlimited() as (runners, stack):
         runners.fast.run(measure(stack, arguments.clients, arguments.seconds, arguments.rounds))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import itertools
 import json
 import time
@@ -25,7 +24,7 @@ from bench import load
 from bench.ingest_neighbours import workflow
 from bench.machine import machine
 from bench.shapes import webhook
-from bench.stack import Runners, Stack, nothing, running
+from bench.stack import Stack, unlimited
 
 _ACCOUNTS, _RUNS, _ITEMS = 3, 30, 300
 _HANGING = json.dumps({"items": list(range(_ITEMS))}).encode()
@@ -112,10 +111,7 @@ async def measure(stack: Stack, seconds: float, delays: int) -> None:
 def main(arguments: argparse.Namespace) -> None:
     """Start a stack, measure, print."""
     print(machine(), flush=True)
-    with contextlib.ExitStack() as exits:
-        runners = exits.enter_context(Runners.made())
-        settings = {"VEDETTE_SIGNUP": "open", "VEDETTE_LIMIT_LOGIN": "off", "VEDETTE_LIMIT_INGEST": "off"}
-        stack = exits.enter_context(running(runners, nothing, VEDETTE_LOCAL_ONLY="1", **settings))
+    with unlimited() as (runners, stack):
         runners.plain.run(measure(stack, arguments.seconds, arguments.delays))
 
 

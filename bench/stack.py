@@ -203,6 +203,14 @@ def running(
             runners.plain.run(stack.stop())
 
 
+@contextlib.contextmanager
+def unlimited() -> Generator[tuple[Runners, Stack]]:
+    """A stack without a worker, with as many accounts and events as one likes, and the loops to run on."""
+    settings = {"VEDETTE_SIGNUP": "open", "VEDETTE_LIMIT_LOGIN": "off", "VEDETTE_LIMIT_INGEST": "off"}
+    with Runners.made() as runners, running(runners, nothing, VEDETTE_LOCAL_ONLY="1", **settings) as stack:
+        yield runners, stack
+
+
 def _words(child: Child | None) -> str:
     return "" if child is None else child.last_words()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import time
 
 from bench import load
@@ -18,7 +17,7 @@ from bench.ingest_neighbours import workflow
 from bench.machine import machine
 from bench.run_neighbours import unfinished
 from bench.shapes import SHAPES
-from bench.stack import Runners, Stack, nothing, running
+from bench.stack import Stack, unlimited
 
 _CLIENTS = 32
 _DONE_SECONDS = 120
@@ -53,10 +52,7 @@ async def measure(stack: Stack, seconds: float, rounds: int) -> None:
 def main(arguments: argparse.Namespace) -> None:
     """Start a stack, measure, print."""
     print(machine(), flush=True)
-    with contextlib.ExitStack() as exits:
-        runners = exits.enter_context(Runners.made())
-        settings = {"VEDETTE_SIGNUP": "open", "VEDETTE_LIMIT_LOGIN": "off", "VEDETTE_LIMIT_INGEST": "off"}
-        stack = exits.enter_context(running(runners, nothing, VEDETTE_LOCAL_ONLY="1", **settings))
+    with unlimited() as (runners, stack):
         runners.plain.run(measure(stack, arguments.seconds, arguments.rounds))
 
 
