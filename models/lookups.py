@@ -23,10 +23,16 @@ from sealing import Keyring
 from settings import Rate
 
 Status = Literal[
-    "ok", "empty", "cached", "skipped", "timeout", "rate_limited", "auth_failed", "bad_response", "error"
-]
-FAILURES: frozenset[Status] = frozenset({"timeout", "rate_limited", "auth_failed", "bad_response", "error"})
-"""The outcomes after which a source's fields are not known, as opposed to known to be empty."""
+    "ok", "empty", "cached", "skipped", "rejected", "timeout", "rate_limited", "auth_failed", "bad_response",
+    "error",
+]  # fmt: skip
+FAILURES: frozenset[Status] = frozenset(
+    {"rejected", "timeout", "rate_limited", "auth_failed", "bad_response", "error"}
+)
+"""The outcomes after which a source's fields are not known, as opposed to known to be empty.
+
+`rejected`: the source does not take this very query. That tells nothing of how it does for others.
+"""
 
 State = Literal["ready", "no_key", "disabled", "cooling_down", "no_data"]
 

@@ -197,8 +197,9 @@ class Asker:
         try:
             fields, drifted = await self._answer(source, query)
         except SourceError as error:
-            # That a target does not answer, or a source has no say, is no reason to leave the source alone.
-            if error.status != "skipped" and not source.spec.active:
+            # A target that does not answer, a query that is not taken, a source that has no say: none of that
+            # is a reason to leave the source alone.
+            if error.status not in ("skipped", "rejected") and not source.spec.active:
                 await self.gates.failed(source, error)
             return _failure(error, started)
         if drifted:

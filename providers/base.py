@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 import httpx
@@ -60,6 +60,21 @@ class Query:
     value: Any = None
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """Where one can read how a source is asked and what it answers.
+
+    Attributes:
+        url: of the page, the specification or the recorded answer.
+        read: the day on which it was read.
+        second_hand: it is not the vendor's own, as a client that someone else has written.
+    """
+
+    url: str
+    read: date
+    second_hand: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """What every source says of itself.
@@ -70,9 +85,12 @@ class Spec:
         fields: all that it can fill.
         licence: under which its data may be used.
         attribution: how it wants to be named, with a link.
+        evidence: where one can read how it answers.
         enabled: whether it is on unless the operator says otherwise.
         dataset: the installed data that it reads, if any.
         exclusive: when it knows the query, no other source is asked. It comes first in its kind.
+        proves_absence: its empty answer means that there is nothing. Not so for a source that holds another
+            sort of data than the rest, as a list of infected computers among lists of breaches.
     """
 
     name: str
@@ -80,9 +98,11 @@ class Spec:
     fields: frozenset[str]
     licence: str
     attribution: str
+    evidence: Evidence | None = None
     enabled: bool = True
     dataset: str | None = None
     exclusive: bool = False
+    proves_absence: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +307,10 @@ class Kind:
         return any(path == name or path.startswith(f"{name}.") for path in source.fields for name in wanted)
 
 
+REJECTIONS = frozenset({400, 404, 422, 451})
+"""The statuses with which a service says that it does not take this very query."""
+
+
 def json_answer(response: httpx.Response, *, empty: frozenset[int] = frozenset()) -> Any:
     """The JSON of a response, or None for the statuses with which this source says that it knows nothing.
 
@@ -300,6 +324,8 @@ def json_answer(response: httpx.Response, *, empty: frozenset[int] = frozenset()
         raise SourceError("auth_failed", f"http_{status}")
     if status == 429:
         raise SourceError("rate_limited", "http_429", retry_after(response.headers))
+    if status in REJECTIONS:
+        raise SourceError("rejected", f"http_{status}")
     if status >= 500 or status in (408, 425):
         raise SourceError("error", f"http_{status}", retry_after(response.headers))
     if not 200 <= status < 300:

@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from datetime import date
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Evidence, RemoteSpec
+from providers.rest import Get, Table, flag, integer, moment, number, rest, text
 from settings import Rate
 
 _DAYS = 90
-_FIELDS = {
-    "threat.abuse_score": "abuseConfidenceScore",
-    "threat.total_reports": "totalReports",
-    "threat.usage_type": "usageType",
-    "threat.is_tor": "isTor",
-    "threat.is_whitelisted": "isWhitelisted",
-    "threat.distinct_users": "numDistinctUsers",
-    "security.is_tor": "isTor",
+_FIELDS: Table = {
+    "threat.abuse_score": ("data.abuseConfidenceScore", number),
+    "threat.total_reports": ("data.totalReports?", integer),
+    "threat.last_reported_at": ("data.lastReportedAt?", moment),
+    "threat.usage_type": ("data.usageType?", text),
+    "threat.is_tor": ("data.isTor?", flag),
+    "threat.is_whitelisted": ("data.isWhitelisted?", flag),
+    "threat.distinct_users": ("data.numDistinctUsers?", integer),
+    "security.is_tor": ("data.isTor?", flag),
 }
 
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the address."""
-    response = await context.client.get(
-        f"{context.base_url}/check",
-        params={"ipAddress": query.text, "maxAgeInDays": str(_DAYS)},
-        headers={"accept": "application/json", "key": context.key or ""},
-        timeout=context.timeout,
-    )
-    return json_answer(response)
-
-
-def parse(raw: Any) -> Fields:
-    """Read an answer; times become UTC."""
-    data = raw["data"]
-    int(data["abuseConfidenceScore"])  # what is no answer of theirs has no score
-    last = data.get("lastReportedAt")
-    fields: Fields = {path: data.get(name) for path, name in _FIELDS.items()}
-    fields["threat.last_reported_at"] = _utc(last) if last else None
-    return fields
-
-
-def _utc(text: str) -> str:
-    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="abuseipdb",
         kind="ip",
-        fields=frozenset({*_FIELDS, "threat.last_reported_at"}),
+        fields=frozenset(_FIELDS),
         licence="AbuseIPDB terms of service",
         attribution="AbuseIPDB, https://www.abuseipdb.com",
+        evidence=Evidence(
+            "https://github.com/AbuseIPDB/laravel/blob/1.x/src/ResponseObjects/CheckResponse.php",
+            date(2026, 11, 21),
+        ),
         base_url="https://api.abuseipdb.com/api/v2",
         key="required",
         timeout=4,
@@ -59,6 +38,10 @@ SOURCE = RemoteSource(
         negative_ttl=6 * 3600,
         rate=Rate(1000, 86400),
     ),
-    fetch,
-    parse,
+    Get(
+        path="/check",
+        params={"ipAddress": "{query}", "maxAgeInDays": str(_DAYS)},
+        headers={"key": "{key}"},
+    ),
+    _FIELDS,
 )

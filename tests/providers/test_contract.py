@@ -30,6 +30,7 @@ from providers.aggregate import paths
 from providers.base import Kind, LocalSource, RemoteSource, Source
 from providers.lookup import Lookups
 from providers.registry import DATASETS, KINDS
+from providers.rest import RestSource
 from sealing import Keyring
 from settings import Settings
 
@@ -43,7 +44,11 @@ STATUS = {
     "auth": "auth_failed",
     "drift": "bad_response",
     "garbage": "bad_response",
+    "rejected": "rejected",
 }
+# What a status says by default, for every source; what says nothing of the kind is its server's fault.
+STATUSES = {400: "rejected", 401: "auth_failed", 403: "auth_failed", 404: "rejected", 422: "rejected"}
+STATUSES |= {429: "rate_limited", 451: "rejected", 500: "error", 503: "error"}
 DEADLINE_SECONDS = 8.0
 
 
@@ -61,6 +66,7 @@ SOURCES = [
 ]
 REMOTE = [(kind, source) for kind, source in SOURCES if isinstance(source, RemoteSource)]
 HTTP = [(kind, source) for kind, source in REMOTE if speaks_http(source)]
+REST = [(kind, source) for kind, source in HTTP if isinstance(source, RestSource)]
 CASES = [
     (kind, source, path)
     for kind, source in HTTP
@@ -110,8 +116,10 @@ def test_a_remote_source_has_its_times(kind: Kind, source: RemoteSource) -> None
 
 @each_http
 def test_an_http_source_has_a_fixture_for_every_outcome(kind: Kind, source: RemoteSource) -> None:
-    required = {"ok", "rate_limited", "drift", "garbage"}
-    required |= {"auth"} if source.spec.key != "none" else set[str]()
+    required = {"ok"}
+    if not isinstance(source, RestSource):  # of a table, the others are made below
+        required |= {"rate_limited", "drift", "garbage"}
+        required |= {"auth"} if source.spec.key != "none" else set[str]()
     there = {path.stem for path in (FIXTURES / source.spec.name).glob("*.json")}
     assert required - there == set()
 
@@ -302,6 +310,39 @@ async def test_a_documented_answer_is_read_as_it_is_meant(
     output = capfd.readouterr()
     for place in (json.dumps(report), json.dumps(data, default=str), caplog.text, output.out, output.err):
         assert key not in place
+
+
+# What follows from a table
+
+
+def made(source: RestSource) -> dict[str, tuple[int, str, str]]:
+    """Name → status, body and what must become of the source, for every standard outcome of its table."""
+    statuses = STATUSES | dict(source.request.statuses)
+    cases = {str(status): (status, "", meaning) for status, meaning in statuses.items()}
+    return cases | {"drift": (200, "{}", "bad_response"), "garbage": (200, "<html>", "bad_response")}
+
+
+MADE = [(kind, source, name) for kind, source in REST for name in made(source)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "case"), MADE, ids=[f"{source.spec.name}-{name}" for _, source, name in MADE]
+)
+async def test_a_status_means_what_the_table_says(
+    kind: Kind, source: RestSource, case: str, bench: Bench
+) -> None:
+    status, body, expected = made(source)[case]
+    fixture = json.loads((FIXTURES / source.spec.name / "ok.json").read_text())
+    answered: dict[str, Any] = {"status": status, "text": body, "body": None, "headers": {}}
+    exchange = Exchange(**(fixture["exchanges"][0] | answered))
+    key = KEY if source.spec.key != "none" and _names_the_key(json.dumps(fixture)) else None
+    script = Script([exchange], urlsplit(source.spec.base_url).path.rstrip("/"), KEY)
+    script.url = await bench.serve(script.answer)
+    report, _ = await bench.look_up(kind, source, script.url, fixture["query"], key)
+    assert (script.unexpected, script.left) == ([], [])
+    assert report["status"] == expected
+    pause = source.request.pauses.get(status)
+    assert pause is None or pause - 10 < report["retry_after"] <= pause
 
 
 # Faults that every server can have
