@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -44,12 +44,33 @@ def _unknown(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and not math.isfinite(value))
 
 
-def merge(answers: Iterable[tuple[str, Fields]], rules: Mapping[str, Rule]) -> Merged:
-    """Merge the fields of the sources, given in the order of precedence."""
+def merge(
+    answers: Iterable[tuple[str, Fields]],
+    rules: Mapping[str, Rule],
+    together: Collection[frozenset[str]] = (),
+) -> Merged:
+    """Merge the fields of the sources, given in the order of precedence.
+
+    Args:
+        answers: source → its fields.
+        rules: how the values of one path become one; `first` by default.
+        together: groups of paths that make sense only together, as the parts of a name: the first source
+            that fills any of a group alone fills it.
+    """
     merged = Merged({}, {}, {})
     given: dict[str, dict[str, Any]] = {}
+    filled: dict[frozenset[str], frozenset[str]] = {}
     for name, fields in answers:
+        unwanted: set[str] = set()
+        for group in together:
+            first = filled.get(group)
+            if first is not None:
+                unwanted |= group - first
+            elif not group.isdisjoint(fields):
+                filled[group] = group & fields.keys()
         for path, value in fields.items():
+            if path in unwanted:
+                continue
             if path in given:
                 given[path][name] = value
             else:

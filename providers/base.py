@@ -268,6 +268,7 @@ class Kind:
         echo: where the answer repeats the query.
         count: where the answer tells how many sources answered, if it does. A source that asks several
             services fills it itself.
+        together: groups of fields that come from one source together, as the parts of a person's name.
         derive: the merged fields and the present moment → further fields, each with its value and the
             field that it follows from.
         price: the most credits that one answer can cost.
@@ -291,6 +292,7 @@ class Kind:
     echo: str
     count: str | None = None
     rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
+    together: tuple[frozenset[str], ...] = ()
     derive: Callable[[Mapping[str, Any], datetime], dict[str, tuple[Any, str]]] = no_more
     price: int = 0
     cost: Callable[[Mapping[str, Any]], int] = free

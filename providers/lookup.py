@@ -292,7 +292,8 @@ def _result(
     offset: int,
     limit: int | None,
 ) -> LookupResult:
-    merged = merge(((source.spec.name, outcome.fields) for source, outcome in outcomes), kind.rules)
+    answers = ((source.spec.name, outcome.fields) for source, outcome in outcomes)
+    merged = merge(answers, kind.rules, kind.together)
     for path, (value, origin) in kind.derive(merged.fields, datetime.now(UTC)).items():
         if path not in merged.fields and value is not None:
             merged.fields[path] = value

@@ -42,6 +42,21 @@ def test_the_first_source_that_knows_wins_and_the_others_are_a_conflict() -> Non
     assert merged.conflicts == {"city": {"a": "Bonn", "b": "Berlin", "c": "Bonn"}}
 
 
+NAME = frozenset({"first", "last"})
+
+
+def test_fields_that_belong_together_come_from_one_source() -> None:
+    answers = [("a", {"first": "Ada", "city": "Bonn"}), ("b", {"first": "Augusta", "last": "Byron"})]
+    merged = merge(answers, {}, [NAME])
+    assert merged.fields == {"first": "Ada", "city": "Bonn"}
+    assert merged.conflicts == {"first": {"a": "Ada", "b": "Augusta"}}
+
+
+def test_fields_that_belong_together_come_from_the_first_that_has_any_of_them() -> None:
+    merged = merge([("a", {"city": "Bonn"}), ("b", {"first": "Ada", "last": "Byron"})], {}, [NAME])
+    assert merged.fields == {"city": "Bonn", "first": "Ada", "last": "Byron"}
+
+
 def test_sources_that_agree_are_no_conflict() -> None:
     merged = merge([("a", {"city": "Bonn"}), ("b", {"city": "Bonn"})], {})
     assert (merged.sources, merged.conflicts) == ({"city": ["a", "b"]}, {})
