@@ -53,7 +53,7 @@ async def look_up(
             raise psycopg.OperationalError("No source can be asked without the database.") from error
         failed = failure(error.code, error.message, query, retryable=isinstance(error, AllProvidersFailed))
         return failed._replace(credits_used=await lookups.charged(payer))
-    answer = result.answer()
+    answer = result.answer(shown="failed", fields=step.config.fields)
     output = cut(answer, SHOWN) if step.kind == "websearch" else answer
     return Outcome(query, output, credits_used=result.credits)
 

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import history, lookups, paid_blocks
+from models import history, kept_answers, paid_blocks
 from providers import datasets
 from settings import Settings
 
@@ -61,7 +61,7 @@ class MaintenanceActivities:
         """
         purged = 0
         async with heartbeats(), self._database.connection() as connection:
-            for purge in (lookups.purge, paid_blocks.purge):
+            for purge in (kept_answers.purge, paid_blocks.purge):
                 while some := await purge(connection):
                     purged += some
         return purged

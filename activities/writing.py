@@ -11,10 +11,10 @@ from psycopg_pool import PoolTimeout
 
 import logs
 from database import Database, Notifier
+from micro_batcher import MicroBatcher
 from models import leases
 from models.leases import Change, End, Lease
 from models.runs import FINISHED_CHANNEL
-from services.micro_batcher import MicroBatcher
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2

@@ -33,6 +33,7 @@ from api.routes import (
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
+from micro_batcher import MicroBatcher
 from models import root_key, sessions
 from models.accepting import Accepted, Event, accept
 from models.runs import FINISHED_CHANNEL
@@ -40,7 +41,6 @@ from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from services.event_checks import EventChecks
-from services.micro_batcher import MicroBatcher
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect

@@ -22,6 +22,7 @@ from api.http.limiter import Limiter
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
+from micro_batcher import MicroBatcher
 from models.accepting import Accepted, Event
 from models.audit import Actor
 from models.definitions import Rules
@@ -33,7 +34,6 @@ from providers.lookup import Lookups
 from providers.registry import lookup_fields
 from sealing import Keyring
 from services.event_checks import EventChecks
-from services.micro_batcher import MicroBatcher
 from services.process_pool import ProcessPool
 from settings import Settings
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from database import Database, Listener
+from micro_batcher import MicroBatcher
 from models import runs
 from models.run_views import RunView
-from services.micro_batcher import MicroBatcher
 
 # How long whoever waits relies on being woken; longer while notifications are heard: they are seldom lost.
 _LOOK_SECONDS = 1.0

@@ -15,7 +15,7 @@ from sqlalchemy import Column, DateTime, LargeBinary
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models.lookups import query_hashes
+from models.kept_answers import query_hashes
 from sealing import Keyring
 
 
@@ -50,7 +50,7 @@ async def add(connection: Connection, keyring: Keyring, identifier: str) -> bool
         return False
     cursor = await connection.execute(
         "insert into suppressions (identifier_hash, created_at) values (%s, now()) on conflict do nothing",
-        (_hashes(keyring, identifier)[0],),
+        (identifier_hashes(keyring, identifier)[0],),
     )
     return cursor.rowcount == 1
 
@@ -58,7 +58,7 @@ async def add(connection: Connection, keyring: Keyring, identifier: str) -> bool
 async def remove(connection: Connection, keyring: Keyring, identifier: str) -> bool:
     """Suppress no longer; returns False if that was so already."""
     cursor = await connection.execute(
-        "delete from suppressions where identifier_hash = any(%s)", (_hashes(keyring, identifier),)
+        "delete from suppressions where identifier_hash = any(%s)", (identifier_hashes(keyring, identifier),)
     )
     return cursor.rowcount > 0
 
@@ -66,7 +66,7 @@ async def remove(connection: Connection, keyring: Keyring, identifier: str) -> b
 async def contains(connection: Connection, keyring: Keyring, identifier: str) -> bool:
     """Whether the person is suppressed."""
     cursor = await connection.execute(
-        "select from suppressions where identifier_hash = any(%s)", (_hashes(keyring, identifier),)
+        "select from suppressions where identifier_hash = any(%s)", (identifier_hashes(keyring, identifier),)
     )
     return await cursor.fetchone() is not None
 
@@ -84,7 +84,7 @@ async def erase(
     return [Erased(**row) for row in await cursor.fetchall()]
 
 
-def _hashes(keyring: Keyring, identifier: str) -> list[bytes]:
-    """The newest key's first."""
+def identifier_hashes(keyring: Keyring, identifier: str) -> list[bytes]:
+    """The keyed hashes under which a person may be in the list; the newest key's first."""
     keys = keyring.derived("persons.suppressed")
     return [hmac.digest(key, identifier.encode(), "sha256") for key in keys]

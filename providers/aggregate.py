@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 import orjson
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from models.lookups import LookupAnswer
-from providers.base import Fields, Rule, Spec
+from providers.base import Fields, Rule, Source, Spec
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,67 @@ class Merged:
     conflicts: dict[str, dict[str, Any]]
 
 
-def declared(spec: Spec, fields: Mapping[str, Any]) -> tuple[Fields, list[str]]:
-    """What a source knows, without the unknown and the undeclared, and the names of the undeclared.
+Types = Mapping[str, Callable[[Any], bool]]
+"""Path → whether a value is of the sort that the answer has there."""
 
-    An undeclared field means that the source's answers have drifted from what its parser was written for.
+
+def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> tuple[Fields, list[str]]:
+    """What a source knows, without the unknown and what has drifted, and the names of the latter.
+
+    An undeclared field, or a value of another sort than the answer has there, means that the source's
+    answers are no longer what its parser was written for.
     """
-    known = {path: value for path, value in fields.items() if path in spec.fields and not _unknown(value)}
-    return known, [path for path in fields if path not in spec.fields]
+    known: Fields = {}
+    drifted: list[str] = []
+    for path, value in fields.items():
+        if path not in spec.fields:
+            drifted.append(path)
+        elif not _unknown(value):
+            if types is None or types[path](value):
+                known[path] = value
+            else:
+                drifted.append(path)
+    return known, drifted
+
+
+def types_of(source: Source, kind: type[BaseModel]) -> Types:
+    """Of which sort each field of a source must be that stands in the kind with this answer."""
+    return {path: _type_at(kind, source.places.get(path, path)) for path in source.spec.fields}
+
+
+@cache
+def _type_at(answer: type[BaseModel], path: str) -> Callable[[Any], bool]:
+    block, _, rest = path.partition(".")
+    if rest:
+        inner = _block(answer, block)
+        return _type_at(inner, rest) if inner else _nothing_fits
+    annotation: Any = answer.model_fields[block].annotation
+    alternatives = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    plain = [one for one in alternatives if one is not NoneType]
+    if len(plain) == 1 and plain[0] in _PLAIN:
+        return _PLAIN[plain[0]]
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+
+    def valid(value: Any) -> bool:
+        try:
+            adapter.validate_python(value)
+        except ValidationError:
+            return False
+        return True
+
+    return valid
+
+
+def _nothing_fits(value: Any) -> bool:
+    return False
+
+
+_PLAIN: dict[Any, Callable[[Any], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool),
+    float: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+}
 
 
 def _unknown(value: Any) -> bool:
@@ -193,8 +248,8 @@ def _unknown_value(model: type[BaseModel], name: str) -> Any:
 
 
 def _own_fields(model: type[BaseModel]) -> list[str]:
-    """The fields of a model, without those that every answer has."""
-    common = LookupAnswer.model_fields if issubclass(model, LookupAnswer) else ()
+    """The fields of a model, without those of an answer that no source fills."""
+    common = {*LookupAnswer.model_fields, "verdict"} if issubclass(model, LookupAnswer) else set[str]()
     return [name for name in model.model_fields if name not in common]
 
 

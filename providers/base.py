@@ -7,7 +7,7 @@ query is an answer: no fields. Failing is a `SourceError` whose status says how.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal
@@ -15,11 +15,13 @@ from typing import Any, Literal
 import httpx
 import orjson
 
-from models.lookups import Key, LookupAnswer, Status
+from models.kept_answers import Key
+from models.lookups import LookupAnswer, Status
 from outbound.errors import OutboundError
 from outbound.guard import Networks
 from outbound.response import retry_after
 from providers.installed import Datasets
+from providers.verdicts import Sign
 from settings import Rate, Settings
 
 Fields = dict[str, Any]
@@ -123,6 +125,7 @@ class RemoteSpec(Spec):
         personal: asking sends personal data to a third party.
         own: it is off until the operator says where theirs is.
         account: the source whose key it uses when it has none of its own: one key may be for several kinds.
+            All sources of one account name it, the one of this name too: they share what `rate` allows.
         parser_version: raise it when `parse` changes, so that kept answers of the old one are not used.
     """
 
@@ -139,6 +142,11 @@ class RemoteSpec(Spec):
     own: bool = False
     account: str | None = None
     parser_version: int = 1
+
+    @property
+    def bucket(self) -> str:
+        """The name of the bucket that its requests are taken from."""
+        return f"@{self.account}" if self.account else self.name
 
     def secret(self, settings: Settings) -> str | None:
         """The operator's key for it, if there is one."""
@@ -220,7 +228,11 @@ Source = LocalSource | RemoteSource
 asked as in its own kind, whose kept answers it shares."""
 
 
-def no_more(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+Derived = Mapping[str, tuple[Any, str | None]]
+"""Field → its value and the field that it follows from, whose sources it has; None for one of its own."""
+
+
+def no_more(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """Derive nothing."""
     return {}
 
@@ -269,14 +281,15 @@ class Kind:
         count: where the answer tells how many sources answered, if it does. A source that asks several
             services fills it itself.
         together: groups of fields that come from one source together, as the parts of a person's name.
-        derive: the merged fields and the present moment → further fields, each with its value and the
-            field that it follows from.
+        derive: the merged fields and the present moment → further fields.
         price: the most credits that one answer can cost.
         cost: the merged fields → the credits for what was delivered, between 0 and `price`.
         origins: derived field → the fields that it follows from, so that who wants the one has the others
             asked for.
-        none: field → its value when sources answered that could have filled another field, and none did,
-            and that other field.
+        none: field → its value when all sources that could have filled another field have answered, and
+            none did, and that other field.
+        message: the merged fields, and the names of the sources that have not answered → the field `message`.
+        signs: by which a target is judged, for a kind with a `verdict`.
         absent: fields that the answer does not have when nobody fills them.
         resolve: for a kind whose sources are asked in two rounds: the query, and source → what it answered
             in the first → the query of the second round.
@@ -293,11 +306,13 @@ class Kind:
     count: str | None = None
     rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
     together: tuple[frozenset[str], ...] = ()
-    derive: Callable[[Mapping[str, Any], datetime], dict[str, tuple[Any, str]]] = no_more
+    derive: Callable[[Mapping[str, Any], datetime], Derived] = no_more
     price: int = 0
     cost: Callable[[Mapping[str, Any]], int] = free
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     none: Mapping[str, tuple[Any, str]] = field(default_factory=dict[str, tuple[Any, str]])
+    message: Callable[[Mapping[str, Any], Sequence[str]], str] | None = None
+    signs: tuple[Sign, ...] = ()
     absent: frozenset[str] = frozenset()
     resolve: Callable[[Query, Mapping[str, Fields]], Resolution] | None = None
     cut: Callable[[Fields, int, int | None], Fields] = whole
@@ -306,6 +321,9 @@ class Kind:
     def wants(self, source: Source, fields: Collection[str]) -> bool:
         """Whether `source` fills any of `fields` or blocks, or something that they follow from."""
         wanted = {*fields, *(origin for path in fields for origin in self.origins.get(path, ()))}
+        if any(path.split(".")[0] == "verdict" for path in fields):
+            wanted |= {path for sign in self.signs for path in sign.tests}
+            wanted |= {origin for path in tuple(wanted) for origin in self.origins.get(path, ())}
         return any(path == name or path.startswith(f"{name}.") for path in source.fields for name in wanted)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from database import Connection, Database
-from models import credits, ledger, lookups, paid_blocks
+from models import credits, kept_answers, ledger, paid_blocks
 from models.errors import InsufficientCredits
 from providers.base import Kind, Query
 from providers.result import LookupResult
@@ -108,4 +108,4 @@ class Till:
         return replace(result, credits=-change.amount)
 
     def _place(self, payer: Payer, kind: str, query: str, block: int) -> tuple[UUID, str, bytes, int]:
-        return payer.account_id, kind, lookups.query_hash(self._keyring, kind, query), block
+        return payer.account_id, kind, kept_answers.query_hash(self._keyring, kind, query), block

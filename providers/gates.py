@@ -12,9 +12,10 @@ import psycopg
 
 import logs
 from database import Database
-from models import lookups
-from models.lookups import FAILURES_TO_OPEN, MOST_OPEN_SECONDS, OPEN_SECONDS, Admission, Status
-from providers.base import RemoteSource, SourceError
+from models import provider_states
+from models.lookups import Status
+from models.provider_states import FAILURES_TO_OPEN, MOST_OPEN_SECONDS, OPEN_SECONDS, Admission
+from providers.base import RemoteSource, RemoteSpec, SourceError
 
 _log = logs.get(__name__)
 
@@ -43,30 +44,43 @@ class Gates:
         Raises:
             SourceError: if it may not be asked now; `retry_after` says when.
         """
-        name = source.spec.name
-        until, reason = self._refused.get(name, (0.0, ""))
-        left = until - time.monotonic()
-        if left > 0:
-            raise SourceError(_STATUS[reason], reason, left)
-        if not source.spec.shared:
+        spec = source.spec
+        for row in (spec.name, spec.bucket):
+            until, reason = self._refused.get(row, (0.0, ""))
+            left = until - time.monotonic()
+            if left > 0:
+                raise SourceError(_STATUS[reason], reason, left)
+        if not spec.shared:
             return
         try:
             async with self._database.connection() as connection:
-                admission = await lookups.admit(connection, name, source.spec.rate)
+                own_bucket = spec.bucket == spec.name
+                row, rate = spec.name, spec.rate if own_bucket else None
+                admission = await provider_states.admit(connection, row, rate)
+                if admission.admitted and not own_bucket:
+                    self._remember(row, admission)
+                    row = spec.bucket
+                    admission = await provider_states.admit(connection, row, spec.rate)
         except psycopg.Error as fault:
             # Not knowing whether the source may be asked, it is better not to.
-            _log.warning("admission_unavailable", source=name, error=type(fault).__name__)
+            _log.warning("admission_unavailable", source=spec.name, error=type(fault).__name__)
             raise SourceError("error", "database") from fault
-        self._remember(name, admission)
+        self._remember(row, admission)
         if not admission.admitted:
             assert admission.reason is not None
             raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
 
     async def failed(self, source: RemoteSource, error: SourceError) -> None:
-        """Note that the source, asked with leave, failed."""
+        """Note that the source, asked with leave, failed.
+
+        What its server says of the caller, that it asks too often or may not ask, is true of the account.
+        """
         if error.status in ("timeout", "error"):
             self._failing.add(source.spec.name)
         reason, block = None, None
+        row = source.spec.name
+        if error.status in ("rate_limited", "auth_failed"):
+            row = source.spec.bucket
         if error.status == "rate_limited":
             reason, block = "rate_limited", error.retry_after or _RATE_LIMITED_SECONDS
         elif error.status == "auth_failed":
@@ -74,14 +88,14 @@ class Gates:
         if source.spec.shared:
             try:
                 async with self._database.connection() as connection:
-                    admission = await lookups.fail(connection, source.spec.name, reason=reason, block=block)
+                    admission = await provider_states.fail(connection, row, reason=reason, block=block)
             except psycopg.Error as fault:
                 # The lookup has its outcome; that others do not hear of it is no reason to lose it.
                 _log.warning("failure_not_noted", source=source.spec.name, error=type(fault).__name__)
                 return
         else:
             admission = self._count(source.spec.name)
-        self._remember(source.spec.name, admission)
+        self._remember(row, admission)
 
     def succeeded(self, source: RemoteSource) -> None:
         """Note that it answered. Postgres learns that when the answer is kept."""
@@ -92,9 +106,10 @@ class Gates:
         """Whether the last request to the source `name` from here brought no answer."""
         return name in self._failing
 
-    def open(self, name: str) -> bool:
-        """Whether the source `name` may be asked, as far as this process knows."""
-        return self._refused.get(name, (0.0, ""))[0] <= time.monotonic()
+    def open(self, spec: RemoteSpec) -> bool:
+        """Whether the source may be asked, as far as this process knows."""
+        until = max(self._refused.get(row, (0.0, ""))[0] for row in (spec.name, spec.bucket))
+        return until <= time.monotonic()
 
     def _count(self, name: str) -> Admission:
         """The breaker of a source that has it in the process alone."""

@@ -7,33 +7,65 @@ its way to a source is not sent again. A source that fails is named in the answe
 
 from __future__ import annotations
 
-import asyncio
-import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from database import Database
-from models import lookups, suppressions
-from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow, Status
+from models import provider_states, suppressions
+from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow
 from outbound.client import Outbound
 from providers import samples
-from providers.aggregate import declared, merge, nest
-from providers.asking import Asker, Outcome
+from providers.aggregate import declared, types_of
+from providers.asking import Asker
 from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source, SourceError
 from providers.charging import Payer, Till
+from providers.composing import compose
+from providers.gates import Gates
 from providers.installed import Datasets
+from providers.kept import Asked, Found, KeptAnswers
+from providers.recent import RecentAnswers
 from providers.registry import DATASETS, KINDS
-from providers.result import LookupResult
+from providers.result import LookupResult, Outcome
 from providers.standing import row, switched_off
 from sealing import Keyring
 from settings import Settings
 
 _DEADLINE_SECONDS = 8.0
-_ANSWERS: frozenset[Status] = frozenset({"ok", "empty", "cached"})
+
+
+_NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
+_SUPPRESSED = Outcome("skipped", detail="suppressed")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked, and how; see `Lookups.lookup`. `kept_only`: send nothing."""
+
+    kind: Kind
+    query: Query
+    fields: Collection[str] | None
+    max_age: float | None
+    deadline: float
+    offset: int = 0
+    limit: int | None = None
+    kept_only: bool = False
+
+    def wants(self, source: Source) -> bool:
+        """Whether `source` is to be asked for the fields that matter, or instead of all others."""
+        return self.fields is None or source.spec.exclusive or self.kind.wants(source, self.fields)
+
+    @property
+    def place(self) -> Hashable:
+        """What tells it from other questions to which another answer would be given."""
+        fields = None if self.fields is None else frozenset(self.fields)
+        return self.kind.name, self.query.text, fields, self.offset, self.limit
+
+    def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
+        """The sources, each with the query as in its own kind."""
+        return [(source, replace(self.query, kind=source.spec.kind)) for source in sources]
 
 
 class Lookups:
@@ -58,11 +90,18 @@ class Lookups:
             kinds: what can be looked up, and where.
         """
         self._database = database
-        self._keyring = keyring
         self._till = Till(database, keyring)
         self._kinds = kinds
         self._datasets = Datasets(settings.data)
-        self._asker = Asker(settings, database, keyring, outbound, self._datasets)
+        self._types = {
+            source.spec.name: types_of(source, kind.answer)
+            for kind in kinds.values()
+            for source in kind.sources
+        }
+        self._gates = Gates(database)
+        self._kept = KeptAnswers(database, keyring)
+        self._recent = RecentAnswers()
+        self._asker = Asker(settings, self._gates, self._kept, outbound, self._datasets, self._types)
         self._off = {
             source.spec.name: switched_off(source, settings)
             for kind in kinds.values()
@@ -119,9 +158,8 @@ class Lookups:
         if payer is not None and chosen.price:
             terms = await self._till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
-        outcomes = await self._ask(chosen, parsed, fields, max_age, deadline, kept_only=False)
-        result = _result(chosen, parsed, outcomes, offset, limit)
-        _check(result)
+        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit)
+        result = await self._answer(question)
         if payer is None or terms is None:
             return result
         return await self._till.charge(payer, terms, result, by_block=chosen.block > 0)
@@ -151,29 +189,37 @@ class Lookups:
         parsed = chosen.normalise(query, pointer)
         # What is kept of a kind that costs credits, somebody has paid for.
         max_age = 0 if chosen.price else None
-        outcomes = await self._ask(chosen, parsed, fields, max_age, 0, kept_only=True)
-        return _result(chosen, parsed, [*outcomes, *samples.added(chosen, outcomes)], 0, None)
+        question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
+        outcomes = await self._ask(question)
+        if not _suppressed(outcomes):
+            outcomes += samples.added(chosen, outcomes)
+        return compose(chosen, parsed, outcomes, datetime.now(UTC))
 
-    async def _suppressed(self, query: Query) -> bool:
-        """Whether the query is a person about whom nothing is to be looked up."""
-        identifier = suppressions.identifier(query.text)
-        if identifier is None:
-            return False
-        async with self._database.connection() as connection:
-            return await suppressions.contains(connection, self._keyring, identifier)
+    async def _answer(self, question: _Question) -> LookupResult:
+        """The answer: one of the last moments, or a new one.
 
-    async def _ask(
-        self,
-        kind: Kind,
-        query: Query,
-        fields: Collection[str] | None,
-        max_age: float | None,
-        deadline: float,
-        *,
-        kept_only: bool,
-    ) -> list[tuple[Source, Outcome]]:
-        if await self._suppressed(query):
-            return [(source, Outcome("empty", detail="suppressed")) for source in kind.sources]
+        Raises:
+            AllProvidersFailed: if every source that was asked failed.
+            NoProvider: if no source could be asked at all.
+        """
+        result = self._recent.find(question.place) if question.max_age is None else None
+        if result is None or await self._is_suppressed(question.query):
+            outcomes = await self._ask(question)
+            moment = datetime.now(UTC)
+            result = compose(question.kind, question.query, outcomes, moment, question.offset, question.limit)
+            if _suppressed(outcomes):
+                return result
+            self._recent.add(question.place, result)
+        _check(result)
+        return result
+
+    async def _is_suppressed(self, query: Query) -> bool:
+        person = suppressions.identifier(query.text)
+        return person is not None and (await self._kept.find([], person)).suppressed
+
+    async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
+        """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
+        kind, query = question.kind, question.query
         outcomes: dict[str, Outcome] = {}
         remote: list[RemoteSource] = []
         alone: str | None = None
@@ -184,83 +230,76 @@ class Lookups:
                 outcomes[spec.name] = Outcome("skipped", detail=f"{alone}_knows")
             elif off is not None:
                 outcomes[spec.name] = Outcome("skipped", detail=off)
-            elif fields is not None and not kind.wants(source, fields) and not spec.exclusive:
+            elif not question.wants(source):
                 outcomes[spec.name] = Outcome("skipped", detail="not_wanted")
             elif isinstance(source, LocalSource):
                 outcome = outcomes[spec.name] = self._find(source, query)
                 alone = spec.name if spec.exclusive and outcome.status == "ok" else None
-            elif kind.resolve is None and not source.takes(query):
-                outcomes[spec.name] = Outcome("skipped", detail="not_its_sort")
             else:
+                outcomes[spec.name] = _NOT_ITS_SORT
                 remote.append(source)
-        ask = self._ask_remote if kind.resolve is None else partial(self._ask_in_two_rounds, kind.resolve)
-        outcomes |= await ask(remote, query, max_age, deadline, kept_only)
-        return [(source, _placed(source, outcomes[source.spec.name])) for source in kind.sources]
+        first = [source for source in remote if source.takes(query)]
+        found = await self._look(first, question)
+        if found.suppressed:
+            return [(source, _SUPPRESSED) for source in kind.sources]
+        if kind.resolve is None:
+            outcomes |= await self._ask_remote(first, question, found)
+        elif remote:
+            outcomes |= await self._ask_in_two_rounds(kind.resolve, remote, question, found)
+        return [(source, outcomes[source.spec.name].placed(source)) for source in kind.sources]
+
+    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> Found:
+        """Look for what is kept; and whether nothing is to be looked up."""
+        person = suppressions.identifier(question.query.text)
+        return await self._kept.find(question.of(sources) if question.max_age != 0 else [], person)
+
+    async def _ask_remote(
+        self, sources: Sequence[RemoteSource], question: _Question, found: Found
+    ) -> dict[str, Outcome]:
+        """Ask all at once, each as in its own kind."""
+        return await self._asker.ask(
+            question.of(sources),
+            found.entries,
+            max_age=question.max_age,
+            deadline=question.deadline,
+            kept_only=question.kept_only,
+        )
 
     async def _ask_in_two_rounds(
         self,
         resolve: Callable[[Query, Mapping[str, Fields]], Resolution],
         sources: Sequence[RemoteSource],
-        query: Query,
-        max_age: float | None,
-        deadline: float,
-        kept_only: bool,
+        question: _Question,
+        found: Found,
     ) -> dict[str, Outcome]:
         """Find out first what exactly the query means, then ask every source about just that."""
         started = time.perf_counter()
-        searching = [source for source in sources if source.takes(query)]
-        first = await self._ask_remote(searching, query, max_age, deadline / 2, kept_only)
-        resolution = resolve(query, {name: outcome.fields for name, outcome in first.items()})
-        knowing = [source for source in sources if source.takes(resolution.query)]
-        left = deadline - (time.perf_counter() - started)
-        second = await self._ask_remote(knowing, resolution.query, max_age, left, kept_only)
+        searching = [source for source in sources if source.takes(question.query)]
+        half = replace(question, deadline=question.deadline / 2)
+        first = await self._ask_remote(searching, half, found)
+        resolution = resolve(question.query, {name: outcome.fields for name, outcome in first.items()})
+        left = question.deadline - (time.perf_counter() - started)
+        exact = replace(question, query=resolution.query, deadline=left)
+        knowing = [source for source in sources if source.takes(exact.query)]
+        second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
         stayed = {
             name: replace(outcome, fields=resolution.fields.get(name, {})) for name, outcome in first.items()
         }
-        unasked = {source.spec.name: Outcome("skipped", detail="not_its_sort") for source in sources}
-        return unasked | stayed | second
-
-    async def _ask_remote(
-        self,
-        sources: Sequence[RemoteSource],
-        query: Query,
-        max_age: float | None,
-        deadline: float,
-        kept_only: bool,
-    ) -> dict[str, Outcome]:
-        """Ask all at once, each as in its own kind."""
-        groups = {
-            kind: [source for source in sources if source.spec.kind == kind]
-            for kind in dict.fromkeys(source.spec.kind for source in sources)
-        }
-        answers = await asyncio.gather(
-            *(
-                self._asker.ask(
-                    group,
-                    replace(query, kind=kind),
-                    max_age=max_age,
-                    deadline=deadline,
-                    kept_only=kept_only,
-                )
-                for kind, group in groups.items()
-            )
-        )
-        return {
-            source.spec.name: outcome
-            for group, outcomes in zip(groups.values(), answers, strict=True)
-            for source, outcome in zip(group, outcomes, strict=True)
-        }
+        return stayed | second
 
     def _find(self, source: LocalSource, query: Query) -> Outcome:
+        spec = source.spec
         started = time.perf_counter()
         try:
-            fields, drifted = declared(source.spec, source.find(query, self._datasets))
+            fields, drifted = declared(spec, source.find(query, self._datasets), self._types[spec.name])
         except SourceError as error:
             return Outcome(error.status, detail=error.detail)
         ms = round((time.perf_counter() - started) * 1000)
+        installed = self._datasets.info(spec.dataset) if spec.dataset else None
+        fetched_at = installed.fetched_at.timestamp() if installed else None
         if drifted:
-            return Outcome("bad_response", fields, ms, detail="undeclared_fields")
-        return Outcome("ok" if fields else "empty", fields, ms)
+            return Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
+        return Outcome("ok" if fields else "empty", fields, ms, fetched_at=fetched_at)
 
     def missing_datasets(self) -> list[str]:
         """The data that lookups should not do without and that is not installed. Lists are optional."""
@@ -270,7 +309,7 @@ class Lookups:
     async def describe(self) -> list[ProviderRow]:
         """Every source of every kind, and how it is doing."""
         async with self._database.connection() as connection:
-            states = await lookups.states(connection)
+            states = await provider_states.states(connection)
         return [
             self._standing(source, states.get(source.spec.name, {}))
             for kind in self._kinds.values()
@@ -281,79 +320,14 @@ class Lookups:
     def _standing(self, source: Source, known: Mapping[str, Any]) -> ProviderRow:
         spec = source.spec
         installed = self._datasets.info(spec.dataset) if spec.dataset else None
-        cooling_down = bool(known.get("blocked")) or not self._asker.gates.open(spec.name)
+        cooling_down = bool(known.get("blocked"))
+        if isinstance(source, RemoteSource):
+            cooling_down = cooling_down or not self._gates.open(source.spec)
         return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
 
 
-def _result(
-    kind: Kind,
-    query: Query,
-    outcomes: Sequence[tuple[Source, Outcome]],
-    offset: int,
-    limit: int | None,
-) -> LookupResult:
-    answers = ((source.spec.name, outcome.fields) for source, outcome in outcomes)
-    merged = merge(answers, kind.rules, kind.together)
-    for path, (value, origin) in kind.derive(merged.fields, datetime.now(UTC)).items():
-        if path not in merged.fields and value is not None:
-            merged.fields[path] = value
-            merged.sources[path] = merged.sources[origin]
-    for path, (value, origin) in kind.none.items():
-        could = [(source.spec.name, outcome) for source, outcome in outcomes if origin in source.fields]
-        answered = [name for name, outcome in could if outcome.status in _ANSWERS]
-        if answered and path not in merged.fields:
-            merged.fields[path] = value
-            merged.sources[path] = answered
-    merged.fields[kind.echo] = query.text
-    if kind.count is not None:
-        answers = [outcome.fields for _, outcome in outcomes if outcome.status in _ANSWERS]
-        merged.fields[kind.count] = sum(fields.get(kind.count, 1) for fields in answers)
-        merged.sources.pop(kind.count, None)  # all of them have a part in it
-    delivered = kind.cut(merged.fields, offset, limit)
-    statuses = {outcome.status for _, outcome in outcomes}
-    remote = {outcome.status for source, outcome in outcomes if isinstance(source, RemoteSource)}
-    return LookupResult(
-        kind=kind.name,
-        query=query.text,
-        data=_data(kind, delivered),
-        credits=kind.cost(delivered),
-        cached="cached" in remote and remote <= {"cached", "skipped"},
-        partial=not statuses.isdisjoint(FAILURES),
-        providers=[_report(source, outcome) for source, outcome in outcomes],
-        sources=merged.sources,
-        conflicts=merged.conflicts,
-        block=offset // kind.block if kind.block else 0,
-    )
-
-
-def _data(kind: Kind, fields: Mapping[str, Any]) -> dict[str, Any]:
-    data = nest(fields, kind.answer)
-    return {name: value for name, value in data.items() if value or name not in kind.absent}
-
-
-def _placed(source: Source, outcome: Outcome) -> Outcome:
-    """The outcome with the fields named as in the kind that the source stands in."""
-    if not source.places:
-        return outcome
-    fields = {source.places.get(path, path): value for path, value in outcome.fields.items()}
-    return replace(outcome, fields=fields)
-
-
-def _report(source: Source, outcome: Outcome) -> dict[str, Any]:
-    report: dict[str, Any] = {
-        "name": source.spec.name,
-        "status": outcome.status,
-        "ms": outcome.ms,
-        "fields": list(outcome.fields),
-        "cached": outcome.status == "cached",
-    }
-    if outcome.stale:
-        report["stale"] = True
-    if outcome.retry_after is not None:
-        report["retry_after"] = math.ceil(outcome.retry_after)
-    if outcome.detail is not None:
-        report["detail"] = outcome.detail
-    return report
+def _suppressed(outcomes: Sequence[tuple[Source, Outcome]]) -> bool:
+    return all(outcome is _SUPPRESSED for _, outcome in outcomes)
 
 
 def _check(result: LookupResult) -> None:

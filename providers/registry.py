@@ -53,12 +53,13 @@ def names_in_settings() -> frozenset[str]:
 
 @cache
 def lookup_fields() -> dict[str, set[str]]:
-    """What lookup steps may name in `fields`: for each kind the fields of its answer, and their blocks."""
+    """What may be named in `fields`: for each kind the fields of its answer, and their blocks."""
     return {
         kind.name: {
             ".".join(path.split(".")[:length])
             for path in paths(kind.answer) - {kind.echo}
             for length in range(1, path.count(".") + 2)
         }
+        | ({"verdict"} if kind.signs else set[str]())
         for kind in KINDS.values()
     }

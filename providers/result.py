@@ -1,9 +1,87 @@
-"""What a lookup gives."""
+"""What a lookup gives, and what became of each source in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from models.lookups import FAILURES, Status
+from providers.base import Fields, Source
+
+ANSWERS: frozenset[Status] = frozenset({"ok", "empty", "cached"})
+"""The outcomes after which it is known what a source knows."""
+
+NOT_ASKED = "not_asked"
+"""Why a source was skipped of which nothing is kept, where nobody was to be asked."""
+
+NO_DATA = "no_data"
+"""Why a source was skipped whose data is not on this machine."""
+
+Shown = Literal["asked", "all", "failed"]
+"""Which sources an answer lists."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one source: its status, and its fields if it has any.
+
+    Attributes:
+        status: what became of it.
+        fields: that it filled, by their names in its own kind.
+        ms: how long that took, in milliseconds.
+        stale: it failed now, and an answer from before stands in.
+        retry_after: seconds after which it can be asked again.
+        detail: why it was skipped or failed.
+        fetched_at: when its answer, or the data on this machine, was fetched; Unix seconds.
+    """
+
+    status: Status
+    fields: Fields = field(default_factory=Fields)
+    ms: int = 0
+    stale: bool = False
+    retry_after: float | None = None
+    detail: str | None = None
+    fetched_at: float | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether the source was to say what it knows of the query, and has not said it now."""
+        return self.status in FAILURES or self.stale or self.detail == NO_DATA
+
+    def placed(self, source: Source) -> Outcome:
+        """The outcome with the fields named as in the kind that `source` stands in."""
+        if not source.places:
+            return self
+        return replace(self, fields={source.places.get(path, path): v for path, v in self.fields.items()})
+
+    def report(self, source: Source) -> dict[str, Any]:
+        """The outcome as `models.lookups.ProviderReport`; what does not apply is left out."""
+        report: dict[str, Any] = {
+            "name": source.spec.name,
+            "status": self.status,
+            "ms": self.ms,
+            "fields": list(self.fields),
+        }
+        if self.fetched_at is not None:
+            report["fetched_at"] = _utc(self.fetched_at)
+        if self.status == "cached":
+            report["cached"] = True
+        if self.stale:
+            report["stale"] = True
+        if self.retry_after is not None:
+            report["retry_after"] = math.ceil(self.retry_after)
+        if self.detail is not None:
+            report["detail"] = self.detail
+        return report
+
+
+def all_kept(reports: Sequence[dict[str, Any]], remote: Collection[str]) -> bool:
+    """Whether every source of those that are `remote` and were asked was answered from what is kept."""
+    statuses = {report["status"] for report in reports if report["name"] in remote}
+    return "cached" in statuses and statuses <= {"cached", "skipped"}
 
 
 @dataclass(frozen=True)
@@ -13,18 +91,21 @@ class LookupResult:
     Attributes:
         kind: the kind of lookup.
         query: in its normalised form.
+        echo: the field of `data` that repeats the query.
         data: the fields of the kind's answer, nested; null where nobody knows.
         credits: what it costs: by what was delivered.
         cached: every source that had to be asked over the network was answered from what is kept.
-        partial: some source failed.
+        partial: some source failed, or lacks its data.
         providers: for each source what became of it, as `models.lookups.ProviderReport`.
         sources: path → the sources that its value is from.
         conflicts: path → source → value, where sources differ.
+        remote: the sources that are asked over the network.
         block: which block of results this is, for a kind that charges by blocks.
     """
 
     kind: str
     query: str
+    echo: str
     data: dict[str, Any]
     credits: int
     cached: bool
@@ -32,16 +113,57 @@ class LookupResult:
     providers: list[dict[str, Any]]
     sources: dict[str, list[str]]
     conflicts: dict[str, dict[str, Any]]
+    remote: frozenset[str] = frozenset()
     block: int = 0
 
-    def answer(self) -> dict[str, Any]:
-        """The answer as the API gives it."""
+    def answer(self, *, shown: Shown = "asked", fields: Collection[str] | None = None) -> dict[str, Any]:
+        """The answer as the API gives it.
+
+        Args:
+            shown: which sources are listed: those asked, all, or only those that failed.
+            fields: the only dotted fields and blocks that it has; None for all.
+        """
+        told, sources, conflicts = self.data, self.sources, self.conflicts
+        if fields is not None:
+            told = {self.echo: told[self.echo], **_pruned(told, fields)}
+            sources = {path: names for path, names in sources.items() if _within(path, fields)}
+            conflicts = {path: values for path, values in conflicts.items() if _within(path, fields)}
         return {
-            **self.data,
+            **told,
             "credits": self.credits,
             "cached": self.cached,
             "partial": self.partial,
-            "providers": self.providers,
-            "sources": self.sources,
-            "conflicts": self.conflicts,
+            "providers": [report for report in self.providers if _SHOWN[shown](report)],
+            "sources": sources,
+            "conflicts": conflicts,
         }
+
+
+_SHOWN: dict[Shown, Callable[[dict[str, Any]], Any]] = {
+    "asked": lambda report: report["status"] != "skipped" or report.get("detail") == NO_DATA,
+    "all": lambda report: True,
+    "failed": lambda report: (
+        report["status"] in FAILURES or report.get("stale") or report.get("detail") == NO_DATA
+    ),
+}
+
+
+def _pruned(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The members of `data` that `fields` name, in their order."""
+    inner: dict[str, list[str]] = {}
+    for path in fields:
+        name, _, rest = path.partition(".")
+        inner.setdefault(name, []).append(rest)
+    return {
+        name: value if "" in inner[name] or value is None else _pruned(value, inner[name])
+        for name, value in data.items()
+        if name in inner
+    }
+
+
+def _within(path: str, fields: Collection[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in fields)
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from providers.asking import NOT_ASKED, Outcome
 from providers.base import Fields, Kind, LocalSource, Source, Spec
+from providers.result import NOT_ASKED, Outcome
 
 NAME = "sample"
 

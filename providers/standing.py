@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from models.lookups import ProviderRow, State
-from providers.base import RemoteSource, Source
+from models.lookups import ProviderEvidence, ProviderRow, State
+from providers.base import RemoteSource, Source, Spec
 from providers.installed import Installed
 from settings import Settings
 
@@ -61,11 +61,21 @@ def row(
         fields=sorted(spec.fields),
         licence=installed.licence if installed else spec.licence,
         attribution=spec.attribution,
+        evidence=_evidence(spec),
         quota=f"{rate.requests}/{rate.seconds}" if rate else None,
         dataset_age=_age(installed) if installed else None,
+        dataset_version=installed.version if installed else None,
         last_success=known.get("last_success"),
         error_rate=known.get("error_rate"),
     )
+
+
+def _evidence(spec: Spec) -> ProviderEvidence | None:
+    found = spec.evidence
+    if found is None:
+        return None
+    grade = "second_hand" if found.second_hand else "verified"
+    return ProviderEvidence(url=found.url, grade=grade, date=found.read)
 
 
 def _age(installed: Installed) -> int:

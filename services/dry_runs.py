@@ -130,7 +130,7 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
         )
     except ModelError as error:
         return StepError(code=error.code, message=error.message)
-    answer = result.answer()
+    answer = result.answer(fields=step.config.fields)
     return cut(answer, SHOWN) if step.kind == "websearch" else answer
 
 

@@ -28,6 +28,8 @@ _OF_JSON_BODIES = (
 )  # fmt: skip
 _OF_IDEMPOTENCY_KEYS = ("invalid_idempotency_key", "idempotency_in_progress", "idempotency_key_reused")
 
+_SURE = {"credits", "cached", "partial", "providers", "sources", "conflicts"}
+
 Operation = dict[str, Any]
 
 
@@ -69,6 +71,7 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
         for code, entry in CATALOGUE.items()
         if entry.status is not None
     }
+    _tell_pruned(schemas)
     for schema in schemas.values():
         for described in schema.get("properties", {}).values():
             _tell_default(described)
@@ -76,6 +79,21 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
         _complete(path, operation)
     _tell_mounts_apart(document)
     return document
+
+
+def _tell_pruned(schemas: dict[str, dict[str, Any]]) -> None:
+    """Of an answer that `?fields=` prunes, only what stays is sure to be there, in its blocks too."""
+    for schema in [one for one in schemas.values() if _SURE <= one.get("properties", {}).keys()]:
+        echo = next(iter(schema["properties"]))
+        schema["required"] = [name for name in schema["required"] if name in {echo, *_SURE}]
+        blocks = [schema["properties"][name] for name in schema["properties"].keys() - _SURE - {"verdict"}]
+        while blocks:
+            block = blocks.pop()
+            for one in (block, *block.get("anyOf", [])):
+                if "$ref" in one:
+                    inner = schemas[one["$ref"].removeprefix(_REFERENCE)]
+                    inner.pop("required", None)
+                    blocks.extend(inner["properties"].values())
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, Operation]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+import orjson
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.deps import Caller, ServicesDep, authorised
@@ -28,6 +30,7 @@ from providers.ip.answer import IpAnswer
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
 from providers.registry import lookup_fields
+from providers.result import LookupResult, Shown
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
@@ -165,17 +168,61 @@ def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
     return query, "/query"
 
 
-def _chosen(fields: str | None) -> set[str] | None:
-    """The fields and blocks that the query parameter `fields` names, parted by commas; None for all.
+@dataclass(frozen=True)
+class Options:
+    """What the query string of a lookup says.
+
+    Attributes:
+        fields: the only fields and blocks that the answer is to have; None for all.
+        max_age: 0 where nothing kept may be used.
+        shown: which sources the answer lists.
+    """
+
+    fields: frozenset[str] | None
+    max_age: float | None
+    shown: Shown
+
+    def respond(self, result: LookupResult, limit: int | None = None) -> Response:
+        """The answer, with its first `limit` results. It is checked where it comes in, source by source."""
+        answer = result.answer(shown=self.shown, fields=self.fields)
+        if limit is not None:
+            answer = cut(answer, limit)
+        return Response(orjson.dumps(answer), media_type="application/json")
+
+
+def _options(kind: str) -> Any:
+    """A dependency that reads the query string of a lookup of `kind`."""
+    names = sorted(lookup_fields()[kind])
+
+    async def read(
+        fields: Annotated[
+            str | None,
+            Query(description=f"Parted by commas: the only fields that the answer has. {_FIELDS_OF}"),
+        ] = None,
+        nocache: Annotated[bool, Query(description="Ask every source anew.")] = False,
+        providers: Annotated[
+            Literal["asked", "all"], Query(description="`all`: list the sources that were skipped, too.")
+        ] = "asked",
+    ) -> Options:
+        return Options(_chosen(fields, names), 0 if nocache else None, providers)
+
+    return Depends(read)
+
+
+_FIELDS_OF = "They are dotted paths and blocks of the answer, such as `breach` or `breach.count`."
+
+
+def _chosen(fields: str | None, known: list[str]) -> frozenset[str] | None:
+    """The fields and blocks that the query parameter `fields` names; None for all.
 
     Raises:
-        Invalid: if the profile has no field of one of the names.
+        Invalid: if the answer has no field of one of the names.
     """
     if fields is None:
         return None
-    names, known = {name.strip() for name in fields.split(",") if name.strip()}, lookup_fields()["email"]
-    if not names <= known or not names:
-        message = f"There is no such field; fields are: {', '.join(sorted(known))}."
+    names = frozenset(name.strip() for name in fields.split(",") if name.strip())
+    if not names <= frozenset(known) or not names:
+        message = f"There is no such field; fields are: {', '.join(known)}."
         raise Invalid([FieldError("", "unknown_field", message, parameter="fields")])
     return names
 
@@ -188,91 +235,148 @@ class Providers(BaseModel):
     )
 
 
-@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(*FREE))
-async def look_up_ip(body: IpQuery, caller: Reader, services: ServicesDep) -> IpAnswer:
+@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(*FREE), response_model=IpAnswer)
+async def look_up_ip(
+    body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
+) -> Response:
     """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
-    result = await services.lookups.lookup("ip", body.ip)
-    return IpAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup("ip", body.ip, fields=options.fields, max_age=options.max_age)
+    return options.respond(result)
 
 
 @router.post(
     "/agent/breaches",
     dependencies=[limited("breaches")],
     responses=problems(*FREE),
-    response_model_exclude_unset=True,
+    response_model=BreachAnswer,
 )
-async def check_breaches(body: EmailQuery, caller: Reader, services: ServicesDep) -> BreachAnswer:
+async def check_breaches(
+    body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("breach")]
+) -> Response:
     """An e-mail address: the known breaches that it is in. Free."""
-    result = await services.lookups.lookup("breach", body.email, pointer="/email")
-    return BreachAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "breach", body.email, pointer="/email", fields=options.fields, max_age=options.max_age
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/lookup", **PAID)
+@router.post("/agent/lookup", **PAID, response_model=EmailAnswer)
 async def look_up_email(
-    body: EmailQuery,
-    payer: Paying,
-    services: ServicesDep,
-    fields: Annotated[str | None, Query(description="Parted by commas: the only ones that matter.")] = None,
-    nocache: Annotated[bool, Query(description="Ask every source anew.")] = False,
-) -> EmailAnswer:
+    body: EmailQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("email")]
+) -> Response:
     """An e-mail address: the person behind it, and the address itself. 1 credit if the person is known."""
-    wanted, max_age = _chosen(fields), 0 if nocache else None
-    result = await services.lookups.lookup("email", body.email, fields=wanted, max_age=max_age, payer=payer())
-    return EmailAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "email", body.email, fields=options.fields, max_age=options.max_age, payer=payer()
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/validate", dependencies=[limited("lookups")], responses=problems(*FREE))
-async def validate_email(body: EmailQuery, caller: Reader, services: ServicesDep) -> ValidateAnswer:
+@router.post(
+    "/agent/validate",
+    dependencies=[limited("lookups")],
+    responses=problems(*FREE),
+    response_model=ValidateAnswer,
+)
+async def validate_email(
+    body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("validate")]
+) -> Response:
     """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
-    result = await services.lookups.lookup("validate", body.email, pointer="/email")
-    return ValidateAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "validate", body.email, pointer="/email", fields=options.fields, max_age=options.max_age
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/phone", **PAID)
-async def look_up_phone(body: PhoneQuery, payer: Paying, services: ServicesDep) -> PhoneAnswer:
+@router.post("/agent/phone", **PAID, response_model=PhoneAnswer)
+async def look_up_phone(
+    body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
+) -> Response:
     """A phone number: its country, carrier and sort, what is known of it. 1 credit if it is valid."""
-    result = await services.lookups.lookup("phone", body.target(), payer=payer())
-    return PhoneAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "phone", body.target(), fields=options.fields, max_age=options.max_age, payer=payer()
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/domain", **PAID)
-async def look_up_domain(body: DomainQuery, payer: Paying, services: ServicesDep) -> DomainAnswer:
+@router.post("/agent/domain", **PAID, response_model=DomainAnswer)
+async def look_up_domain(
+    body: DomainQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("domain")]
+) -> Response:
     """A domain: its registration, DNS, certificate and hosting, what is known against it. 1 credit."""
     text, pointer = either("domain", body.domain, body.query)
-    result = await services.lookups.lookup("domain", text, pointer=pointer, payer=payer())
-    return DomainAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "domain", text, pointer=pointer, fields=options.fields, max_age=options.max_age, payer=payer()
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/username", **PAID)
-async def look_up_username(body: UsernameQuery, payer: Paying, services: ServicesDep) -> UsernameAnswer:
+@router.post("/agent/username", **PAID, response_model=UsernameAnswer)
+async def look_up_username(
+    body: UsernameQuery,
+    payer: Paying,
+    services: ServicesDep,
+    options: Annotated[Options, _options("username")],
+) -> Response:
     """A user name: the sites that have an account of that name. 1 credit."""
     text, pointer = either("username", body.username, body.query)
-    result = await services.lookups.lookup("username", text, pointer=pointer, payer=payer())
-    return UsernameAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "username", text, pointer=pointer, fields=options.fields, max_age=options.max_age, payer=payer()
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/websearch", **PAID)
-async def search_web(body: WebSearchQuery, payer: Paying, services: ServicesDep) -> WebSearchAnswer:
+@router.post("/agent/websearch", **PAID, response_model=WebSearchAnswer)
+async def search_web(
+    body: WebSearchQuery,
+    payer: Paying,
+    services: ServicesDep,
+    options: Annotated[Options, _options("websearch")],
+) -> Response:
     """A search of the web, by all engines that are set up. 1 credit."""
-    result = await services.lookups.lookup("websearch", body.query, pointer="/query", payer=payer())
-    return WebSearchAnswer.model_validate(cut(result.answer(), body.limit))
+    result = await services.lookups.lookup(
+        "websearch",
+        body.query,
+        pointer="/query",
+        fields=options.fields,
+        max_age=options.max_age,
+        payer=payer(),
+    )
+    return options.respond(result, body.limit)
 
 
-@router.post("/agent/company", **PAID)
-async def search_company(body: CompanyQuery, payer: Paying, services: ServicesDep) -> CompanyAnswer:
+@router.post("/agent/company", **PAID, response_model=CompanyAnswer)
+async def search_company(
+    body: CompanyQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("company")]
+) -> Response:
     """A company by name or domain: its profile, and the people there. 1 credit a person."""
     text, pointer = either("company", body.company, body.query)
-    result = await services.lookups.lookup("company", text, pointer=pointer, limit=body.limit, payer=payer())
-    return CompanyAnswer.model_validate(result.answer())
+    result = await services.lookups.lookup(
+        "company",
+        text,
+        pointer=pointer,
+        fields=options.fields,
+        max_age=options.max_age,
+        limit=body.limit,
+        payer=payer(),
+    )
+    return options.respond(result)
 
 
-@router.post("/agent/darkweb", **PAID, response_model_exclude_unset=True)
-async def search_darkweb(body: DarkwebQuery, payer: Paying, services: ServicesDep) -> DarkwebAnswer:
+@router.post("/agent/darkweb", **PAID, response_model=DarkwebAnswer)
+async def search_darkweb(
+    body: DarkwebQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("darkweb")]
+) -> Response:
     """An e-mail address, a domain, an IP address or words: where the dark web has it. 1 credit a block."""
     result = await services.lookups.lookup(
-        "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer()
+        "darkweb",
+        body.query,
+        pointer="/query",
+        fields=options.fields,
+        max_age=options.max_age,
+        offset=body.offset,
+        payer=payer(),
     )
-    return DarkwebAnswer.model_validate(result.answer())
+    return options.respond(result)
 
 
 @router.get("/providers")

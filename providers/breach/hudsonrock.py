@@ -42,6 +42,7 @@ SOURCE = RemoteSource(
         attribution="Hudson Rock, https://www.hudsonrock.com",
         base_url="https://cavalier.hudsonrock.com",
         personal=True,
+        proves_absence=False,
         timeout=4,
         ttl=86400,
         negative_ttl=86400,

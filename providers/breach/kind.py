@@ -5,12 +5,12 @@ Sources write the name of one breach in several ways; their union counts each br
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from providers.base import Kind
+from providers.base import Derived, Kind
 from providers.breach import hibp, hudsonrock, leakcheck, xposedornot
 from providers.breach.answer import BreachAnswer
 from providers.email.address import normalise
@@ -19,15 +19,30 @@ _NAMED = 5
 _NONE = "No known breach contains this address."
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
-    """How many breaches there are, and that in words."""
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
+    """How many breaches there are."""
     services: list[str] = fields.get("services", [])
     if not services:
         return {}
-    return {"breaches": (len(services), "services"), "message": (_message(services), "services")}
+    return {"breaches": (len(services), "services")}
 
 
-def _message(services: list[str]) -> str:
+def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
+    """How many breaches there are in words; and who has not answered, and so may know of others."""
+    if fields.get("services"):
+        more = f" There may be more: no answer from {_listed(silent)}." if silent else ""
+        return _named(fields["services"]) + more
+    if fields.get("breaches") == 0:
+        return _NONE
+    reason = f"no answer from {_listed(silent)}" if silent else "no source was asked that knows all breaches"
+    return f"Whether a known breach contains this address is not known: {reason}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def _named(services: list[str]) -> str:
     count = "one known breach" if len(services) == 1 else f"{len(services)} known breaches"
     more = len(services) - _NAMED
     names = ", ".join(services[:_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -43,7 +58,8 @@ KIND = Kind(
     normalise=partial(normalise, "breach"),
     echo="email",
     derive=derive,
+    message=message,
     origins={"breaches": ("services",), "message": ("services",)},
-    none={"breaches": (0, "services"), "message": (_NONE, "services")},
+    none={"breaches": (0, "services")},
     absent=frozenset({"services", "exposed_data"}),
 )

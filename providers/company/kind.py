@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from providers.base import Fields, Kind
+from providers.base import Derived, Fields, Kind
 from providers.company import abstractcompany, companieshouse, gleif, hunterdomain, sec, wikidata
 from providers.company.answer import CompanyAnswer, Profile
 from providers.company.identity import normalise, resolve
@@ -14,7 +14,7 @@ from providers.company.identity import normalise, resolve
 PEOPLE, MOST_PEOPLE = 25, 100
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """Where no source tells of people, those that run the company, each once."""
     people = {
         officer["name"]: {"email": None, "name": officer["name"], "role": officer["role"], "linkedin": None}

@@ -62,6 +62,8 @@ class DarkwebAnswer(LookupAnswer):
     """A page of what mentions the query. `total`: as many as the sources say that there are."""
 
     query: str = Field(description="The query.")
-    total: int = Field(description="How many mentions the sources say that there are.")
+    total: int | None = Field(
+        description="How many mentions the sources say that there are; null if that is not known."
+    )
     result_count: int = Field(description="How many there are in `results`.")
     results: list[Mention] = Field(description="The mentions of this page, the latest first.")

@@ -60,7 +60,7 @@ def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
     found = sorted(fields.get("results", []), key=lambda one: one["crawl_date"] or "", reverse=True)
     end = min(offset + (limit or PAGE), (offset // BLOCK + 1) * BLOCK)
     page = found[offset:end]
-    total = max(fields.get("total", 0), len(found))
+    total = max(fields.get("total", 0), len(found)) if found else fields.get("total")
     return {**fields, "results": page, "result_count": len(page), "total": total}
 
 
@@ -77,6 +77,7 @@ KIND = Kind(
     rules={"results": "union", "total": "max"},
     normalise=normalise,
     echo="query",
+    none={"total": (0, "results")},
     price=1,
     cost=cost,
     cut=cut,

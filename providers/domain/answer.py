@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.lookups import Block, LookupAnswer
+from models.lookups import Block, LookupAnswer, Verdict
 
 
 class Whois(Block):
@@ -67,3 +67,4 @@ class DomainAnswer(LookupAnswer):
     ssl: Ssl = Field(description="The certificate of its web server.")
     threat: DomainThreat = Field(description="What is known against it.")
     hosting: Hosting = Field(description="Where it is hosted.")
+    verdict: Verdict = Field(description="Whether it is bad, as far as the sources tell.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from models import domains
+from providers import verdicts
 from providers.base import Kind, Query, Rule, one_credit
 from providers.domain import (
     cloudflare,
@@ -50,4 +51,5 @@ KIND = Kind(
     echo="domain",
     price=1,
     cost=one_credit,
+    signs=verdicts.DOMAIN,
 )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.lookups import Block, LookupAnswer
+from models.lookups import Block, LookupAnswer, Verdict
 
 Validity = Literal["valid", "invalid", "risky", "unknown"]
 
@@ -94,3 +94,4 @@ class EmailAnswer(LookupAnswer):
     registered_services: RegisteredServices = Field(description="Services with an account for the address.")
     news: list[NewsItem] = Field(description="Pages in the news that name the person.")
     publications: list[Publication] = Field(description="Works of the person.")
+    verdict: Verdict = Field(description="Whether it is bad, as far as the sources tell.")

@@ -11,7 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from providers.base import Kind
+from providers import verdicts
+from providers.base import Derived, Kind
 from providers.breach.kind import KIND as BREACH
 from providers.email import (
     abstractemail,
@@ -40,9 +41,9 @@ _OF_THE_ADDRESS = frozenset(
 )  # fmt: skip
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """What follows from what the sources say."""
-    found: dict[str, tuple[Any, str]] = {}
+    found: dict[str, tuple[Any, str | None]] = {}
     if "first_name" in fields and "last_name" in fields:
         found["name"] = (f"{fields['first_name']} {fields['last_name']}", "first_name")
     for path, origin in (("role", "job_role"), ("current_location", "location")):
@@ -54,14 +55,14 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, 
     return found | validity(fields)
 
 
-def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
     """Whether mail can be expected to arrive, without writing any: never more certain than the domain is."""
     if fields.get("mx_found") is False:
         return {"validity": ("invalid", "mx_found")}
     for path in ("is_disposable", "is_role_account"):
         if fields.get(path):
             return {"validity": ("risky", path)}
-    return {"validity": ("valid", "mx_found")} if fields.get("mx_found") else {}
+    return {"validity": ("valid", "mx_found") if fields.get("mx_found") else ("unknown", None)}
 
 
 def cost(fields: Mapping[str, Any]) -> int:
@@ -100,6 +101,7 @@ KIND = Kind(
     derive=derive,
     price=1,
     cost=cost,
+    signs=verdicts.EMAIL,
     origins={
         "validity": _VALIDITY,
         "name": ("first_name", "last_name"),
@@ -109,7 +111,6 @@ KIND = Kind(
         "registered_services.count": ("registered_services.services",),
     },
     none={
-        "validity": ("unknown", "is_disposable"),
         "breach.count": (0, "breach.services"),
         "registered_services.count": (0, "registered_services.services"),
     },

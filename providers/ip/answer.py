@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.lookups import Block, LookupAnswer
+from models.lookups import Block, LookupAnswer, Verdict
 
 
 class Security(Block):
@@ -97,3 +97,4 @@ class IpAnswer(LookupAnswer):
     timezone: Timezone = Field(description="The time there.")
     threat: IpThreat = Field(description="What is reported against it.")
     malware: Malware = Field(description="What engines call it.")
+    verdict: Verdict = Field(description="Whether it is bad, as far as the sources tell.")

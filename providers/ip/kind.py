@@ -8,7 +8,8 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.base import Kind, Query, Rule
+from providers import verdicts
+from providers.base import Derived, Kind, Query, Rule
 from providers.ip import (
     abstractip,
     abuseipdb,
@@ -56,7 +57,7 @@ def normalise(text: str, pointer: str) -> Query:
     return Query("ip", str(address), address)
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """What clocks show in the time zone."""
     zone = fields.get("timezone.name")
     local = local_time(zone, moment) if zone else None
@@ -92,4 +93,5 @@ KIND = Kind(
     normalise=normalise,
     echo="ip_address",
     derive=derive,
+    signs=verdicts.IP,
 )

@@ -20,6 +20,8 @@ class UsernameAnswer(LookupAnswer):
     """Where a user name is taken; `checked` is how many sites said whether it is."""
 
     username: str = Field(description="The name.")
-    total: int | None = Field(description="How many accounts were found; null if no site could be asked.")
+    total: int | None = Field(
+        description="How many accounts were found; null if none was, and not every site answered."
+    )
     found: list[Account] = Field(description="The accounts.")
     checked: int = Field(description="How many sites said whether there is one.")

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.base import Kind, Query, one_credit
+from providers.base import Derived, Kind, Query, one_credit
 from providers.username import bluesky, githubusers, gitlab, hackernews, keybase, mastodon, whatsmyname
 from providers.username.answer import UsernameAnswer
 
@@ -37,7 +37,7 @@ def _complaint(name: str) -> str:
     return f"{reason}; give one such as octocat."
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """How many accounts there are."""
     return {"total": (len(fields["found"]), "found")} if "found" in fields else {}
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from providers.base import Kind, Query
+from providers.base import Derived, Kind, Query
 from providers.email import disposable, freemail, mx, roles
 from providers.email.address import parsed
 from providers.email.kind import validity
@@ -41,18 +41,22 @@ def normalise(text: str, pointer: str) -> Query:
     return Query("validate", f"{address.local}@{address.domain}", address)
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """The judgement and its reason."""
     if fields.get("checks.syntax") is False:
         message = (_MESSAGES["checks.syntax"], "checks.syntax")
         return {"validity": ("invalid", "checks.syntax"), "message": message}
-    found = validity({path: fields.get(place) for path, place in _PLACES.items()})
-    if "validity" not in found:
-        return {}
-    judgement, path = found["validity"]
-    origin = _PLACES[path]
-    message = _MESSAGES[origin] if judgement != "valid" else "The domain takes mail."
-    return {"validity": (judgement, origin), "message": (message, origin)}
+    judgement, path = validity({path: fields.get(place) for path, place in _PLACES.items()})["validity"]
+    origin = _PLACES[path] if path else None
+    if judgement == "valid":
+        message = "The domain takes mail."
+    else:
+        message = _MESSAGES[origin] if origin else _UNKNOWN
+    return {
+        "checks.syntax": (True, None),
+        "validity": (judgement, origin),
+        "message": (message, origin),
+    }
 
 
 KIND = Kind(
@@ -69,9 +73,4 @@ KIND = Kind(
     normalise=normalise,
     echo="email",
     derive=derive,
-    none={
-        "checks.syntax": (True, "checks.disposable"),
-        "validity": ("unknown", "checks.disposable"),
-        "message": (_UNKNOWN, "checks.disposable"),
-    },
 )

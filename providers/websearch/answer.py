@@ -30,7 +30,7 @@ class WebSearchAnswer(LookupAnswer):
     query: str = Field(description="The query.")
     results: list[WebResult] = Field(description="The pages, best first.")
     total: int | None = Field(
-        description="How many pages the engine with the most knows of; null if none says."
+        description="How many pages the engine with the most knows of; null if that is not known."
     )
     enrichment: Enrichment | None = Field(
         description="The encyclopedia's article about it; null without one."

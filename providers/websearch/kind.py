@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.base import Kind, Query, one_credit
+from providers.base import Derived, Kind, Query, one_credit
 from providers.websearch import brave, marginalia, searxng, wikipedia
 from providers.websearch.answer import WebSearchAnswer
 
@@ -33,14 +33,14 @@ def normalise(text: str, pointer: str) -> Query:
     return Query("websearch", query)
 
 
-def derive(fields: Mapping[str, Any], moment: datetime) -> dict[str, tuple[Any, str]]:
+def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """How many pages were found, if no engine says how many there are."""
     return {"total": (len(fields["results"]), "results")} if "results" in fields else {}
 
 
 def cut(answer: dict[str, Any], limit: int) -> dict[str, Any]:
     """The answer with its first `limit` results; what the engines know of stays its `total`."""
-    return answer | {"results": answer["results"][:limit]}
+    return answer | {"results": answer["results"][:limit]} if "results" in answer else answer
 
 
 KIND = Kind(

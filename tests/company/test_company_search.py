@@ -43,10 +43,7 @@ async def test_without_keys_three_registers_describe_one_company(keyless_api: Ap
     assert (profile["total_funding"], answer["candidates"]) == (None, [])
     assert answer["sources"]["profile.employee_count"] == ["wikidata"]
     assert answer["conflicts"]["profile.jurisdiction"] == {"sec": "DE", "gleif": "GB"}
-    assert statuses(answer) == {
-        "companieshouse": "skipped", "wikidata": "ok", "sec": "ok", "gleif": "ok",
-        "abstractcompany": "skipped", "hunterdomain": "skipped",
-    }  # fmt: skip
+    assert statuses(answer) == {"wikidata": "ok", "sec": "ok", "gleif": "ok"}
 
 
 async def test_without_a_source_of_people_those_who_run_it_are_the_people(

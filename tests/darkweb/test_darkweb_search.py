@@ -32,7 +32,7 @@ async def test_the_mentions_of_all_sources_are_one_page_the_latest_first(
     )  # fmt: skip
     assert [one["source"] for one in answer["results"]] == ["ahmia", "lockbit3", "ahmia", "ahmia"]
     assert answer["sources"]["results"] == ["ransomwarelive", "ahmia"]
-    assert statuses(answer)["intelx"] == ("skipped", "no_key")
+    assert statuses(answer).keys() == {"ransomwarelive", "ahmia"}
 
 
 async def test_a_mention_has_only_the_parts_that_its_source_has(person: Person, servers: Servers) -> None:
@@ -68,7 +68,7 @@ async def test_a_search_that_was_sent_back_is_a_failure_and_not_no_mention(
     servers.say("ransomwarelive", "empty")
     servers.say("ahmia", "sent_back")
     answer = (await person.key.post(PATH, json=QUERY)).json()
-    assert (answer["total"], answer["partial"]) == (0, True)
+    assert (answer["total"], answer["results"], answer["partial"]) == (None, [], True)
     assert statuses(answer)["ahmia"] == ("bad_response", "http_302")
 
 

@@ -118,8 +118,6 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
         "dns": "ok",
         "tls": "ok",
         "hosting": "ok",
-        "virustotaldomain": "skipped",
-        "urlhaus": "skipped",
         "cloudflare": "empty",
         "quad9": "ok",
     }

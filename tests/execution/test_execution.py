@@ -21,10 +21,10 @@ from engine.state import RunInput
 from language.definition import Definition
 from language.progress import read_progress
 from language.records import INLINE_BYTES
+from micro_batcher import MicroBatcher
 from models import leases, run_loading
 from models.identifiers import new_id
 from models.leases import Change, Lease
-from services.micro_batcher import MicroBatcher
 from tests.engine.definitions import definitions, payloads
 from tests.engine.world import NAMESPACE, START, World, outcome_of
 from tests.leases.conftest import NewBatch

@@ -10,9 +10,9 @@ import pytest
 
 from api.app import accept_together
 from database import Database
+from micro_batcher import MicroBatcher
 from models import accepting, runs
 from models.accepting import Accepted, Event
-from services.micro_batcher import MicroBatcher
 from tests.automations.engine import NewTarget
 from tests.ingest.conftest import RunsOf
 from tests.stacks import eventually

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
 
-from services.micro_batcher import MOST_BYTES, MicroBatcher
+from micro_batcher import MOST_BYTES, MicroBatcher
 from tests.stacks import eventually
 
 

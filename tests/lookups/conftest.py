@@ -41,7 +41,7 @@ async def fetch(query: Query, context: Context) -> Any:
     response = await context.client.get(
         f"{context.base_url}/{query.text}", headers=headers, timeout=context.timeout
     )
-    return json_answer(response, empty=frozenset({404}))
+    return json_answer(response, empty=frozenset({410}))
 
 
 def parse(raw: Any) -> Fields:

@@ -66,7 +66,7 @@ def till(database: Database, keyring: Keyring) -> Till:
 
 
 def result(query: str, block: int) -> LookupResult:
-    return LookupResult("darkweb", query, {}, 1, False, False, [], {}, {}, block)
+    return LookupResult("darkweb", query, "query", {}, 1, False, False, [], {}, {}, block=block)
 
 
 async def paid(till: Till, account_id: UUID, query: str, block: int) -> int:

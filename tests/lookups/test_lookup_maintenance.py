@@ -15,8 +15,8 @@ from activities import heartbeat
 from activities.maintenance import MaintenanceActivities
 from database import Database
 from embedded.temporal import Temporal
-from models import accounts, lookups, paid_blocks
-from models.lookups import Key
+from models import accounts, kept_answers, paid_blocks
+from models.kept_answers import Key
 from providers import datasets
 from providers.ip.data import CITIES, NETWORKS
 from settings import Settings
@@ -48,7 +48,7 @@ async def test_kept_answers_are_purged_when_they_can_serve_nobody(database: Data
         await connection.execute("truncate lookup_answers")
         for number, stale in enumerate((-1.0, 3600.0)):
             key = Key("a", 1, bytes([number]))
-            await lookups.keep(connection, key, b"sealed", ttl=-2, stale=stale)
+            await kept_answers.keep(connection, key, b"sealed", bucket="a", ttl=-2, stale=stale)
     activities = MaintenanceActivities(Settings(data=tmp_path), database)
     assert await ActivityEnvironment().run(activities.purge_lookups) == 1
     assert await ActivityEnvironment().run(activities.purge_lookups) == 0
@@ -77,9 +77,11 @@ async def test_a_purge_goes_on_in_small_parts_and_shows_that_it_is_alive(
     async with database.connection() as connection:
         await connection.execute("truncate lookup_answers")
         for number in range(3):
-            await lookups.keep(connection, Key("a", 1, bytes([number])), b"sealed", ttl=-2, stale=-1.0)
-        assert await lookups.purge(connection, limit=1) == 1
-    monkeypatch.setattr(lookups, "purge", partial(lookups.purge, limit=1))
+            await kept_answers.keep(
+                connection, Key("a", 1, bytes([number])), b"sealed", bucket="a", ttl=-2, stale=-1.0
+            )
+        assert await kept_answers.purge(connection, limit=1) == 1
+    monkeypatch.setattr(kept_answers, "purge", partial(kept_answers.purge, limit=1))
     monkeypatch.setattr(heartbeat, "_SECONDS", 0)
     beats: list[Any] = []
     environment = ActivityEnvironment()

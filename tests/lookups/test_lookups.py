@@ -91,7 +91,7 @@ async def test_when_no_source_is_on_nobody_is_asked(world: World) -> None:
 
 
 async def test_knowing_nothing_is_an_answer(world: World) -> None:
-    (await world.provider("a")).says(404)
+    (await world.provider("a")).says(410)
     result = await (await world.process()).lookup("word", "apple")
     assert (status(result), result.partial) == ({"a": "empty"}, False)
     assert result.data["a"] == {"value": None, "shared": None}
@@ -105,13 +105,17 @@ async def test_knowing_nothing_is_an_answer(world: World) -> None:
         (429, "", {"Retry_After": "30"}, "rate_limited", "http_429"),
         (500, "", {}, "error", "http_500"),
         (503, "", {"Retry_After": "5"}, "error", "http_503"),
-        (400, "{}", {}, "bad_response", "http_400"),
+        (400, "{}", {}, "rejected", "http_400"),
+        (404, "", {}, "rejected", "http_404"),
+        (422, "", {}, "rejected", "http_422"),
+        (451, "", {}, "rejected", "http_451"),
         (302, "", {"Location": "/"}, "bad_response", "http_302"),
         (200, "<html>Log in</html>", {}, "bad_response", "not_json"),
         (200, "", {}, "bad_response", "not_json"),
         (200, '{"a.value": 1', {}, "bad_response", "not_json"),
         (200, "[1, 2]", {}, "bad_response", "not_an_object"),
-        (200, '{"a.value": 1, "a.new": 2}', {}, "bad_response", "undeclared_fields"),
+        (200, '{"a.value": 1, "a.new": 2}', {}, "bad_response", "drifted"),
+        (200, '{"a.value": "1"}', {}, "bad_response", "drifted"),
         (200, '{"a.value": "' + "x" * 9_000_000 + '"}', {}, "bad_response", "too_large"),
     ],
 )
@@ -133,8 +137,8 @@ async def test_of_an_answer_that_has_drifted_what_is_known_is_used_but_not_kept(
     await world.provider("a", a__value=1, a__new=2)
     await world.provider("b", b__value=1)
     lookups = await world.process()
-    for _ in range(2):
-        result = await lookups.lookup("word", "apple")
+    for fields in (["a", "b"], None):
+        result = await lookups.lookup("word", "apple", fields=fields)
         assert (result.data["a"]["value"], status(result)["a"]) == (1, "bad_response")
     assert len(world.providers["a"].requests) == 2
 
@@ -304,7 +308,7 @@ async def test_an_answer_that_has_expired_is_asked_for_again(world: World) -> No
 
 
 async def test_an_empty_answer_is_kept_for_a_shorter_time(world: World) -> None:
-    (await world.provider("a")).says(404)
+    (await world.provider("a")).says(410)
     await (await world.process()).lookup("word", "apple")
     result = await (await world.process()).lookup("word", "apple")
     assert (status(result), row(result, "a")["fields"]) == ({"a": "cached"}, [])

@@ -1,19 +1,20 @@
 """Made-up answers: full, of the shape of real ones, and never taken for real."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from providers import samples
-from providers.asking import NOT_ASKED, Outcome
 from providers.base import Kind, LocalSource, Source
-from providers.lookup import _result  # pyright: ignore[reportPrivateUsage]
+from providers.composing import compose
 from providers.registry import KINDS
+from providers.result import NOT_ASKED, Outcome
 
 
 def answered(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> dict[str, Any]:
     query = kind.normalise(kind.example, "/x")
-    return _result(kind, query, [*outcomes, *samples.added(kind, outcomes)], 0, None).answer()
+    return compose(kind, query, [*outcomes, *samples.added(kind, outcomes)], datetime.now(UTC)).answer()
 
 
 def unfilled(value: Any, place: str = "") -> list[str]:

@@ -153,9 +153,9 @@ async def test_a_name_is_answered_with_the_sites_that_have_it(person: Person) ->
     assert (statuses["hackernews"], statuses["keybase"], statuses["mastodon"]) == ("ok", "empty", "error")
 
 
-async def test_a_name_that_nobody_has_is_an_answer_with_a_total_of_zero(person: Person) -> None:
+async def test_a_name_that_nobody_has_has_no_total_while_a_site_is_silent(person: Person) -> None:
     answer = await look_up(person, query="nobody1")
-    assert (answer["total"], answer["found"], answer["checked"]) == (0, [], 2)
+    assert (answer["total"], answer["found"], answer["checked"]) == (None, [], 2)
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,7 @@ async def test_a_search_is_answered_by_all_engines_together(person: Person) -> N
     }
     assert answer["credits"] == 1
     reports = {one["name"]: (one["status"], one.get("detail")) for one in answer["providers"]}
-    assert reports["brave"] == ("skipped", "no_key")
-    assert reports["marginalia"] == ("skipped", "disabled")
+    assert reports.keys() == {"searxng", "wikipedia"}
 
 
 async def test_another_limit_is_served_from_the_same_kept_answer(person: Person, engines: Engines) -> None:

@@ -1,0 +1,93 @@
+"""What all sources said → one answer.
+
+A source that has not answered leaves unknown what it could have said: nothing is none, and nothing false,
+before everyone who could know has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from providers.aggregate import Merged, merge, nest
+from providers.base import Kind, Query, RemoteSource, Source
+from providers.result import ANSWERS, LookupResult, Outcome, all_kept
+from providers.verdicts import judge
+
+Outcomes = Sequence[tuple[Source, Outcome]]
+"""Every source of the kind, in the order of precedence, with its fields named as in this kind."""
+
+
+def compose(
+    kind: Kind, query: Query, outcomes: Outcomes, moment: datetime, offset: int = 0, limit: int | None = None
+) -> LookupResult:
+    """Make the answer to `query`.
+
+    Args:
+        kind: of the lookup.
+        query: normalised.
+        outcomes: what became of every source.
+        moment: of the answer: what the clocks show.
+        offset: how many results to leave out, for a kind that has pages.
+        limit: the most results to deliver; None: as the kind has it.
+    """
+    answers = ((source.spec.name, outcome.fields) for source, outcome in outcomes)
+    merged = merge(answers, kind.rules, kind.together)
+    silent = [source for source, outcome in outcomes if outcome.silent]
+    _doubt(merged, kind, silent)
+    for path, (value, origin) in kind.derive(merged.fields, moment).items():
+        if path not in merged.fields and value is not None:
+            merged.fields[path] = value
+            if origin in merged.sources:
+                merged.sources[path] = merged.sources[origin]
+    _say_none(merged, kind, outcomes)
+    if kind.message is not None:
+        merged.fields["message"] = kind.message(merged.fields, [source.spec.name for source in silent])
+    if kind.count is not None:
+        told = [outcome.fields for _, outcome in outcomes if outcome.status in ANSWERS]
+        merged.fields[kind.count] = sum(fields.get(kind.count, 1) for fields in told)
+        merged.sources.pop(kind.count, None)  # all of them have a part in it
+    merged.fields[kind.echo] = query.text
+    delivered = kind.cut(merged.fields, offset, limit)
+    data = {name: v for name, v in nest(delivered, kind.answer).items() if v or name not in kind.absent}
+    if kind.signs:
+        shown = {path for sign in kind.signs for path in sign.tests}
+        complete = all(source.fields.isdisjoint(shown) for source in silent)
+        data["verdict"] = judge(kind.signs, merged.fields, merged.sources, moment, complete=complete)
+    reports = [outcome.report(source) for source, outcome in outcomes]
+    remote = frozenset(source.spec.name for source, _ in outcomes if isinstance(source, RemoteSource))
+    return LookupResult(
+        kind=kind.name,
+        query=query.text,
+        echo=kind.echo,
+        data=data,
+        credits=kind.cost(delivered),
+        cached=all_kept(reports, remote),
+        partial=bool(silent),
+        providers=reports,
+        sources=merged.sources,
+        conflicts=merged.conflicts,
+        remote=remote,
+        block=offset // kind.block if kind.block else 0,
+    )
+
+
+def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
+    """Forget each `False`, and each zero that is the greatest of counts, that a silent source could lift."""
+    for path in {path for source in silent for path in source.fields}:
+        value = merged.fields.get(path)
+        if value is False or (value == 0 and kind.rules.get(path) == "max"):
+            del merged.fields[path], merged.sources[path]
+            merged.conflicts.pop(path, None)
+
+
+def _say_none(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
+    """Say that there is none of what everyone who could know has answered, and none has named one."""
+    for path, (value, origin) in kind.none.items():
+        if path in merged.fields:
+            continue
+        could = [(source.spec, outcome) for source, outcome in outcomes if origin in source.fields]
+        told = [spec for spec, outcome in could if outcome.status in ANSWERS]
+        if any(spec.proves_absence for spec in told) and not any(outcome.silent for _, outcome in could):
+            merged.fields[path] = value
+            merged.sources[path] = [spec.name for spec in told]

@@ -1,0 +1,53 @@
+"""The answers of the last moments, failures included: whoever repeats a question at once is told the same."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import replace
+
+from models.lookups import FAILURES
+from providers.result import LookupResult, all_kept
+
+_SECONDS = 3.0
+# Less than the first pause before a step tries again.
+_FAILED_SECONDS = 0.9
+_MOST = 512
+
+
+class RecentAnswers:
+    """Answers by what was asked. Whoever gets one must not change it."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Hashable, tuple[float, LookupResult, bool]] = OrderedDict()
+
+    def find(self, asked: Hashable) -> LookupResult | None:
+        """The answer that was given to the same a moment ago, as it is told to who asks again."""
+        until, result, told = self._answers.get(asked, (0.0, None, False))
+        if result is None or until <= time.monotonic():
+            return None
+        if not told:
+            result = _again(result)
+            self._answers[asked] = (until, result, True)
+        return result
+
+    def add(self, asked: Hashable, result: LookupResult) -> None:
+        """Keep an answer for a moment."""
+        now = time.monotonic()
+        while self._answers and (len(self._answers) >= _MOST or next(iter(self._answers.values()))[0] <= now):
+            self._answers.popitem(last=False)
+        failed = any(report["status"] in FAILURES for report in result.providers)
+        self._answers[asked] = (now + (_FAILED_SECONDS if failed else _SECONDS), result, False)
+        self._answers.move_to_end(asked)
+
+
+def _again(result: LookupResult) -> LookupResult:
+    """The answer with those sources as kept that answered over the network."""
+    providers = [
+        report | {"status": "cached", "ms": 0, "cached": True}
+        if report["name"] in result.remote and report["status"] in ("ok", "empty")
+        else report
+        for report in result.providers
+    ]
+    return replace(result, providers=providers, cached=all_kept(providers, result.remote))

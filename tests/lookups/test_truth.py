@@ -1,0 +1,246 @@
+"""Unknown, none and failed are three things, whoever answers and whoever does not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.lookups import FAILURES
+from providers import verdicts
+from providers.base import Kind, RemoteSource, Source
+from providers.breach.kind import KIND as BREACH
+from providers.composing import compose
+from providers.registry import KINDS
+from providers.result import NO_DATA, LookupResult, Outcome
+from settings import Rate
+from tests.lookups.conftest import World, spec
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+SILENT = [
+    *(Outcome(status, detail="x") for status in sorted(FAILURES)),
+    Outcome("skipped", detail=NO_DATA),
+    Outcome("cached", stale=True),
+]
+# Not a claim that there is nothing, although it is zero or false.
+PLAIN_VALUES = {"location.longitude", "location.latitude", "timezone.utc_offset", "result_count", "checked"}
+
+
+def answer(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> LookupResult:
+    return compose(kind, kind.normalise(kind.example, ""), outcomes, NOW)
+
+
+def leaves(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted path → value, without what stands in lists."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        path = f"{prefix}{name}"
+        found |= leaves(value, f"{path}.") if isinstance(value, dict) else {path: value}
+    return found
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> tuple[Kind, list[tuple[Source, Outcome]]]:
+    """A kind, and what became of each of its sources: knows nothing, or says no to all, or is silent."""
+    kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    outcomes: list[tuple[Source, Outcome]] = []
+    for source in kind.sources:
+        noes = {path: False for path in source.fields if _is_flag(kind, path)}
+        said = [Outcome("empty"), Outcome("ok", noes), Outcome("skipped", detail="no_key"), *SILENT]
+        outcomes.append((source, draw(st.sampled_from(said))))
+    return kind, outcomes
+
+
+def _is_flag(kind: Kind, path: str) -> bool:
+    return path.rpartition(".")[2].startswith(("is_", "mx_found", "malicious", "registered"))
+
+
+@given(stories())
+def test_nothing_is_none_or_false_before_everyone_who_could_know_has_answered(
+    story: tuple[Kind, list[tuple[Source, Outcome]]],
+) -> None:
+    kind, outcomes = story
+    result = answer(kind, outcomes)
+    could = {path for source, outcome in outcomes if outcome.silent for path in source.fields}
+    derived = {path for path, origins in kind.origins.items() if not could.isdisjoint(origins)}
+    wrong = {
+        path: value
+        for path, value in leaves(result.data).items()
+        if path in could | derived and (value is False or value == 0) and path not in PLAIN_VALUES
+    }
+    # That a search brought nobody is what a list of nobody has as its length.
+    assert wrong.keys() <= ({"total"} if kind.name == "company" else set())
+    assert result.partial == any(outcome.silent for _, outcome in outcomes)
+    assert "No known" not in str(result.data.get("message")) or not could
+
+
+def of_breaches(**outcomes: Outcome) -> LookupResult:
+    told = [(source, outcomes.get(source.spec.name, Outcome("empty"))) for source in BREACH.sources]
+    return answer(BREACH, told)
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=lambda outcome: f"{outcome.status}-{outcome.detail}")
+@pytest.mark.parametrize("name", [source.spec.name for source in BREACH.sources])
+def test_one_source_that_is_silent_leaves_breaches_unknown(name: str, silent: Outcome) -> None:
+    result = of_breaches(**{name: silent})
+    assert (result.data["breaches"], result.partial) == (None, True)
+    assert name in result.data["message"]
+
+
+def test_without_a_breach_there_is_none_once_everyone_has_answered() -> None:
+    result = of_breaches()
+    assert (result.data["breaches"], result.partial) == (0, False)
+    assert result.data["message"] == "No known breach contains this address."
+
+
+def test_another_sort_of_data_never_proves_that_there_is_nothing() -> None:
+    off = Outcome("skipped", detail="disabled")
+    result = of_breaches(hibp=off, xposedornot=off, leakcheck=off)
+    assert (result.data["breaches"], result.partial) == (None, False)
+
+
+def test_of_breaches_that_are_known_it_is_said_that_there_may_be_more() -> None:
+    result = of_breaches(hibp=Outcome("ok", {"services": ["Adobe"]}), leakcheck=Outcome("timeout"))
+    assert result.data["breaches"] == 1
+    assert result.data["message"].endswith("There may be more: no answer from leakcheck.")
+
+
+IP = KINDS["ip"]
+
+
+def of_ip(**outcomes: Outcome) -> LookupResult:
+    off = Outcome("skipped", detail="disabled")
+    return answer(IP, [(source, outcomes.get(source.spec.name, off)) for source in IP.sources])
+
+
+def test_a_false_is_unknown_while_a_list_that_could_lift_it_is_missing() -> None:
+    said = Outcome("ok", {"threat.is_tor": False, "threat.abuse_score": 0})
+    assert of_ip(abuseipdb=said).data["threat"]["is_tor"] is False
+    missing = of_ip(abuseipdb=said, tor=Outcome("skipped", detail=NO_DATA))
+    assert (missing.data["threat"]["is_tor"], missing.partial) == (None, True)
+    assert "threat.is_tor" not in missing.sources
+
+
+def test_a_true_stands_whoever_is_silent() -> None:
+    result = of_ip(abuseipdb=Outcome("ok", {"threat.is_tor": True}), tor=Outcome("skipped", detail=NO_DATA))
+    assert result.data["threat"]["is_tor"] is True
+
+
+# Judgements
+
+
+@pytest.mark.parametrize(
+    ("said", "level", "codes"),
+    [
+        ({}, "unknown", []),
+        ({"abuseipdb": {"threat.abuse_score": 3}}, "clean", ["little_abuse_reported"]),
+        ({"abuseipdb": {"threat.abuse_score": 40}}, "suspicious", ["some_abuse_reported"]),
+        ({"abuseipdb": {"threat.abuse_score": 90}}, "malicious", ["abuse_reported"]),
+        ({"tor": {"security.is_tor": True}}, "suspicious", ["tor_exit"]),
+        (
+            {"abuseipdb": {"threat.abuse_score": 90}, "tor": {"security.is_tor": True}},
+            "malicious",
+            ["abuse_reported"],
+        ),
+    ],
+)
+def test_an_address_is_judged_by_the_worst_that_is_seen(
+    said: dict[str, dict[str, Any]], level: str, codes: list[str]
+) -> None:
+    verdict = of_ip(**{name: Outcome("ok", fields) for name, fields in said.items()}).data["verdict"]
+    assert (verdict["level"], [reason["code"] for reason in verdict["reasons"]]) == (level, codes)
+    assert {reason["source"] for reason in verdict["reasons"]} <= said.keys()
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=lambda outcome: f"{outcome.status}-{outcome.detail}")
+def test_nothing_is_clean_while_one_is_silent_who_could_say_otherwise(silent: Outcome) -> None:
+    said = Outcome("ok", {"threat.abuse_score": 3})
+    assert of_ip(abuseipdb=said, spamhaus=silent).data["verdict"] == {"level": "unknown", "reasons": []}
+    assert of_ip(abuseipdb=said, ptr=silent).data["verdict"]["level"] == "clean"
+
+
+def test_every_sign_reads_a_field_of_its_kind() -> None:
+    for name, signs in {"ip": verdicts.IP, "domain": verdicts.DOMAIN, "email": verdicts.EMAIL}.items():
+        filled = {path for source in KINDS[name].sources for path in source.fields} | KINDS[
+            name
+        ].origins.keys()
+        assert {path for sign in signs for path in sign.tests} <= filled
+
+
+# What stands in
+
+
+async def test_an_empty_answer_never_stands_in_beyond_its_time(world: World) -> None:
+    await world.provider("a")
+    await world.provider("b", b__value=1)
+    lookups = await world.process(spec("a", negative_ttl=0.05, stale_ttl=3600), spec("b"))
+    assert not (await lookups.lookup("word", "apple")).partial
+    world.providers["a"].says(503)
+    result = await lookups.lookup("word", "apple", max_age=3600)
+    while result.providers[0]["status"] == "cached":
+        result = await lookups.lookup("word", "apple", max_age=3600)
+    assert (result.providers[0]["status"], result.partial) == ("error", True)
+
+
+async def test_what_stands_in_says_when_it_was_fetched_and_makes_the_answer_partial(world: World) -> None:
+    await world.provider("a", a__value=1)
+    lookups = await world.process(spec("a", ttl=0.05, stale_ttl=3600))
+    first = await lookups.lookup("word", "apple")
+    world.providers["a"].says(503)
+    result = await lookups.lookup("word", "apple", max_age=3600)
+    while not result.providers[0].get("stale"):
+        result = await lookups.lookup("word", "apple", max_age=3600)
+    assert (result.data["a"]["value"], result.partial) == (1, True)
+    assert result.providers[0]["fetched_at"] == first.providers[0]["fetched_at"]
+
+
+# One caller's odd input
+
+
+@pytest.mark.parametrize("code", [400, 404, 422, 451])
+async def test_queries_that_are_rejected_disable_a_source_for_nobody(code: int, world: World) -> None:
+    provider = await world.provider("a", a__value=1)
+    await world.provider("b", b__value=1)
+    lookups = await world.process()
+    provider.says(code)
+    for word in ("ae", "be", "ce", "de", "ee", "fe", "ge"):
+        assert (await lookups.lookup("word", word)).providers[0]["status"] == "rejected"
+    provider.respond = None
+    other = await world.process()
+    for process in (lookups, other):
+        assert (await process.lookup("word", "apple")).data["a"]["value"] == 1
+
+
+# Quotas
+
+
+async def test_sources_of_one_account_share_what_it_allows(world: World) -> None:
+    for name in ("a", "b"):
+        await world.provider(name, **{f"{name}__value": 1})
+    lookups = await world.process(*(spec(name, rate=Rate(3, 3600), account="both") for name in ("a", "b")))
+    told = [await lookups.lookup("word", word) for word in ("one", "two")]
+    statuses = [report["status"] for result in told for report in result.providers]
+    assert (statuses.count("ok"), statuses.count("rate_limited")) == (3, 1)
+
+
+async def test_a_source_that_fails_leaves_others_of_its_account_alone(world: World) -> None:
+    for name in ("a", "b"):
+        await world.provider(name, **{f"{name}__value": 1})
+    lookups = await world.process(*(spec(name, account="both") for name in ("a", "b")))
+    world.providers["a"].says(500)
+    for number in range(7):
+        result = await lookups.lookup("word", "x" * (number + 1))
+        assert result.providers[1]["status"] == "ok"
+    assert result.providers[0]["detail"] == "cooling_down"
+
+
+def test_sources_of_one_account_agree_on_what_it_allows() -> None:
+    rates: dict[str, set[Any]] = {}
+    for kind in KINDS.values():
+        for source in kind.sources:
+            if isinstance(source, RemoteSource) and source.spec.account:
+                rates.setdefault(source.spec.account, set()).add(source.spec.rate)
+    assert {account: len(found) for account, found in rates.items()} == dict.fromkeys(rates, 1)
