@@ -67,7 +67,7 @@ def _type_at(answer: type[BaseModel], path: str) -> Callable[[Any], bool]:
         inner = _block(answer, block)
         return _type_at(inner, rest) if inner else _nothing_fits
     annotation: Any = answer.model_fields[block].annotation
-    alternatives = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    alternatives = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
     plain = [one for one in alternatives if one is not NoneType]
     if len(plain) == 1 and plain[0] in _PLAIN:
         return _PLAIN[plain[0]]
