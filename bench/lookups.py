@@ -1,6 +1,10 @@
-"""Lookups: local data, sources that answer, hang, and cannot be reached; and all that through the API.
+"""Lookups: local data, sources that answer, hang, cannot be reached or limit; and all that through the API.
 
     python -m bench.lookups [--seconds 3] [--clients 32]
+
+Of the API it is compared with a bare FastAPI application that repeats what it is sent, in the same run.
+Breach checks whose sources limit at random are held against what these sources know: whoever is told "none"
+although a breach is known, or one who could know was silent, was told so falsely.
 
 Starts an embedded Postgres, local HTTP sources and an API process of its own; the load generator shares the
 machine. The data is that of `vedette data fetch`; lists that cannot be had here are made up, in their real
@@ -23,16 +27,22 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import psutil
+import uvicorn
 import uvloop
 from aiohttp import web
+from fastapi import FastAPI
+from pydantic import BaseModel
 
 from bench import load
 from bench.endpoints import answering, serve
+from bench.limiting import check_nones, serving_with
 from bench.machine import machine
 from database import Database
 from embedded.postgres import Postgres
@@ -48,6 +58,8 @@ from sealing import Keyring, root_keys
 from settings import Settings
 
 SOURCES, DELAY_SECONDS, DEADLINE_SECONDS = 8, 0.05, 1.0
+# So many of the addresses are for the time before what counts.
+_WARMING = 10_000
 FIELDS = [f"security.is_{name}" for name in ("vpn", "proxy", "tor", "hosting", "relay", "mobile", "abuse")]
 FAKE = {"security.is_vpn": False, "security.is_tor": False}
 GREYNOISE = {"noise": False, "riot": True, "classification": "benign", "name": "Cloudflare"}
@@ -165,16 +177,9 @@ async def serving(delay: float | None, told: dict[str, Any] = FAKE) -> AsyncGene
             await asyncio.sleep(delay)
         return web.json_response(told)
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
+    async with serving_with(answer) as url:
+        yield url
         ended.set()
-        await runner.cleanup()
 
 
 class Bench:
@@ -192,7 +197,7 @@ class Bench:
             await connection.execute("truncate lookup_answers, provider_states")
         configured = Settings.model_validate({"data": self.data, **settings})
         outbound = await self.stack.enter_async_context(Outbound(configured))
-        lookups = Lookups(configured, self.database, self.keyring, outbound, kinds={"ip": kind})
+        lookups = Lookups(configured, self.database, self.keyring, outbound, kinds={kind.name: kind})
         await lookups.open()
         self.stack.push_async_callback(lookups.close)
         return lookups
@@ -224,7 +229,7 @@ class Bench:
             started = time.perf_counter()
             result = await lookups.lookup("ip", "8.8.8.8", deadline=DEADLINE_SECONDS)
             took = time.perf_counter() - started
-        statuses = Counter(row["status"] for row in result.providers if row["name"].startswith("fake"))
+        statuses = Counter(row["status"] for row in result.reports() if row["name"].startswith("fake"))
         print(
             f"one of them hangs, deadline {DEADLINE_SECONDS:g} s: answered in {took:.3f} s, {dict(statuses)}"
         )
@@ -255,58 +260,79 @@ class Requests:
         self._credential = {"Authorization": f"Bearer {key}"}
         self._bench = bench
         self._seconds = seconds
-        self._addresses = addresses(clients, 11)
+        self._clients = clients
 
     async def measure(self) -> None:
-        """With the data on this machine alone, and with answers of two sources that are kept."""
-        await self._run("local data", local_only=True)
+        """In turns with the echo: few addresses again and again, ever new ones, and answers that are kept."""
+        few, many = addresses(self._clients, 11), addresses(200_000, 12)
+        off = {one.spec.name: {"enabled": False} for one in KIND.sources if isinstance(one, RemoteSource)}
         async with serving(0, GREYNOISE) as url:
-            off = {
-                source.spec.name: {"enabled": False}
-                for source in KIND.sources
-                if isinstance(source, RemoteSource)
-            }
-            await self._run("and kept answers", providers={**off, "greynoise": {"base_url": url}})
+            kept = {"providers": {**off, "greynoise": {"base_url": url}}}
+            for what, asked, changes in (
+                ("the same again", few, {"local_only": True}),
+                ("ever new ones", many, {"local_only": True}),
+                ("with a kept answer", few, kept),
+            ):
+                settings = Settings.model_validate(
+                    {"database_url": self._url, "data": self._bench.data, "limit_ip": None, **changes}
+                )
+                floor = await self._run("a bare echo", "/echo", few, serve_echo)
+                rate = await self._run(what, "/api/agent/ip", asked, partial(serve, settings))
+                print(f"  {rate / floor:.2f} of the echo")
 
-    async def _run(self, what: str, **changes: Any) -> None:
-        settings = Settings.model_validate(
-            {"database_url": self._url, "data": self._bench.data, "limit_ip": None, **changes}
-        )
+    async def _run(
+        self, what: str, path: str, asked: Sequence[str], target: Callable[[socket.socket], None]
+    ) -> float:
         listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
         port = listener.getsockname()[1]
         started = time.perf_counter()
-        process = multiprocessing.get_context("spawn").Process(
-            target=serve, args=(settings, listener), daemon=True
-        )
+        process = multiprocessing.get_context("spawn").Process(target=target, args=(listener,), daemon=True)
         process.start()
         try:
             await answering(process, port)
             ready = time.perf_counter() - started
-            await self._load(port, 0.5)
+            await self._load(port, path, asked[:_WARMING], 0.5)
             seen = psutil.Process(process.pid)
             before = sum(seen.cpu_times()[:2])
-            result = await self._load(port, self._seconds)
+            result = await self._load(port, path, asked[_WARMING:] or asked, self._seconds)
             cpu = (sum(seen.cpu_times()[:2]) - before) / len(result.latencies) * 1000
-            print(f"API, {len(self._addresses)} clients, {what}: {result}   {cpu:.2f} ms of CPU each")
             memory = seen.memory_info().rss / 2**20
+            print(f"API, {self._clients} clients, {what:18}: {result}   {cpu:.2f} ms of CPU each")
             print(f"  its process: {ready:.2f} s to the first answer, {memory:.0f} MiB after all this")
+            return result.rate
         finally:
             process.terminate()
             await asyncio.to_thread(process.join, 10)
 
-    async def _load(self, port: int, seconds: float) -> load.Result:
+    async def _load(self, port: int, path: str, asked: Sequence[str], seconds: float) -> load.Result:
         requests = [
-            load.request_bytes("POST", "/api/agent/ip", self._credential, b'{"ip": "%s"}' % address.encode())
-            for address in self._addresses
+            load.request_bytes("POST", path, self._credential, b'{"ip": "%s"}' % address.encode())
+            for address in asked
         ]
-        runs = await asyncio.gather(
-            *(load.run("127.0.0.1", port, request, clients=1, seconds=seconds) for request in requests)
-        )
-        result = load.Result(max(run.seconds for run in runs))
-        for run in runs:
-            result.latencies += run.latencies
-            result.statuses += run.statuses
-        return result
+        return await load.run("127.0.0.1", port, cycle(requests), clients=self._clients, seconds=seconds)
+
+
+class Echo(BaseModel):
+    """What the echo is sent, and repeats."""
+
+    ip: str
+
+
+def serve_echo(listener: socket.socket) -> None:
+    """The least that a FastAPI application does with a request."""
+    app = FastAPI()
+
+    @app.post("/echo")
+    async def echo(body: Echo) -> Echo:  # pyright: ignore[reportUnusedFunction]
+        return body
+
+    @app.get("/healthz")
+    async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        return {}
+
+    config = uvicorn.Config(app, log_config=None, access_log=False, backlog=2048)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 
 async def measure(data: Path, url: str, seconds: float, clients: int) -> None:
@@ -322,6 +348,7 @@ async def measure(data: Path, url: str, seconds: float, clients: int) -> None:
         async with database.connection() as connection:
             account = await accounts.create_first_account(connection)
         assert account is not None
+        await check_nones(bench.lookups, 10_000)
         await Requests(url, account.api_key, bench, seconds, clients).measure()
 
 

@@ -113,7 +113,7 @@ def merge(
             that fills any of a group alone fills it.
     """
     merged = Merged({}, {}, {})
-    given: dict[str, dict[str, Any]] = {}
+    several: dict[str, dict[str, Any]] = {}
     filled: dict[frozenset[str], frozenset[str]] = {}
     for name, fields in answers:
         unwanted: set[str] = set()
@@ -126,19 +126,17 @@ def merge(
         for path, value in fields.items():
             if path in unwanted:
                 continue
-            if path in given:
-                given[path][name] = value
+            if path not in merged.fields:
+                # By far the most are filled by one source alone, and are the same by every rule.
+                merged.fields[path] = value
+                merged.sources[path] = [name]
+            elif path in several:
+                several[path][name] = value
             else:
-                given[path] = {name: value}
-    for path, values in given.items():
-        if len(values) == 1:
-            # By far the most common case, and the same by every rule.
-            merged.fields[path] = next(iter(values.values()))
-            merged.sources[path] = list(values)
-            continue
+                several[path] = {merged.sources[path][0]: merged.fields[path], name: value}
+    for path, values in several.items():
         rule = rules.get(path, "first")
-        value = _RULES[rule](list(values.values()))
-        merged.fields[path] = value
+        value = merged.fields[path] = _RULES[rule](list(values.values()))
         if rule in ("union", "union_by_name", "union_by_url"):
             merged.sources[path] = list(values)
             continue
@@ -222,16 +220,26 @@ def nest(fields: Mapping[str, Any], answer: type[BaseModel]) -> dict[str, Any]:
     """
     result = orjson.loads(_nothing(answer))
     for path, value in fields.items():
-        *blocks, name = path.split(".")
-        holder, model = result, answer
-        for block in blocks:
-            inner = _block(model, block)
-            assert inner is not None
+        blocks, name = _way(answer, path)
+        holder = result
+        for block, inner in blocks:
             if holder[block] is None:
                 holder[block] = orjson.loads(_nothing(inner))
-            holder, model = holder[block], inner
+            holder = holder[block]
         holder[name] = value
     return result
+
+
+@cache
+def _way(answer: type[BaseModel], path: str) -> tuple[list[tuple[str, type[BaseModel]]], str]:
+    """The blocks on the way to a field, each with its model, and the field's own name."""
+    *blocks, name = path.split(".")
+    way: list[tuple[str, type[BaseModel]]] = []
+    for block in blocks:
+        inner = _block(way[-1][1] if way else answer, block)
+        assert inner is not None
+        way.append((block, inner))
+    return way, name
 
 
 @cache

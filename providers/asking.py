@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import logs
 from models.lookups import FAILURES
@@ -123,7 +122,7 @@ class Asker:
             _log.warning("source_drifted", source=source.spec.name, fields=sorted(drifted))
             error = SourceError("bad_response", "drifted")
             await self._gates.failed(source, error)
-            return replace(_failure(error, started), fields=fields)
+            return _failure(error, started)._replace(fields=fields)
         self._gates.succeeded(source)
         await self._kept.keep(source, query, fields)
         return Outcome("ok" if fields else "empty", fields, _ms(started), fetched_at=time.time())

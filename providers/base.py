@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any, Literal
 
 import httpx
@@ -187,7 +188,7 @@ class LocalSource:
     find: Callable[[Query, Datasets], Fields]
     places: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    @property
+    @cached_property
     def fields(self) -> frozenset[str]:
         """What it can fill, by the names of the kind that it stands in."""
         return frozenset(self.places.get(path, path) for path in self.spec.fields)
@@ -213,7 +214,7 @@ class RemoteSource:
     takes: Callable[[Query], bool] = any_query
     places: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    @property
+    @cached_property
     def fields(self) -> frozenset[str]:
         """What it can fill, by the names of the kind that it stands in."""
         return frozenset(self.places.get(path, path) for path in self.spec.fields)
@@ -318,12 +319,17 @@ class Kind:
     cut: Callable[[Fields, int, int | None], Fields] = whole
     block: int = 0
 
+    @cached_property
+    def judged(self) -> frozenset[str]:
+        """The fields that its signs read."""
+        return frozenset(path for sign in self.signs for path in sign.tests)
+
     def wants(self, source: Source, fields: Collection[str]) -> bool:
         """Whether `source` fills any of `fields` or blocks, or something that they follow from."""
         wanted = {*fields, *(origin for path in fields for origin in self.origins.get(path, ()))}
         if any(path.split(".")[0] == "verdict" for path in fields):
-            wanted |= {path for sign in self.signs for path in sign.tests}
-            wanted |= {origin for path in tuple(wanted) for origin in self.origins.get(path, ())}
+            wanted |= self.judged
+            wanted |= {origin for path in self.judged for origin in self.origins.get(path, ())}
         return any(path == name or path.startswith(f"{name}.") for path in source.fields for name in wanted)
 
 

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from providers.aggregate import Merged, merge, nest
-from providers.base import Kind, Query, RemoteSource, Source
-from providers.result import ANSWERS, LookupResult, Outcome, all_kept
+from providers.base import Kind, Query, Source
+from providers.result import ANSWERS, LookupResult, Outcomes, all_kept
 from providers.verdicts import judge
-
-Outcomes = Sequence[tuple[Source, Outcome]]
-"""Every source of the kind, in the order of precedence, with its fields named as in this kind."""
 
 
 def compose(
@@ -51,23 +48,19 @@ def compose(
     delivered = kind.cut(merged.fields, offset, limit)
     data = {name: v for name, v in nest(delivered, kind.answer).items() if v or name not in kind.absent}
     if kind.signs:
-        shown = {path for sign in kind.signs for path in sign.tests}
-        complete = all(source.fields.isdisjoint(shown) for source in silent)
+        complete = not any(path in source.fields for source in silent for path in kind.judged)
         data["verdict"] = judge(kind.signs, merged.fields, merged.sources, moment, complete=complete)
-    reports = [outcome.report(source) for source, outcome in outcomes]
-    remote = frozenset(source.spec.name for source, _ in outcomes if isinstance(source, RemoteSource))
     return LookupResult(
         kind=kind.name,
         query=query.text,
         echo=kind.echo,
         data=data,
         credits=kind.cost(delivered),
-        cached=all_kept(reports, remote),
+        cached=all_kept(outcomes),
         partial=bool(silent),
-        providers=reports,
+        outcomes=outcomes,
         sources=merged.sources,
         conflicts=merged.conflicts,
-        remote=remote,
         block=offset // kind.block if kind.block else 0,
     )
 

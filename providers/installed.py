@@ -177,6 +177,11 @@ class Datasets:
         self._look()
         return self._manifest.datasets.get(name)
 
+    def fetched_at(self, name: str) -> float | None:
+        """When the dataset `name` that was last read was fetched, in Unix seconds."""
+        installed = self._manifest.datasets.get(name)
+        return installed.fetched_at.timestamp() if installed else None
+
     def _look(self) -> None:
         try:
             status = (folder(self._data) / _MANIFEST).stat()

@@ -15,7 +15,7 @@ from typing import Any
 
 from database import Database
 from models import provider_states, suppressions
-from models.lookups import FAILURES, AllProvidersFailed, NoProvider, ProviderRow
+from models.lookups import AllProvidersFailed, NoProvider, ProviderRow
 from outbound.client import Outbound
 from providers import samples
 from providers.aggregate import declared, types_of
@@ -28,7 +28,7 @@ from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
 from providers.recent import RecentAnswers
 from providers.registry import DATASETS, KINDS
-from providers.result import LookupResult, Outcome
+from providers.result import LookupResult, Outcome, Outcomes
 from providers.standing import row, switched_off
 from sealing import Keyring
 from settings import Settings
@@ -283,7 +283,7 @@ class Lookups:
         knowing = [source for source in sources if source.takes(exact.query)]
         second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
         stayed = {
-            name: replace(outcome, fields=resolution.fields.get(name, {})) for name, outcome in first.items()
+            name: outcome._replace(fields=resolution.fields.get(name, {})) for name, outcome in first.items()
         }
         return stayed | second
 
@@ -295,8 +295,7 @@ class Lookups:
         except SourceError as error:
             return Outcome(error.status, detail=error.detail)
         ms = round((time.perf_counter() - started) * 1000)
-        installed = self._datasets.info(spec.dataset) if spec.dataset else None
-        fetched_at = installed.fetched_at.timestamp() if installed else None
+        fetched_at = self._datasets.fetched_at(spec.dataset) if spec.dataset else None
         if drifted:
             return Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
         return Outcome("ok" if fields else "empty", fields, ms, fetched_at=fetched_at)
@@ -326,14 +325,14 @@ class Lookups:
         return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
 
 
-def _suppressed(outcomes: Sequence[tuple[Source, Outcome]]) -> bool:
+def _suppressed(outcomes: Outcomes) -> bool:
     return all(outcome is _SUPPRESSED for _, outcome in outcomes)
 
 
 def _check(result: LookupResult) -> None:
     """Refuse an answer that nobody gave."""
-    statuses = {report["status"] for report in result.providers}
-    if statuses == {"skipped"}:
-        raise NoProvider(result.providers)
-    if statuses <= FAILURES | {"skipped"}:
-        raise AllProvidersFailed(result.providers)
+    asked = [outcome for _, outcome in result.outcomes if outcome.status != "skipped"]
+    if not asked:
+        raise NoProvider(result.reports())
+    if all(outcome.failed for outcome in asked):
+        raise AllProvidersFailed(result.reports())

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
 
-from models.lookups import FAILURES
+from providers.base import RemoteSource
 from providers.result import LookupResult, all_kept
 
 _SECONDS = 3.0
@@ -37,17 +37,17 @@ class RecentAnswers:
         now = time.monotonic()
         while self._answers and (len(self._answers) >= _MOST or next(iter(self._answers.values()))[0] <= now):
             self._answers.popitem(last=False)
-        failed = any(report["status"] in FAILURES for report in result.providers)
+        failed = result.partial and any(outcome.failed for _, outcome in result.outcomes)
         self._answers[asked] = (now + (_FAILED_SECONDS if failed else _SECONDS), result, False)
         self._answers.move_to_end(asked)
 
 
 def _again(result: LookupResult) -> LookupResult:
     """The answer with those sources as kept that answered over the network."""
-    providers = [
-        report | {"status": "cached", "ms": 0, "cached": True}
-        if report["name"] in result.remote and report["status"] in ("ok", "empty")
-        else report
-        for report in result.providers
+    outcomes = [
+        (source, outcome._replace(status="cached", ms=0))
+        if isinstance(source, RemoteSource) and outcome.status in ("ok", "empty")
+        else (source, outcome)
+        for source, outcome in result.outcomes
     ]
-    return replace(result, providers=providers, cached=all_kept(providers, result.remote))
+    return replace(result, outcomes=outcomes, cached=all_kept(outcomes))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 from models.lookups import FAILURES, Status
-from providers.base import Fields, Source
+from providers.base import Fields, RemoteSource, Source
 
 ANSWERS: frozenset[Status] = frozenset({"ok", "empty", "cached"})
 """The outcomes after which it is known what a source knows."""
@@ -20,12 +21,13 @@ NOT_ASKED = "not_asked"
 NO_DATA = "no_data"
 """Why a source was skipped whose data is not on this machine."""
 
+_NOTHING: Fields = {}
+
 Shown = Literal["asked", "all", "failed"]
 """Which sources an answer lists."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one source: its status, and its fields if it has any.
 
     Attributes:
@@ -39,12 +41,17 @@ class Outcome:
     """
 
     status: Status
-    fields: Fields = field(default_factory=Fields)
+    fields: Fields = _NOTHING
     ms: int = 0
     stale: bool = False
     retry_after: float | None = None
     detail: str | None = None
     fetched_at: float | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the source was asked, and gave no answer."""
+        return self.status in FAILURES
 
     @property
     def silent(self) -> bool:
@@ -55,7 +62,7 @@ class Outcome:
         """The outcome with the fields named as in the kind that `source` stands in."""
         if not source.places:
             return self
-        return replace(self, fields={source.places.get(path, path): v for path, v in self.fields.items()})
+        return self._replace(fields={source.places.get(path, path): v for path, v in self.fields.items()})
 
     def report(self, source: Source) -> dict[str, Any]:
         """The outcome as `models.lookups.ProviderReport`; what does not apply is left out."""
@@ -78,9 +85,13 @@ class Outcome:
         return report
 
 
-def all_kept(reports: Sequence[dict[str, Any]], remote: Collection[str]) -> bool:
-    """Whether every source of those that are `remote` and were asked was answered from what is kept."""
-    statuses = {report["status"] for report in reports if report["name"] in remote}
+Outcomes = Sequence[tuple[Source, Outcome]]
+"""Every source of a kind, in the order of precedence, with its fields named as in this kind."""
+
+
+def all_kept(outcomes: Outcomes) -> bool:
+    """Whether every source that was to be asked over the network was answered from what is kept."""
+    statuses = {outcome.status for source, outcome in outcomes if isinstance(source, RemoteSource)}
     return "cached" in statuses and statuses <= {"cached", "skipped"}
 
 
@@ -96,10 +107,9 @@ class LookupResult:
         credits: what it costs: by what was delivered.
         cached: every source that had to be asked over the network was answered from what is kept.
         partial: some source failed, or lacks its data.
-        providers: for each source what became of it, as `models.lookups.ProviderReport`.
+        outcomes: for each source what became of it.
         sources: path → the sources that its value is from.
         conflicts: path → source → value, where sources differ.
-        remote: the sources that are asked over the network.
         block: which block of results this is, for a kind that charges by blocks.
     """
 
@@ -110,11 +120,15 @@ class LookupResult:
     credits: int
     cached: bool
     partial: bool
-    providers: list[dict[str, Any]]
+    outcomes: Outcomes
     sources: dict[str, list[str]]
     conflicts: dict[str, dict[str, Any]]
-    remote: frozenset[str] = frozenset()
     block: int = 0
+
+    def reports(self, shown: Shown = "all") -> list[dict[str, Any]]:
+        """What became of the sources, each as `models.lookups.ProviderReport`."""
+        chosen = _SHOWN[shown]
+        return [outcome.report(source) for source, outcome in self.outcomes if chosen(outcome)]
 
     def answer(self, *, shown: Shown = "asked", fields: Collection[str] | None = None) -> dict[str, Any]:
         """The answer as the API gives it.
@@ -133,18 +147,16 @@ class LookupResult:
             "credits": self.credits,
             "cached": self.cached,
             "partial": self.partial,
-            "providers": [report for report in self.providers if _SHOWN[shown](report)],
+            "providers": self.reports(shown),
             "sources": sources,
             "conflicts": conflicts,
         }
 
 
-_SHOWN: dict[Shown, Callable[[dict[str, Any]], Any]] = {
-    "asked": lambda report: report["status"] != "skipped" or report.get("detail") == NO_DATA,
-    "all": lambda report: True,
-    "failed": lambda report: (
-        report["status"] in FAILURES or report.get("stale") or report.get("detail") == NO_DATA
-    ),
+_SHOWN: dict[Shown, Callable[[Outcome], bool]] = {
+    "asked": lambda outcome: outcome.status != "skipped" or outcome.silent,
+    "all": lambda outcome: True,
+    "failed": lambda outcome: outcome.silent,
 }
 
 
@@ -165,5 +177,6 @@ def _within(path: str, fields: Collection[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in fields)
 
 
+@lru_cache(4096)
 def _utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -33,6 +33,13 @@ class Sign:
     code: str
     tests: Mapping[str, Test]
 
+    def holds(self, fields: Mapping[str, Any], moment: datetime) -> bool:
+        """Whether all its tests hold of the fields, path → value."""
+        for path, test in self.tests.items():
+            if path not in fields or not test(fields[path], moment):
+                return False
+        return True
+
 
 def _true(value: Any, now: datetime) -> bool:
     return value is True
@@ -118,11 +125,7 @@ def judge(
         moment: of the answer.
         complete: every source that could show one of the signs has answered.
     """
-    seen = [
-        sign
-        for sign in signs
-        if all(path in fields and test(fields[path], moment) for path, test in sign.tests.items())
-    ]
+    seen = [sign for sign in signs if sign.holds(fields, moment)]
     for level in _WORST_FIRST:
         found = [sign for sign in seen if sign.level == level]
         if found and (level != "clean" or complete):

@@ -10,10 +10,10 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Authorisation, Caller, ServicesDep, authorised, services_of
 from api.http.idempotency import Idempotent, claim_of
-from api.http.json_body import StrictRoute
-from api.http.limits import limited
+from api.http.json_body import Handler, StrictRoute, parse_json
+from api.http.limits import check, limited
 from api.http.openapi import problems
 from api.http.validation import Body
 from models.errors import FieldError, Invalid
@@ -36,9 +36,50 @@ from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
 from providers.websearch.kind import LIMIT, SHOWN, cut
 
-router = APIRouter(prefix="/api", tags=["lookups"], route_class=StrictRoute)
-
 Reader = Annotated[Caller, authorised("lookups")]
+
+# Path → what is looked up, the field of the body that names the target, and the limit that counts requests.
+_FREE_LOOKUPS = {
+    "/api/agent/ip": ("ip", "ip", "ip"),
+    "/api/agent/breaches": ("breach", "email", "breaches"),
+    "/api/agent/validate": ("validate", "email", "lookups"),
+}
+_authorise = Authorisation("lookups", session_only=False)
+
+
+class _LookupRoute(StrictRoute):
+    """Answers free lookups itself where a request leaves FastAPI nothing to check: that takes it a while."""
+
+    def _handler(self) -> Handler:
+        handle = super()._handler()
+        if self.path not in _FREE_LOOKUPS:
+            return handle
+        kind, name, limit = _FREE_LOOKUPS[self.path]
+
+        async def look_up(request: Request) -> Response:
+            target = await _only_field(request, name)
+            if target is None:
+                return await handle(request)
+            services = services_of(request)
+            caller = await _authorise(request)
+            await check(services, limit, str(caller.account_id), request=request)
+            result = await services.lookups.lookup(kind, target, pointer=f"/{name}")
+            return Options(None, None, "asked").respond(result)
+
+        return look_up
+
+
+async def _only_field(request: Request, name: str) -> str | None:
+    """The text in the field `name` of a body with no other, of a request without a query string; or None."""
+    if request.scope["query_string"]:
+        return None
+    raw = await request.body()
+    body = parse_json(raw) if raw else None
+    value = body.get(name) if isinstance(body, dict) and len(body) == 1 else None
+    return value if isinstance(value, str) else None
+
+
+router = APIRouter(prefix="/api", tags=["lookups"], route_class=_LookupRoute)
 
 
 async def _payer(request: Request, caller: Reader) -> Callable[[], Payer]:

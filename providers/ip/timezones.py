@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.resources
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -65,6 +65,11 @@ def zone_of(country_code: str | None, region: str | None, city: str | None) -> s
 
 def local_time(zone: str, moment: datetime) -> LocalTime | None:
     """What clocks in `zone` show at `moment` (aware); None for a name that is no zone."""
+    return _local_time(zone, moment.replace(second=0, microsecond=0))
+
+
+@lru_cache(1024)
+def _local_time(zone: str, moment: datetime) -> LocalTime | None:
     try:
         local = moment.astimezone(ZoneInfo(zone))
     except (KeyError, ValueError, OSError):  # ZoneInfo's ways to say that there is none

@@ -11,7 +11,7 @@ from tests.stacks import eventually
 
 
 def report(result: LookupResult, name: str) -> dict[str, Any]:
-    return next(row for row in result.providers if row["name"] == name)
+    return next(row for row in result.reports() if row["name"] == name)
 
 
 async def test_a_source_whose_last_request_failed_is_not_waited_for_long(world: World) -> None:

@@ -81,7 +81,7 @@ async def name_server() -> AsyncGenerator[tuple[NameServer, dict[str, Any]]]:
 
 
 def status(result: LookupResult) -> dict[str, str]:
-    return {row["name"]: row["status"] for row in result.providers}
+    return {row["name"]: row["status"] for row in result.reports()}
 
 
 @pytest.mark.parametrize(

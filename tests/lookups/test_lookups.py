@@ -21,11 +21,11 @@ from tests.stacks import eventually
 
 
 def status(result: LookupResult) -> dict[str, str]:
-    return {row["name"]: row["status"] for row in result.providers}
+    return {row["name"]: row["status"] for row in result.reports()}
 
 
 def row(result: LookupResult, name: str) -> dict[str, Any]:
-    return next(row for row in result.providers if row["name"] == name)
+    return next(row for row in result.reports() if row["name"] == name)
 
 
 async def three(world: World) -> None:
@@ -264,7 +264,7 @@ async def test_an_answer_is_kept_for_the_next_time(world: World) -> None:
     assert (first.cached, second.cached) == (False, True)
     assert second.data == first.data
     assert second.sources == first.sources
-    assert {(p["status"], p["cached"]) for p in second.providers} == {("cached", True)}
+    assert {(p["status"], p["cached"]) for p in second.reports()} == {("cached", True)}
     assert {len(provider.requests) for provider in world.providers.values()} == {1}
 
 

@@ -180,9 +180,9 @@ async def test_an_empty_answer_never_stands_in_beyond_its_time(world: World) -> 
     assert not (await lookups.lookup("word", "apple")).partial
     world.providers["a"].says(503)
     result = await lookups.lookup("word", "apple", max_age=3600)
-    while result.providers[0]["status"] == "cached":
+    while result.reports()[0]["status"] == "cached":
         result = await lookups.lookup("word", "apple", max_age=3600)
-    assert (result.providers[0]["status"], result.partial) == ("error", True)
+    assert (result.reports()[0]["status"], result.partial) == ("error", True)
 
 
 async def test_what_stands_in_says_when_it_was_fetched_and_makes_the_answer_partial(world: World) -> None:
@@ -191,10 +191,10 @@ async def test_what_stands_in_says_when_it_was_fetched_and_makes_the_answer_part
     first = await lookups.lookup("word", "apple")
     world.providers["a"].says(503)
     result = await lookups.lookup("word", "apple", max_age=3600)
-    while not result.providers[0].get("stale"):
+    while not result.reports()[0].get("stale"):
         result = await lookups.lookup("word", "apple", max_age=3600)
     assert (result.data["a"]["value"], result.partial) == (1, True)
-    assert result.providers[0]["fetched_at"] == first.providers[0]["fetched_at"]
+    assert result.reports()[0]["fetched_at"] == first.reports()[0]["fetched_at"]
 
 
 # One caller's odd input
@@ -207,7 +207,7 @@ async def test_queries_that_are_rejected_disable_a_source_for_nobody(code: int, 
     lookups = await world.process()
     provider.says(code)
     for word in ("ae", "be", "ce", "de", "ee", "fe", "ge"):
-        assert (await lookups.lookup("word", word)).providers[0]["status"] == "rejected"
+        assert (await lookups.lookup("word", word)).reports()[0]["status"] == "rejected"
     provider.respond = None
     other = await world.process()
     for process in (lookups, other):
@@ -222,7 +222,7 @@ async def test_sources_of_one_account_share_what_it_allows(world: World) -> None
         await world.provider(name, **{f"{name}__value": 1})
     lookups = await world.process(*(spec(name, rate=Rate(3, 3600), account="both") for name in ("a", "b")))
     told = [await lookups.lookup("word", word) for word in ("one", "two")]
-    statuses = [report["status"] for result in told for report in result.providers]
+    statuses = [report["status"] for result in told for report in result.reports()]
     assert (statuses.count("ok"), statuses.count("rate_limited")) == (3, 1)
 
 
@@ -233,8 +233,8 @@ async def test_a_source_that_fails_leaves_others_of_its_account_alone(world: Wor
     world.providers["a"].says(500)
     for number in range(7):
         result = await lookups.lookup("word", "x" * (number + 1))
-        assert result.providers[1]["status"] == "ok"
-    assert result.providers[0]["detail"] == "cooling_down"
+        assert result.reports()[1]["status"] == "ok"
+    assert result.reports()[0]["detail"] == "cooling_down"
 
 
 def test_sources_of_one_account_agree_on_what_it_allows() -> None:

@@ -255,7 +255,7 @@ class Bench:
         except AllProvidersFailed as failed:
             return failed.details["providers"][0], {}
         kind.answer.model_validate(result.answer())
-        return result.providers[0], result.data
+        return result.reports()[0], result.data
 
 
 @pytest.fixture

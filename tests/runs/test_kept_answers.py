@@ -17,7 +17,7 @@ async def test_a_kept_answer_is_used_and_the_other_sources_are_not_asked(world: 
     second = await world.process(spec("apple"), spec("berry"))
     result = await second.dry_run("word", "fruit", pointer="/value")
     assert result.data["a"]["value"] == 1
-    assert statuses(result.providers) == {"apple": ("cached", None), "berry": ("skipped", "not_asked")}
+    assert statuses(result.reports()) == {"apple": ("cached", None), "berry": ("skipped", "not_asked")}
     assert (len(kept.requests), len(other.requests)) == (1, 0)
 
 
@@ -26,7 +26,7 @@ async def test_a_kept_answer_that_is_no_longer_fresh_is_used_too(world: World) -
     lookups = await world.process(spec("apple", ttl=0.001, stale_ttl=600))
     await lookups.lookup("word", "fruit")
     result = await lookups.dry_run("word", "fruit", pointer="/value")
-    assert (result.data["a"]["value"], result.providers[0]["stale"]) == (1, True)
+    assert (result.data["a"]["value"], result.reports()[0]["stale"]) == (1, True)
 
 
 async def test_what_somebody_has_paid_for_is_not_given_away(world: World) -> None:  # noqa: F811
@@ -35,5 +35,5 @@ async def test_what_somebody_has_paid_for_is_not_given_away(world: World) -> Non
     await lookups.lookup("word", "fruit")
     lookups._kinds = {"word": replace(kind(spec("apple")), price=1)}  # pyright: ignore[reportPrivateUsage]
     result = await lookups.dry_run("word", "fruit", pointer="/value")
-    assert statuses(result.providers) == {"apple": ("skipped", "not_asked")}
+    assert statuses(result.reports()) == {"apple": ("skipped", "not_asked")}
     assert result.data["a"]["value"] is None

@@ -295,7 +295,7 @@ async def test_sites_that_hang_do_not_keep_the_others_answers_back(sites: Sites)
     async with asyncio.timeout(7):
         result = await sites.look_up(timeout=2)
     assert (result.data["total"], result.data["checked"]) == (1, 2)
-    assert result.providers[0]["status"] == "ok"
+    assert result.reports()[0]["status"] == "ok"
 
 
 async def test_where_no_site_answers_nothing_is_known(sites: Sites) -> None:
@@ -363,7 +363,7 @@ async def test_without_the_list_the_source_is_skipped(sites: Sites) -> None:
         result = await sites.look_up(
             providers={"whatsmyname": {"enabled": True}, "hackernews": {"base_url": url}}
         )
-    reports = {report["name"]: (report["status"], report.get("detail")) for report in result.providers}
+    reports = {report["name"]: (report["status"], report.get("detail")) for report in result.reports()}
     assert reports == {"hackernews": ("empty", None), "whatsmyname": ("skipped", "no_data")}
 
 
