@@ -173,7 +173,7 @@ _DOMAIN: Fields = {
     "ssl.valid_to": "2026-12-31",
     "ssl.subject_alt_names": ["example.com", "www.example.com"],
     "threat.malicious": False,
-    "threat.categories": ["business"],
+    "threat.categories": ["abused_legit_malware"],
     "hosting.ip": "192.0.2.10",
     "hosting.asn": 64496,
     "hosting.asn_name": "Example Hosting",

@@ -1,4 +1,4 @@
-"""VirusTotal: what security vendors call a domain, and under which categories they file it.
+"""VirusTotal: what security vendors call a domain.
 
 A key of the public API (`VEDETTE_PROVIDER_VIRUSTOTAL_KEY`, the same as for addresses) must not be used in
 commercial products or workflows.
@@ -6,58 +6,54 @@ commercial products or workflows.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from models.domains import Domain
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Evidence, Fields, RemoteSpec
+from providers.rest import Get, rest
 from settings import Rate
 
 # One vendor of ninety is often wrong; two rarely.
 _FEWEST_VERDICTS = 2
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the domain; None if it was never looked at."""
-    domain: Domain = query.value
-    response = await context.client.get(
-        f"{context.base_url}/domains/{domain.name}",
-        headers={"accept": "application/json", "x-apikey": context.key or ""},
-        timeout=context.timeout,
-    )
-    return json_answer(response, empty=frozenset({404}))
-
-
 def parse(raw: Any) -> Fields:
-    """Read an answer. Malicious is what two vendors say is; not malicious, what none does and some deny."""
-    if raw is None:
-        return {}
+    """Read an answer. Malicious is what two vendors say is; not malicious, what none does and some deny.
+
+    The categories are what vendors call a malicious domain; those under which they file its content, as
+    "search engines", are no threats.
+    """
     told = raw["data"]["attributes"]
     counts = told["last_analysis_stats"]
-    malicious = None
     if counts["malicious"] >= _FEWEST_VERDICTS:
-        malicious = True
-    elif counts["malicious"] == 0 and counts["suspicious"] == 0 and counts["harmless"] > 0:
-        malicious = False
-    categories = {str(category).strip().lower() for category in told.get("categories", {}).values()}
-    return {"threat.malicious": malicious, "threat.categories": sorted(categories)}
+        return {"threat.malicious": True, "threat.categories": _called(told)}
+    denied = counts["malicious"] == 0 and counts["suspicious"] == 0 and counts["harmless"] > 0
+    return {"threat.malicious": False if denied else None}
 
 
-SOURCE = RemoteSource(
+def _called(told: Any) -> list[str]:
+    verdicts = told.get("last_analysis_results", {}).values()
+    names = {str(one["result"]).lower() for one in verdicts if one["category"] == "malicious"}
+    return sorted(names - {"malicious"})
+
+
+SOURCE = rest(
     RemoteSpec(
         name="virustotaldomain",
         kind="domain",
         fields=frozenset({"threat.malicious", "threat.categories"}),
         licence="VirusTotal terms of service; the public API is not for commercial use",
         attribution="VirusTotal, https://www.virustotal.com",
+        evidence=Evidence("https://docs.virustotal.com/docs/domains-object", date(2026, 11, 22)),
         base_url="https://www.virustotal.com/api/v3",
         key="required",
         account="virustotal",
         timeout=5,
         ttl=86400,
         negative_ttl=86400,
-        # Half of what the public API allows for one key; the addresses have the other half.
-        rate=Rate(2, 60),
+        rate=Rate(4, 60),
+        parser_version=2,
     ),
-    fetch,
+    Get(path="/domains/{query}", headers={"x-apikey": "{key}"}, statuses={404: "empty"}),
     parse,
 )

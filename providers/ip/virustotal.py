@@ -5,53 +5,51 @@ A key of the public API must not be used in commercial products or workflows.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Evidence, Fields, RemoteSpec
+from providers.rest import Get, Table, integer, mapped, number, rest, text
 from settings import Rate
 
-_VERDICTS = ("malicious", "suspicious", "harmless", "undetected")
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the address; None if it was never looked at."""
-    response = await context.client.get(
-        f"{context.base_url}/ip_addresses/{query.text}",
-        headers={"accept": "application/json", "x-apikey": context.key or ""},
-        timeout=context.timeout,
-    )
-    return json_answer(response, empty=frozenset({404}))
+_COUNTS: Table = {
+    f"malware.{verdict}_count": (f"data.attributes.last_analysis_stats.{verdict}", integer)
+    for verdict in ("malicious", "suspicious", "harmless", "undetected")
+}
+_REST: Table = {
+    "malware.reputation": ("data.attributes.reputation?", number),
+    "malware.network": ("data.attributes.network?", text),
+}
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer."""
-    if raw is None:
-        return {}
-    told = raw["data"]["attributes"]
-    counts = told["last_analysis_stats"]
-    return {f"malware.{verdict}_count": counts[verdict] for verdict in _VERDICTS} | {
-        "malware.reputation": told.get("reputation"),
-        "malware.network": told.get("network"),
-    }
+    """Read an answer. Zeros alone say that nobody has looked, or voted, and not that nobody objects."""
+    counts = mapped(_COUNTS, raw)
+    fields = mapped(_REST, raw) | (counts if any(counts.values()) else {})
+    if not fields["malware.reputation"] and not any(
+        raw["data"]["attributes"].get("total_votes", {}).values()
+    ):
+        del fields["malware.reputation"]
+    return fields
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="virustotal",
         kind="ip",
-        fields=frozenset(
-            {*(f"malware.{verdict}_count" for verdict in _VERDICTS), "malware.reputation", "malware.network"}
-        ),
+        fields=frozenset({*_COUNTS, *_REST}),
         licence="VirusTotal terms of service; the public API is not for commercial use",
         attribution="VirusTotal, https://www.virustotal.com",
+        evidence=Evidence("https://docs.virustotal.com/docs/ip-object", date(2026, 11, 22)),
         base_url="https://www.virustotal.com/api/v3",
         key="required",
+        account="virustotal",
         timeout=5,
         ttl=86400,
         negative_ttl=86400,
-        # Half of what the public API allows for one key; the domains have the other half.
-        rate=Rate(2, 60),
+        rate=Rate(4, 60),
+        parser_version=2,
     ),
-    fetch,
+    Get(path="/ip_addresses/{query}", headers={"x-apikey": "{key}"}, statuses={404: "empty"}),
     parse,
 )
