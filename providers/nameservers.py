@@ -6,10 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 import dns.asyncresolver
 import dns.exception
+import dns.message
+import dns.name
+import dns.rcode
 import dns.rdata
 import dns.resolver
 from dns.rdtypes.IN.A import A
@@ -73,18 +77,42 @@ async def records(
     failure = SourceError("error", "no_name_server")
     for resolver in asked:
         try:
-            answer = await resolver.resolve(
-                f"{name}.", kind, lifetime=seconds / len(asked), search=False, raise_on_no_answer=False
-            )
-        except dns.resolver.NXDOMAIN:
+            answer = await response(resolver, name, kind, seconds / len(asked))
+        except SourceError as error:
+            failure = error
+            continue
+        if answer.rcode() == dns.rcode.NXDOMAIN:
             return None
-        except dns.exception.Timeout:
-            failure = SourceError("timeout", "dns_timeout")
-        except (dns.exception.DNSException, OSError):
-            failure = SourceError("error", "dns_failed")
-        else:
-            return list(answer) if answer.rrset is not None else []
+        found = answer.resolve_chaining().answer
+        return list(found) if found is not None else []
     raise failure
+
+
+async def response(resolver: Resolver, name: str, kind: str, seconds: float) -> dns.message.QueryMessage:
+    """What one resolver says about the records of one type. That there is no such name is an answer.
+
+    Args:
+        resolver: whom to ask.
+        name: without a last dot.
+        kind: the type, such as `MX`.
+        seconds: for all its tries.
+
+    Raises:
+        SourceError: `timeout` or `error`, if it does not know.
+    """
+    try:
+        answer = await resolver.resolve(
+            f"{name}.", kind, lifetime=seconds, search=False, raise_on_no_answer=False
+        )
+    except dns.resolver.NXDOMAIN as unknown:
+        # The types of the library are not complete.
+        told = cast("dict[dns.name.Name, dns.message.QueryMessage]", unknown.responses())  # pyright: ignore[reportUnknownMemberType]
+        return next(iter(told.values()))
+    except dns.exception.Timeout:
+        raise SourceError("timeout", "dns_timeout") from None
+    except (dns.exception.DNSException, OSError):
+        raise SourceError("error", "dns_failed") from None
+    return answer.response
 
 
 async def addresses(asked: Sequence[Resolver], name: str, seconds: float) -> list[Address]:

@@ -14,7 +14,8 @@ import dns.rrset
 import pytest
 
 Zone = dict[str, dict[str, list[str]]]
-"""Name → type → records as in a zone file. `{"*": []}` as the types of a name: the server fails for it."""
+"""Name → type → records as in a zone file. `{"*": []}` as the types of a name: the server fails for it,
+`{"!": []}`: it withholds the name as Quad9 does."""
 
 
 class NameServer(asyncio.DatagramProtocol):
@@ -37,8 +38,9 @@ class NameServer(asyncio.DatagramProtocol):
         answer = dns.message.make_response(message)
         answer.flags |= dns.flags.RA
         known = self.zone.get(name)
-        if known is None:
+        if known is None or "!" in known:
             answer.set_rcode(dns.rcode.NXDOMAIN)
+            answer.flags ^= dns.flags.RA if known else 0
         elif "*" in known or known.get(kind) == ["SERVFAIL"]:
             answer.set_rcode(dns.rcode.SERVFAIL)
         elif known.get(kind):

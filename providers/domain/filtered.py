@@ -1,64 +1,56 @@
 """Public resolvers that withhold the names which their operator holds to be malicious.
 
-Such a resolver answers with nothing, or with 0.0.0.0, where its twin that filters nothing answers with
-addresses. Not being withheld says nothing: such lists know but a part of what is malicious.
+Each has a way of its own to say that it withholds a name, and only that counts: that another resolver answers
+differently may have a hundred reasons. Not being withheld says nothing, for such lists know but a part of
+what is malicious.
 """
 
 from __future__ import annotations
 
 import asyncio
-from ipaddress import ip_address
+from collections.abc import Callable
 
-from dns.rdtypes.IN.A import A
+from dns.message import QueryMessage
 
 from models.domains import Domain
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.nameservers import Resolver, records, resolvers
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.nameservers import resolvers, response
 
 
-async def fetch(query: Query, context: Context) -> bool:
-    """Whether the resolver withholds the name.
-
-    `context.base_url` names the one that filters and its twin: `dns://192.0.2.1,dns://192.0.2.2`.
-
-    Raises:
-        SourceError: `timeout` or `error`, if one of them does not answer.
-    """
-    domain: Domain = query.value
-    asked = resolvers(context.base_url)
-    if len(asked) != 2:
-        raise SourceError("error", "two_resolvers_needed")
-    seconds = context.timeout * 0.9
-    filtering, twin = await asyncio.gather(*(_found(one, domain.name, seconds) for one in asked))
-    return twin and not filtering
-
-
-async def _found(resolver: Resolver, name: str, seconds: float) -> bool:
-    """Whether there is an address that leads somewhere."""
-    answer = await records((resolver,), name, "A", seconds) or []
-    return any(not ip_address(one.address).is_unspecified for one in answer if isinstance(one, A))
-
-
-def source(name: str, operator: str, *, page: str, base_url: str) -> RemoteSource:
-    """The source that asks one such resolver and its twin.
+def source(
+    name: str, operator: str, withholds: Callable[[QueryMessage], bool], *, evidence: Evidence, base_url: str
+) -> RemoteSource:
+    """The source that asks one such resolver, and the operator's other one that withholds nothing.
 
     Args:
         name: of the source.
-        operator: whose resolver it is, as people say it.
-        page: where the operator tells about it.
-        base_url: the one that filters, then its twin, unless the operator of this service names two others.
+        operator: whose resolver it is, as people say it, and where they tell about it.
+        withholds: whether an answer says that the name is withheld. The other resolver must not say so: a
+            network that answers in the place of both, or a name whose address is 0.0.0.0, would.
+        evidence: where the operator says so.
+        base_url: the one that filters, then the other, unless the operator of this service names two others.
     """
 
+    async def fetch(query: Query, context: Context) -> bool:
+        domain: Domain = query.value
+        asked = resolvers(context.base_url)
+        if len(asked) != 2:
+            raise SourceError("error", "two_resolvers_needed")
+        seconds = context.timeout * 0.9
+        answers = await asyncio.gather(*(response(one, domain.name, "A", seconds) for one in asked))
+        filtering, twin = map(withholds, answers)
+        return filtering and not twin
+
     def parse(withheld: bool) -> Fields:
-        found = {"threat.malicious": True, "threat.categories": [f"blocked by {operator}"]}
-        return found if withheld else {}
+        return {"threat.malicious": True} if withheld else {}
 
     spec = RemoteSpec(
         name=name,
         kind="domain",
-        fields=frozenset({"threat.malicious", "threat.categories"}),
+        fields=frozenset({"threat.malicious"}),
         licence="a public service, under its operator's terms",
-        attribution=f"{operator}, {page}",
+        attribution=operator,
+        evidence=evidence,
         base_url=base_url,
         timeout=3,
         ttl=3600,

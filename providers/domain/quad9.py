@@ -1,7 +1,30 @@
-"""Quad9: names of malware, phishing and botnets are withheld."""
+"""Quad9: names of malware, phishing and botnets do not exist."""
 
 from __future__ import annotations
 
+from datetime import date
+
+import dns.flags
+import dns.rcode
+from dns.message import QueryMessage
+
+from providers.base import Evidence
 from providers.domain import filtered
 
-SOURCE = filtered.source("quad9", "Quad9", page="https://quad9.net", base_url="dns://9.9.9.9,dns://9.9.9.10")
+
+def withholds(answer: QueryMessage) -> bool:
+    """Whether the name is said not to exist, without recursion and without an authority that says so.
+
+    Of a name that really does not exist, Quad9 sets the flag "recursion available" and names the authority.
+    """
+    unknown = answer.rcode() == dns.rcode.NXDOMAIN
+    return unknown and not answer.flags & dns.flags.RA and not answer.authority
+
+
+SOURCE = filtered.source(
+    "quad9",
+    "Quad9, https://quad9.net",
+    withholds,
+    evidence=Evidence("https://docs.quad9.net/fr/FAQ", date(2026, 11, 22)),
+    base_url="dns://9.9.9.9,dns://9.9.9.10",
+)

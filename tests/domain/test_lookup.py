@@ -39,7 +39,7 @@ async def api(
     small.write_small_datasets(settings.data)
     records = {"A": ["8.8.8.8"], "MX": ["10 mail.example.com."], "TXT": ['"v=spf1 -all"']}
     _, names = await name_server({"example.com": records, "_dmarc.example.com": {}})
-    _, nothing = await name_server({})
+    _, filtered = await name_server({"example.com": {"!": []}})
     server = await registry({"com": "whois: 127.0.0.1\n", "example.com": "No match for EXAMPLE.COM\n"})
 
     async def registration(request: web.Request) -> web.Response:
@@ -57,7 +57,7 @@ async def api(
         "dns": names,
         "hosting": names,
         "tls": tls_server[0],
-        "quad9": f"{nothing},{names}",
+        "quad9": f"{filtered},{names}",
         "cloudflare": f"{names},{names}",
     }
     chosen = {name: ProviderSettings(base_url=url) for name, url in addresses.items()}
@@ -99,7 +99,7 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
             "valid_to": "2020-03-31",
             "subject_alt_names": ["192.0.2.1", "example.com", "www.example.com"],
         },
-        "threat": {"malicious": True, "categories": ["blocked by Quad9"]},
+        "threat": {"malicious": True, "categories": []},
         "hosting": {
             "ip": "8.8.8.8",
             "asn": 15169,
@@ -165,13 +165,13 @@ async def test_targets_that_do_not_answer_leave_the_sources_open_for_others(
 
 def test_one_source_that_knows_is_enough_for_malicious_and_categories_are_joined() -> None:
     answers = [
-        ("virustotaldomain", {"threat.malicious": False, "threat.categories": ["news"]}),
-        ("quad9", {"threat.malicious": True, "threat.categories": ["blocked by Quad9"]}),
+        ("virustotaldomain", {"threat.malicious": False, "threat.categories": ["phishing"]}),
+        ("urlhaus", {"threat.malicious": True, "threat.categories": ["malware_download"]}),
     ]
     merged = merge(answers, KIND.rules)
-    assert merged.fields == {"threat.malicious": True, "threat.categories": ["news", "blocked by Quad9"]}
-    assert merged.sources["threat.malicious"] == ["quad9"]
-    assert merged.conflicts == {"threat.malicious": {"virustotaldomain": False, "quad9": True}}
+    assert merged.fields == {"threat.malicious": True, "threat.categories": ["phishing", "malware_download"]}
+    assert merged.sources["threat.malicious"] == ["urlhaus"]
+    assert merged.conflicts == {"threat.malicious": {"virustotaldomain": False, "urlhaus": True}}
 
 
 def test_the_registry_goes_before_whois() -> None:

@@ -221,25 +221,36 @@ async def test_where_the_registry_has_an_rdap_server_whois_is_not_asked(
 # Resolvers that filter
 
 
-@pytest.mark.parametrize("source", [cloudflare.SOURCE, quad9.SOURCE], ids=lambda source: source.spec.name)
+THERE: Zone = {"example.com": {"A": ["192.0.2.1"]}}
+WITHHELD: Zone = {"example.com": {"!": []}}
+NOWHERE: Zone = {"example.com": {"A": ["0.0.0.0"]}}
+
+
 @pytest.mark.parametrize(
-    ("filtering", "twin", "withheld"),
+    ("source", "filtering", "twin", "malicious"),
     [
-        ({"example.com": {"A": ["0.0.0.0"]}}, {"example.com": {"A": ["192.0.2.1"]}}, True),
-        ({}, {"example.com": {"A": ["192.0.2.1"]}}, True),
-        ({"example.com": {}}, {"example.com": {"A": ["192.0.2.1"]}}, True),
-        ({"example.com": {"A": ["192.0.2.1"]}}, {"example.com": {"A": ["192.0.2.1"]}}, False),
-        ({"example.com": {"A": ["192.0.2.9"]}}, {"example.com": {"A": ["192.0.2.1"]}}, False),
-        ({}, {}, False),
-        ({"example.com": {"A": ["0.0.0.0"]}}, {"example.com": {"A": ["0.0.0.0"]}}, False),
+        (quad9.SOURCE, WITHHELD, THERE, True),
+        (quad9.SOURCE, WITHHELD, {}, True),
+        (quad9.SOURCE, WITHHELD, WITHHELD, None),
+        (quad9.SOURCE, {}, THERE, None),
+        (quad9.SOURCE, {"example.com": {}}, THERE, None),
+        (quad9.SOURCE, NOWHERE, THERE, None),
+        (quad9.SOURCE, THERE, THERE, None),
+        (cloudflare.SOURCE, NOWHERE, THERE, True),
+        (cloudflare.SOURCE, NOWHERE, {}, True),
+        (cloudflare.SOURCE, NOWHERE, NOWHERE, None),
+        (cloudflare.SOURCE, {}, THERE, None),
+        (cloudflare.SOURCE, {"example.com": {}}, THERE, None),
+        (cloudflare.SOURCE, WITHHELD, THERE, None),
+        (cloudflare.SOURCE, {"example.com": {"A": ["192.0.2.9"]}}, THERE, None),
     ],
 )
-async def test_only_what_one_withholds_and_its_twin_does_not_is_malicious(
-    source: RemoteSource, filtering: Zone, twin: Zone, withheld: bool, name_server: Serve
+async def test_malicious_is_what_a_filter_says_it_withholds_and_not_what_resolvers_disagree_on(
+    source: RemoteSource, filtering: Zone, twin: Zone, malicious: bool | None, name_server: Serve
 ) -> None:
     (_, first), (_, second) = await name_server(filtering), await name_server(twin)
     fields = await ask(source, "example.com", f"{first},{second}")
-    assert fields.get("threat.malicious") is (True if withheld else None)
+    assert fields == ({"threat.malicious": True} if malicious else {})
 
 
 async def test_a_filter_that_is_away_does_not_make_a_domain_malicious(name_server: Serve) -> None:
