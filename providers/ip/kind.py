@@ -22,7 +22,9 @@ from providers.ip import (
     rdap,
     reserved,
     spamhaus,
+    threatfoxip,
     tor,
+    urlhausip,
     virustotal,
     x4bnet,
 )
@@ -85,6 +87,8 @@ KIND = Kind(
         rdap.SOURCE,
         ptr.SOURCE,
         abuseipdb.SOURCE,
+        urlhausip.SOURCE,
+        threatfoxip.SOURCE,
         greynoise.SOURCE,
     ),
     answer=IpAnswer,

@@ -13,9 +13,10 @@ import pytest
 from aiohttp import web
 
 from providers.aggregate import merge, paths
-from providers.domain import virustotaldomain
+from providers.domain import threatfox, urlhaus, virustotaldomain
 from providers.domain.answer import DomainAnswer
 from providers.domain.kind import KIND
+from providers.ip import threatfoxip, urlhausip
 from settings import ProviderSettings, Settings
 from tests import datasets as small
 from tests.api_server import Api, Person, running
@@ -185,6 +186,12 @@ def test_every_field_of_the_answer_has_a_source() -> None:
     filled = {path for source in KIND.sources for path in source.spec.fields}
     assert paths(DomainAnswer) == filled | {KIND.echo}
     assert KIND.rules.keys() <= filled
+
+
+def test_one_key_of_abuse_ch_is_enough_for_all_its_services() -> None:
+    settings = Settings.model_validate({"providers": {"urlhaus": {"key": "a"}}})
+    sources = (urlhaus, threatfox, urlhausip, threatfoxip)
+    assert [one.SOURCE.spec.secret(settings) for one in sources] == ["a"] * 4
 
 
 def test_one_key_of_virustotal_is_enough_for_addresses_and_domains() -> None:

@@ -1,0 +1,40 @@
+"""ThreatFox by abuse.ch: domains from which malware is commanded, or spread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from providers.base import Fields, RemoteSource, RemoteSpec
+from providers.ip import abusech
+from providers.ip.threatfoxip import ATTRIBUTION, BASE_URL, EVIDENCE, fetch, indicators
+
+_UNKNOWN_MALWARE = "Unknown malware"
+
+
+def parse(told: tuple[str, Any]) -> Fields:
+    """Read an answer. The categories are what the domain is used for, and the malware's family."""
+    found = indicators(told)
+    if not found:
+        return {}
+    names = {one[name] for one in found for name in ("threat_type", "malware_printable")}
+    return {"threat.malicious": True, "threat.categories": sorted(names - {None, _UNKNOWN_MALWARE})}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="threatfox",
+        kind="domain",
+        fields=frozenset({"threat.malicious", "threat.categories"}),
+        licence=abusech.LICENCE,
+        attribution=ATTRIBUTION,
+        evidence=EVIDENCE,
+        base_url=BASE_URL,
+        key="required",
+        account=abusech.ACCOUNT,
+        timeout=5,
+        ttl=3600,
+        negative_ttl=3600,
+    ),
+    fetch,
+    parse,
+)

@@ -1,0 +1,71 @@
+"""ThreatFox by abuse.ch: addresses from which malware is commanded, or spread."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.ip import abusech
+
+ATTRIBUTION = "ThreatFox by abuse.ch, https://threatfox.abuse.ch"
+BASE_URL = "https://threatfox-api.abuse.ch/api/v1"
+EVIDENCE = Evidence("https://threatfox.abuse.ch/api", date(2026, 11, 22))
+# How sure the reporter is, of 100. Below, it is a suspicion.
+_LEAST_CONFIDENCE = 50
+
+
+async def fetch(query: Query, context: Context) -> tuple[str, Any]:
+    """Search for the query; returns it beside the answer, in which others come that merely contain it."""
+    response = await context.client.post(
+        f"{context.base_url}/",
+        json={"query": "search_ioc", "search_term": query.text},
+        headers={"auth-key": context.key or ""},
+        timeout=context.timeout,
+    )
+    return query.text, json_answer(response)
+
+
+def indicators(told: tuple[str, Any]) -> list[dict[str, Any]]:
+    """What ThreatFox knows of exactly this name, or of any port of this address.
+
+    A URL on a host says nothing of the host: it may be a site for sharing files.
+    """
+    host, raw = told
+    if not abusech.known(raw):
+        return []
+    return [
+        one
+        for one in raw["data"]
+        if one["confidence_level"] >= _LEAST_CONFIDENCE
+        and (
+            (one["ioc_type"] == "domain" and one["ioc"].lower() == host)
+            or (one["ioc_type"] == "ip:port" and one["ioc"].rpartition(":")[0] == host)
+        )
+    ]
+
+
+def parse(told: tuple[str, Any]) -> Fields:
+    """Read an answer."""
+    return {"security.is_abuse": True} if indicators(told) else {}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="threatfoxip",
+        kind="ip",
+        fields=frozenset({"security.is_abuse"}),
+        licence=abusech.LICENCE,
+        attribution=ATTRIBUTION,
+        evidence=EVIDENCE,
+        base_url=BASE_URL,
+        key="required",
+        account=abusech.ACCOUNT,
+        timeout=5,
+        ttl=3600,
+        negative_ttl=3600,
+    ),
+    fetch,
+    parse,
+    takes=lambda query: query.value.version == 4,
+)

@@ -1,0 +1,57 @@
+"""URLhaus by abuse.ch: URLs on an address that spread malware at present."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.ip import abusech
+
+ATTRIBUTION = "URLhaus by abuse.ch, https://urlhaus.abuse.ch"
+BASE_URL = "https://urlhaus-api.abuse.ch/v1"
+EVIDENCE = Evidence(
+    "https://github.com/TundraSoft/tundra-connect/wiki/URLhaus-API", date(2026, 11, 21), second_hand=True
+)
+
+
+async def fetch(query: Query, context: Context) -> Any:
+    """Ask about the host, an address or a name."""
+    response = await context.client.post(
+        f"{context.base_url}/host/",
+        data={"host": query.text},
+        headers={"auth-key": context.key or ""},
+        timeout=context.timeout,
+    )
+    return json_answer(response)
+
+
+def threats(raw: Any) -> set[str]:
+    """What the host's URLs are that can be reached now; those that were taken down are history."""
+    return {str(url["threat"]) for url in raw["urls"] if url["url_status"] == "online"}
+
+
+def parse(raw: Any) -> Fields:
+    """Read an answer. On a bare address there is nobody else whose site could have been broken into."""
+    return {"security.is_abuse": True} if abusech.known(raw) and threats(raw) else {}
+
+
+SOURCE = RemoteSource(
+    RemoteSpec(
+        name="urlhausip",
+        kind="ip",
+        fields=frozenset({"security.is_abuse"}),
+        licence=abusech.LICENCE,
+        attribution=ATTRIBUTION,
+        evidence=EVIDENCE,
+        base_url=BASE_URL,
+        key="required",
+        account=abusech.ACCOUNT,
+        timeout=5,
+        ttl=3600,
+        negative_ttl=3600,
+    ),
+    fetch,
+    parse,
+    takes=lambda query: query.value.version == 4,
+)
