@@ -94,6 +94,7 @@ class Spec:
         exclusive: when it knows the query, no other source is asked. It comes first in its kind.
         proves_absence: its empty answer means that there is nothing. Not so for a source that holds another
             sort of data than the rest, as a list of infected computers among lists of breaches.
+        credited: field → the source whose data it is, for what this one only passes on.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Spec:
     dataset: str | None = None
     exclusive: bool = False
     proves_absence: bool = True
+    credited: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, kw_only=True)
