@@ -6,12 +6,22 @@ The name servers are the machine's and then a public resolver's, or those in
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from models.domains import Domain
 from outbound.guard import Address
 from providers.aggregate import merge
-from providers.base import Context, Fields, LocalSource, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    LocalSource,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+)
 from providers.installed import Datasets
 from providers.ip.kind import KIND as IP
 from providers.nameservers import addresses, resolvers
@@ -22,6 +32,7 @@ _PLACES = {
     "company.name": "hosting.company",
     "location.country_code": "hosting.country_code",
 }
+_HERE = tuple(one for one in IP.sources if isinstance(one, LocalSource) and one.spec.enabled)
 
 
 async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
@@ -42,12 +53,11 @@ def look_up(address: Address, datasets: Datasets) -> Fields:
     """What the sources on this machine say of an address, by the names of the kind `ip`."""
     query = Query("ip", str(address), address)
     answers: list[tuple[str, Fields]] = []
-    for source in IP.sources:
-        if isinstance(source, LocalSource) and source.spec.enabled:
-            try:
-                answers.append((source.spec.name, source.find(query, datasets)))
-            except SourceError:
-                continue  # there is no data, or it is not of its sort: it has no say
+    for source in _HERE:
+        try:
+            answers.append((source.spec.name, source.find(query, datasets)))
+        except SourceError:
+            continue  # there is no data, or it is not of its sort: it has no say
     given = [(name, {path: value for path, value in fields.items() if value}) for name, fields in answers]
     return merge(given, IP.rules).fields
 
@@ -66,10 +76,18 @@ SOURCE = RemoteSource(
         fields=frozenset({"hosting.ip", *_PLACES.values()}),
         licence="that of the IP data on this machine",
         attribution="DNS; and the data on this machine, as under the kind ip",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc1035", date(2026, 11, 22)),
         timeout=4,
         ttl=600,
         negative_ttl=300,
         shared=False,
+        # One source here fills each, and its licence may want it to be named.
+        credited={
+            place: one.spec.name
+            for path, place in _PLACES.items()
+            for one in _HERE
+            if path in one.spec.fields
+        },
     ),
     fetch,
     parse,

@@ -14,10 +14,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from providers import nameservers
-from providers.base import Context, RemoteSource, SourceError
+from providers.base import Context, LocalSource, RemoteSource, SourceError
 from providers.domain import bootstrap, cloudflare, dns, hosting, quad9, tls, whois
 from providers.domain.kind import normalise
 from providers.installed import Datasets
+from providers.ip.kind import KIND as IP
 from tests import datasets as small
 from tests.domain.conftest import Registry, Whois, certificate
 from tests.name_servers import Serve, Zone
@@ -271,6 +272,18 @@ async def test_hosting_is_what_the_data_here_knows_of_the_first_address(
     fields = await ask(hosting.SOURCE, "example.com", url, datasets=Datasets(tmp_path))
     expected = {"hosting.ip": "8.8.8.8", "hosting.asn": 15169, "hosting.asn_name": "Google LLC"}
     assert fields.items() >= (expected | {"hosting.country_code": "US"}).items()
+
+
+def test_each_field_of_hosting_names_the_one_source_here_that_it_is_from() -> None:
+    assert hosting.SOURCE.spec.credited == {
+        "hosting.asn": "asn",
+        "hosting.asn_name": "asn",
+        "hosting.company": "cloud",
+        "hosting.country_code": "dbip",
+    }
+    local = [source.spec for source in IP.sources if isinstance(source, LocalSource)]
+    for path in ("asn.asn", "asn.name", "company.name", "location.country_code"):
+        assert len([spec for spec in local if path in spec.fields]) == 1, path
 
 
 async def test_without_data_there_is_still_the_address(name_server: Serve, tmp_path: Path) -> None:
