@@ -14,7 +14,7 @@ _BLOCKS = {
     "asn": tuple(AutonomousSystem.model_fields),
     "company": tuple(Company.model_fields),
     "location": tuple(Location.model_fields),
-    "timezone": ("name", "abbreviation", "utc_offset"),
+    "timezone": ("name",),  # what its clocks show was true when they were asked
 }
 
 
@@ -23,9 +23,7 @@ def parse(raw: Any) -> Fields:
     if raw is None:
         return {}
     told = {block: abstract.block(raw, block) for block in _BLOCKS} | {"location": raw["location"]}
-    fields = {f"{block}.{name}": told[block].get(name) for block, names in _BLOCKS.items() for name in names}
-    offset = fields["timezone.utc_offset"]  # documented as a text, and shown as a number
-    return fields | {"timezone.utc_offset": None if offset is None else float(offset)}
+    return {f"{block}.{name}": told[block].get(name) for block, names in _BLOCKS.items() for name in names}
 
 
 SOURCE = RemoteSource(
@@ -41,6 +39,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=abstract.RATE,
+        parser_version=2,
     ),
     abstract.asking("ip_address", lambda query: query.text),
     parse,

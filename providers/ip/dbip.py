@@ -80,7 +80,8 @@ def parse(record: Mapping[str, Any]) -> Fields:
             # Single precision: further digits are noise.
             place[path] = round(place[path], 4)
     if not place["timezone.name"]:
-        place["timezone.name"] = zone_of(code, place["location.region"], place["location.city"])
+        names = ("city", "longitude", "latitude")
+        place["timezone.name"] = zone_of(code, *(place[f"location.{name}"] for name in names))
     return place
 
 

@@ -97,5 +97,6 @@ KIND = Kind(
     normalise=normalise,
     echo="ip_address",
     derive=derive,
+    origins={f"timezone.{name}": ("timezone.name",) for name in ("abbreviation", "utc_offset")},
     signs=verdicts.IP,
 )

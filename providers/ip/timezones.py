@@ -1,8 +1,7 @@
-"""The time zone of a place, where it is certain; unknown otherwise.
+"""The time zone of a place: that of its country, if it has but one, or else of its coordinates.
 
-Certain means: the country has one zone, or several that keep the same time all year; or the state lies
-wholly in one zone; or the city is the one that its country's zone is named after. The zones come from the
-IANA time zone database (public domain) in the `tzdata` package.
+The zones come from the IANA time zone database (public domain) in the `tzdata` package, and their borders,
+within some hundred metres, from OpenStreetMap through timezone-boundary-builder (ODbL) in `tzfpy`.
 """
 
 from __future__ import annotations
@@ -14,39 +13,6 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-# States and provinces that lie wholly in one zone, of the countries with most addresses in several.
-_STATES: dict[str, dict[str, str]] = {
-    "US": {
-        "America/New_York": "Connecticut, Delaware, District of Columbia, Georgia, Maine, Maryland, "
-        "Massachusetts, New Hampshire, New Jersey, New York, North Carolina, Ohio, Pennsylvania, "
-        "Rhode Island, South Carolina, Vermont, Virginia, West Virginia",
-        "America/Chicago": "Alabama, Arkansas, Illinois, Iowa, Louisiana, Minnesota, Mississippi, Missouri, "
-        "Oklahoma, Wisconsin",
-        "America/Denver": "Colorado, Montana, New Mexico, Utah, Wyoming",
-        "America/Los_Angeles": "California, Washington",
-        "Pacific/Honolulu": "Hawaii",
-    },
-    "AU": {
-        "Australia/Sydney": "Australian Capital Territory",
-        "Australia/Melbourne": "Victoria",
-        "Australia/Brisbane": "Queensland",
-        "Australia/Hobart": "Tasmania",
-        "Australia/Darwin": "Northern Territory",
-    },
-    "CA": {
-        "America/Edmonton": "Alberta",
-        "America/Winnipeg": "Manitoba",
-        "America/Moncton": "New Brunswick",
-        "America/Halifax": "Nova Scotia, Prince Edward Island",
-    },
-}
-_BY_STATE = {
-    (country, state): zone
-    for country, zones in _STATES.items()
-    for zone, states in zones.items()
-    for state in states.split(", ")
-}
-
 
 class LocalTime(NamedTuple):
     """What clocks in a zone show at a moment: the abbreviation (None where there is none) and UTC + hours."""
@@ -55,12 +21,30 @@ class LocalTime(NamedTuple):
     utc_offset: float
 
 
-def zone_of(country_code: str | None, region: str | None, city: str | None) -> str | None:
-    """The IANA name of the zone that the place keeps, or None where that is not certain."""
+def zone_of(
+    country_code: str | None, city: str | None, longitude: float | None, latitude: float | None
+) -> str | None:
+    """The IANA name of the zone that the place keeps, or None where that is not certain.
+
+    Without a city, coordinates are the middle of the country, which may have another zone than the place.
+
+    Args:
+        country_code: two letters.
+        city: its name; only whether it is known counts.
+        longitude: in degrees.
+        latitude: in degrees.
+    """
     if country_code is None:
         return None
-    single, by_city = _zones().get(country_code, (None, {}))
-    return single or _BY_STATE.get((country_code, region or "")) or by_city.get((city or "").casefold())
+    single, names = _zones().get(country_code, (None, frozenset()))
+    if single or not city or longitude is None or latitude is None:
+        return single
+    # Loads the borders, some 35 MB: only once they are needed.
+    from tzfpy import get_tz
+
+    found = get_tz(longitude, latitude)
+    # Not every code is in the table: Kosovo's is not. Zones at sea are no country's.
+    return found if found in names or not (names or found.startswith("Etc/")) else None
 
 
 def local_time(zone: str, moment: datetime) -> LocalTime | None:
@@ -82,8 +66,8 @@ def _local_time(zone: str, moment: datetime) -> LocalTime | None:
 
 
 @cache
-def _zones() -> dict[str, tuple[str | None, dict[str, str]]]:
-    """Country code → its only zone if it has one, and its zones by the city that they are named after."""
+def _zones() -> dict[str, tuple[str | None, frozenset[str]]]:
+    """Country code → its zone if all of the country keeps the same time, and its zones."""
     zones: defaultdict[str, list[str]] = defaultdict(list)
     table = importlib.resources.files("tzdata.zoneinfo") / "zone.tab"
     for line in table.read_text(encoding="utf-8").splitlines():
@@ -95,7 +79,7 @@ def _zones() -> dict[str, tuple[str | None, dict[str, str]]]:
     return {
         country: (
             names[0] if len({_offsets(name, days) for name in names}) == 1 else None,
-            {name.rpartition("/")[2].replace("_", " ").casefold(): name for name in names},
+            frozenset(names),
         )
         for country, names in zones.items()
     }

@@ -89,11 +89,11 @@ def status(result: LookupResult) -> dict[str, str]:
     [
         ("8.8.8.8", "Mountain View", "United States", "North America", 15169, "America/Los_Angeles"),
         ("1.1.1.1", "Sydney", "Australia", "Oceania", 13335, "Australia/Sydney"),
-        ("2606:4700::1111", "Montreal", "Canada", "North America", 13335, None),
+        ("2606:4700::1111", "Montreal", "Canada", "North America", 13335, "America/Toronto"),
     ],
 )
 async def test_the_local_data_answers_without_asking_anyone(
-    address: str, city: str, country: str, continent: str, number: int, zone: str | None,
+    address: str, city: str, country: str, continent: str, number: int, zone: str,
     open_lookups: Open, tmp_path: Path,
 ) -> None:  # fmt: skip
     write_small_datasets(tmp_path)
@@ -102,10 +102,19 @@ async def test_the_local_data_answers_without_asking_anyone(
     assert (answer.ip_address, answer.location.city) == (address, city)
     assert (answer.location.country, answer.location.continent) == (country, continent)
     assert (answer.asn.asn, answer.timezone.name) == (number, zone)
-    assert (answer.timezone.utc_offset is None) == (zone is None)
+    assert answer.timezone.utc_offset is not None
     assert (answer.credits, answer.cached, answer.partial) == (0, False, False)
     assert status(result) == {"reserved": "skipped", "dbip": "ok", "asn": "ok", "ptr": "skipped"}
     assert answer.sources["location.city"] == ["dbip"]
+
+
+async def test_who_wants_only_what_clocks_show_has_the_zone_asked_for(
+    open_lookups: Open, tmp_path: Path
+) -> None:
+    write_small_datasets(tmp_path)
+    lookups = await open_lookups(local_only=True)
+    result = await lookups.lookup("ip", "8.8.8.8", fields=["timezone.utc_offset"])
+    assert result.data["timezone"]["utc_offset"] in (-8.0, -7.0)
 
 
 async def test_what_nobody_can_know_is_null_and_never_false_or_empty(

@@ -87,6 +87,11 @@ def test_clocks_follow_from_the_zone() -> None:
     assert derive({}, datetime(2026, 1, 1, tzinfo=UTC)) == {}
 
 
+def test_no_source_says_what_clocks_show() -> None:
+    clocks = {"timezone.abbreviation", "timezone.utc_offset"}
+    assert [source.spec.name for source in KIND.sources if clocks & source.fields] == []
+
+
 # DB-IP
 
 
@@ -98,6 +103,11 @@ def test_both_forms_of_a_city_record_say_the_same() -> None:
     assert flat["location.region"] == "California"
     assert flat["location.continent"] == "North America"
     assert flat["timezone.name"] == nested["timezone.name"] == "America/Los_Angeles"
+
+
+def test_the_prime_meridian_is_a_place_too() -> None:
+    record = {**FLAT, "country_code": "ES", "city": "Benassal", "latitude": 40.3769, "longitude": 0.0}
+    assert dbip.parse(record)["timezone.name"] == "Europe/Madrid"
 
 
 def test_coordinates_lose_the_noise_of_single_precision() -> None:

@@ -1,4 +1,4 @@
-"""The time zone of a place is given only where it is certain."""
+"""The time zone of a place, and what clocks show in it."""
 
 from __future__ import annotations
 
@@ -7,41 +7,40 @@ from datetime import UTC, datetime
 import pytest
 
 from providers.ip.countries import COUNTRIES
-from providers.ip.timezones import _BY_STATE, _zones, local_time, zone_of  # pyright: ignore[reportPrivateUsage]
+from providers.ip.timezones import _zones, local_time, zone_of  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
-    ("country", "region", "city", "zone"),
+    ("country", "city", "longitude", "latitude", "zone"),
     [
-        ("FR", None, None, "Europe/Paris"),
-        ("IN", "Karnataka", "Bengaluru", "Asia/Kolkata"),
-        ("DE", "Hesse", "Frankfurt am Main", "Europe/Berlin"),
-        ("US", "California", "Mountain View", "America/Los_Angeles"),
-        ("US", "Hawaii", "Honolulu", "Pacific/Honolulu"),
-        ("US", "Texas", "Dallas", None),
-        ("US", None, None, None),
-        ("US", "Illinois", "Chicago", "America/Chicago"),
-        ("AU", "New South Wales", "Sydney", "Australia/Sydney"),
-        ("AU", "New South Wales", "Broken Hill", "Australia/Broken_Hill"),
-        ("AU", "New South Wales", "Orange", None),
-        ("CA", "Ontario", "Toronto", "America/Toronto"),
-        ("CA", "Ontario", "Kenora", None),
-        ("RU", "Moscow", "moscow", "Europe/Moscow"),
-        ("BR", "Parana", "Curitiba", None),
-        ("XX", None, None, None),
-        (None, "California", "Chicago", None),
+        ("FR", None, None, None, "Europe/Paris"),
+        ("IN", "Bengaluru", 77.5946, 12.9716, "Asia/Kolkata"),
+        ("DE", "Konstanz", 9.1829, 47.6628, "Europe/Berlin"),  # beside Switzerland
+        ("US", "Mountain View", -122.085, 37.422, "America/Los_Angeles"),
+        ("US", "Dallas", -96.797, 32.7767, "America/Chicago"),
+        ("US", "Pensacola", -87.2169, 30.4213, "America/Chicago"),
+        ("US", "Indianapolis", -86.1581, 39.7684, "America/Indiana/Indianapolis"),
+        ("AU", "Broken Hill", 141.4678, -31.9505, "Australia/Broken_Hill"),
+        ("CA", "Kenora", -94.4894, 49.767, "America/Winnipeg"),
+        ("BR", "Curitiba", -49.2733, -25.4284, "America/Sao_Paulo"),
+        ("US", None, -97.822, 37.751, None),  # the middle of the country, and of no city
+        ("US", "Dallas", None, None, None),
+        ("US", "Nowhere", -30.0, 30.0, None),  # at sea
+        ("US", "Toronto", -79.3832, 43.6532, None),  # another country's
+        ("XK", "Pristina", 21.1655, 42.6629, "Europe/Belgrade"),
+        ("XX", "Nowhere", -30.0, 30.0, None),
+        (None, "Chicago", -87.6298, 41.8781, None),
     ],
 )
-def test_a_place_has_the_zone_that_is_certain(
-    country: str | None, region: str | None, city: str | None, zone: str | None
+def test_a_place_has_the_zone_of_its_country_or_of_its_coordinates(
+    country: str | None, city: str | None, longitude: float | None, latitude: float | None, zone: str | None
 ) -> None:
-    assert zone_of(country, region, city) == zone
+    assert zone_of(country, city, longitude, latitude) == zone
 
 
-def test_every_zone_that_can_be_given_exists() -> None:
+def test_every_zone_that_can_be_given_has_clocks() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    zones = {zone for single, _ in _zones().values() if (zone := single)} | set(_BY_STATE.values())
-    assert all(local_time(zone, moment) for zone in zones)
+    assert all(local_time(zone, moment) for _, zones in _zones().values() for zone in zones)
 
 
 @pytest.mark.parametrize(
