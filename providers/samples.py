@@ -156,6 +156,7 @@ _PHONE: Fields = {
 }
 
 _DOMAIN: Fields = {
+    "whois.registered": True,
     "whois.registrar": "Example Registrar, Inc.",
     "whois.created": "1995-08-14",
     "whois.expires": "2030-08-13",

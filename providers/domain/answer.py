@@ -13,6 +13,7 @@ class Whois(Block):
     `created` and `expires` are dates, `YYYY-MM-DD`.
     """
 
+    registered: bool | None = Field(description="Whether the registry knows the domain.")
     registrar: str | None = Field(description="Where the domain is registered.")
     created: str | None = Field(description="Since when, `YYYY-MM-DD`.")
     expires: str | None = Field(description="Until when, `YYYY-MM-DD`.")

@@ -2,59 +2,85 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date
 
 from providers.base import Fields, SourceError
 
+FIELDS = frozenset(
+    f"whois.{name}" for name in ("registered", "registrar", "created", "expires", "name_servers")
+)
+"""What registries tell of a domain."""
+
+TTL = 6 * 3600
+"""Seconds: a domain that is not registered may be so within the hour."""
+
 _KEYS = {
-    "registrar": "registrar",
-    "registrar name": "registrar",
-    "sponsoring registrar": "registrar",
-    "created": "created",
-    "created on": "created",
-    "creation date": "created",
-    "registered": "created",
-    "registered on": "created",
-    "registration date": "created",
-    "registration time": "created",
-    "domain registration date": "created",
-    "expires": "expires",
-    "expires on": "expires",
-    "expire": "expires",
-    "expire date": "expires",
-    "expiry date": "expires",
-    "expiration date": "expires",
-    "expiration time": "expires",
-    "registry expiry date": "expires",
-    "registrar registration expiration date": "expires",
-    "paid-till": "expires",
-    "renewal date": "expires",
-    "name server": "name_servers",
-    "name servers": "name_servers",
-    "nameserver": "name_servers",
-    "nameservers": "name_servers",
-    "nserver": "name_servers",
+    name: field
+    for field, names in {
+        "registrar": "registrar, registrar name, sponsoring registrar, domain registrar",
+        "created": "activated on, created, created date, created on, creation date, date registered, "
+        "domain create date, domain created, domain creation date, domain name commencement date, "
+        "domain record activated, domain registration date, domain_dateregistered, first registration date, "
+        "record created, record created on, registered, registered date, registered on, registration, "
+        "registration date, registration time",
+        "expires": "domain currently expires, domain expiration date, domain expires, exp date, expiration, "
+        "expiration date, expiration time, expire, expire date, expire-date, expired, expires, expires at, "
+        "expires on, expiry, expiry date, paid-till, record expired, record expires on, "
+        "registrar registration expiration date, registry expiry date, renewal, renewal date, valid until, "
+        "valid-date, validity",
+        "name_servers": "domain nameservers, domain servers, name server, name servers, nameserver, "
+        "nameservers, nserver",
+    }.items()
+    for name in names.split(", ")
 }
-# Where a name ends and its value begins: `name: value`, `[name] value` or `name.....: value`.
+# Where a name ends and its value begins: `name: value`, `[name] value`, `name.....: value`, and a few that
+# have nothing between the two.
 _LINE = re.compile(
-    r"\[(?P<boxed>[^\]]{2,40})\]\s*(?P<value>.*)|(?P<name>[^:]{2,60}?)[.\s]*:(?:\s+(?P<told>.*))?$"
-)
-_UNREGISTERED = re.compile(
-    r"^\W*(no match|not found|no entries found|no data found|no object found|nothing found|no such domain"
-    r"|domain (name )?(not found|is available|.{0,80}(not registered|is free))|status:\s*(free|available)"
-    r"|no matching record|object does not exist|the queried object does not exist|.{0,80} is free$"
-    r"|.{0,80}no match for)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LIMITED = re.compile(
-    r"limit exceeded|exceeded .{0,60}(limit|quota)|too many (requests|queries)|quota exceeded|access denied"
-    r"|number of allowed queries",
+    r"(?:[a-z] )?\[(?P<boxed>[^\]]{2,40})\]\s*(?P<value>.*)"
+    r"|(?P<bare>record (?:created|expires) on|registered on|valid-date)\s+(?P<beside>\S.*)"
+    r"|(?P<name>[^:]{2,60}?)[.\s]*:\s*(?P<told>.*)$",
     re.IGNORECASE,
 )
+# Everything in it is bounded, since who answers may want it to take long.
+_NAMED = r"[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
+_GAP = r"[^\w\n]{0,30}"
+# Whole lines: the terms of use that some servers send along have such words, too.
+_UNREGISTERED = re.compile(
+    rf"^{_GAP}(?:error{_GAP}\d{{0,9}}{_GAP})?(?:"
+    rf"(?:(?:the |this |above |sorry, but )?domain(?: name)?\b{_GAP})?(?:{_NAMED}{_GAP}\b)?"
+    r"(?:(?:is|was|has|does) )?(?:not (?:found|registe?red|been registered|exist)\b|no match\b|no existe\b"
+    rf"|free{_GAP}$|available(?:{_GAP}$| for (?:purchase|registration)))"
+    r"|no (?:entries|data|objects?|matching record)(?: was| were)? found|no matching record|nothing found"
+    r"|no found|no such domain|(?:data|key|object|the queried object) (?:not found|does not exist)"
+    r"|no_se_encontro|we do not have an entry in our database|this query returned 0 objects"
+    r"|this domain is not available in our whois database|no information available about domain"
+    r"|(?:domain )?status:\s*(?:free|available|not registered|no object found))",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Short lines, for the same reason.
+_LIMITED = re.compile(
+    r"^.{0,60}(?:limit exceeded|exceeded .{0,60}(?:limit|quota)|too many (?:requests|queries)|quota exceeded"
+    r"|access denied|number of allowed queries).{0,60}$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+", re.IGNORECASE)
-_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y. %m. %d", "%d-%b-%Y", "%d %b %Y", "%d.%m.%Y", "%Y%m%d")
+_MONTHS: tuple[str, ...] = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())
+_MONTH = rf"(?P<month>(?:{'|'.join(_MONTHS)})[a-z]*)"
+_DATES = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        r"(?P<year>\d{4})([-/.]) ?(?P<month>\d{1,2})\2 ?(?P<day>\d{1,2})(?!\d)",
+        r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?!\d)",
+        # Whoever puts the year last and writes numbers alone puts the day first.
+        r"(?P<day>\d{1,2})([-/.])(?P<month>\d{1,2})\2(?P<year>\d{4})(?!\d)",
+        rf"(?P<year>\d{{4}})-{_MONTH}-(?P<day>\d{{1,2}})(?!\d)",
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-. ]{_MONTH}[-., ]+(?P<year>\d{{4}})(?!\d)",
+        rf"(?:[a-z]{{3}} )?{_MONTH} +(?P<day>\d{{1,2}})(?: [\d:]+(?: [a-z]+)?)? (?P<year>\d{{4}})(?!\d)",
+    )
+)
 
 
 def referral(text: str) -> str | None:
@@ -64,7 +90,7 @@ def referral(text: str) -> str | None:
 
 
 def parse(text: str) -> Fields:
-    """Read a registry's answer about a domain; no fields if it is not registered.
+    """Read a registry's answer about a domain.
 
     Raises:
         SourceError: `rate_limited`, or `bad_response` if nothing in it can be read.
@@ -74,16 +100,17 @@ def parse(text: str) -> Fields:
         found.setdefault(name, []).append(value)
     servers = sorted({host for line in found.get("name_servers", []) if (host := _host(line))})
     fields: Fields = {
+        "whois.registered": True,
         "whois.registrar": next(iter(found.get("registrar", [])), None),
         "whois.created": _date(found.get("created")),
         "whois.expires": _date(found.get("expires")),
     }
-    if servers or any(fields.values()):
+    if servers or any(value for path, value in fields.items() if path != "whois.registered"):
         return fields | {"whois.name_servers": servers}
     if _LIMITED.search(text):
         raise SourceError("rate_limited", "whois_limit")
     if _UNREGISTERED.search(text):
-        return {}
+        return {"whois.registered": False}
     raise SourceError("bad_response", "unexpected_shape")
 
 
@@ -97,9 +124,9 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             open_name = None
             continue
         match = _LINE.match(line.strip())
-        named = _KEYS.get((match["boxed"] or match["name"]).strip().lower()) if match else None
+        named = _KEYS.get(_name(match)) if match else None
         if match and named:
-            value = (match["value"] or match["told"] or "").strip()
+            value = (match["value"] or match["beside"] or match["told"] or "").strip(' "')
             open_name = None if value else named
             if value:
                 yield named, value
@@ -109,6 +136,11 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             open_name = None
 
 
+def _name(line: re.Match[str]) -> str:
+    """The name in a line, in lower case and without what is in brackets after it."""
+    return (line["boxed"] or line["bare"] or line["name"]).partition("(")[0].strip().lower()
+
+
 def _host(line: str) -> str | None:
     """The first word, if it is a host name; addresses may follow it."""
     word = line.split()[0].rstrip(".").lower()
@@ -116,20 +148,16 @@ def _host(line: str) -> str | None:
 
 
 def _date(values: list[str] | None) -> str | None:
-    for value in values or []:
-        day = _day(value)
-        if day is not None:
-            return day.isoformat()
-    return None
+    return next((day.isoformat() for value in values or [] if (day := _day(value))), None)
 
 
 def _day(value: str) -> date | None:
-    """The day, whatever the form; the time after it is left out."""
-    for form in _FORMATS:
-        words = len(form.split())
-        text = " ".join(re.split(r"[T\s]", value)[:words]).rstrip(".Z")
-        try:
-            return datetime.strptime(text, form).date()
-        except ValueError:
-            continue
+    """The day with which the value begins, in any form; what comes after it is left out."""
+    for form in _DATES:
+        found = form.match(value)
+        if found:
+            name = found["month"]
+            month = int(name) if name.isdigit() else _MONTHS.index(name[:3].lower()) + 1
+            with contextlib.suppress(ValueError):
+                return date(int(found["year"]), month, int(found["day"]))
     return None

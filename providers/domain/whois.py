@@ -7,13 +7,14 @@ server is asked in IANA's place, and for every domain; what it refers to is aske
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 from urllib.parse import urlsplit
 
 import logs
 from models.domains import Domain
 from outbound.errors import OutboundError
 from outbound.guard import Networks
-from providers.base import Context, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Query, RemoteSource, RemoteSpec, SourceError
 from providers.domain import bootstrap, registrations
 from providers.nameservers import addresses, checked, resolvers
 from settings import Rate
@@ -98,13 +99,15 @@ SOURCE = RemoteSource(
     RemoteSpec(
         name="whois",
         kind="domain",
-        fields=frozenset({"whois.registrar", "whois.created", "whois.expires", "whois.name_servers"}),
+        fields=registrations.FIELDS,
         licence="terms of each registry: no bulk use, no advertising",
         attribution="the domain's registry, through WHOIS; IANA, https://www.iana.org/whois",
+        evidence=Evidence("https://www.iana.org/whois", date(2026, 11, 21)),
         timeout=6,
-        ttl=86400,
+        ttl=registrations.TTL,
         negative_ttl=3600,
         rate=Rate(30, 60),
+        parser_version=2,
     ),
     fetch,
     registrations.parse,
