@@ -1,43 +1,107 @@
-"""RDAP: the registration of a domain, from the registry that is in charge of it.
+"""RDAP: the registration of a domain, from the registry that is in charge of it and the registrar it names.
 
-Which one that is, IANA's bootstrap file says; that it answers 404 therefore means that the domain is not
-registered. With a base URL of the operator's own, that server is asked for every domain.
+Which registry that is, IANA's bootstrap file says; that it answers 404 therefore means that the domain is not
+registered. With a base URL of the operator's own, that server is asked for every domain, and nobody else.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+import contextlib
+import time
+from datetime import date
+from typing import Any, NamedTuple, cast
 
+import httpx
+
+import logs
 from models.domains import Domain
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
-from providers.domain import bootstrap
+from outbound.errors import OutboundError
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
+from providers.domain import bootstrap, registrations
 from settings import Rate
 
+_log = logs.get(__name__)
 _ACCEPT = {"accept": "application/rdap+json, application/json"}
+_LEAST_SECONDS = 0.5
+_UNREADABLE = (SourceError, KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask the registry; None if the domain is not registered.
+class Told(NamedTuple):
+    """What the registry and the registrar answered, and whether the registry's 404 can be believed."""
+
+    registry: Any
+    registrar: Any = None
+    in_charge: bool = False
+
+
+async def fetch(query: Query, context: Context) -> Told:
+    """Ask the registry, and where its answer lacks something the registrar.
 
     Raises:
         SourceError: `skipped`, if the registry has no RDAP server.
     """
     domain: Domain = query.value
+    started = time.monotonic()
     base_url: str | None = context.base_url
-    if base_url == bootstrap.IANA:
+    in_charge = base_url == bootstrap.IANA
+    if in_charge:
         base_url = await bootstrap.server(domain.tld, context)
         if base_url is None:
             raise SourceError("skipped", "tld_without_rdap")
-    response = await context.client.get(
-        f"{base_url}/domain/{domain.registered}", headers=_ACCEPT, timeout=context.timeout
-    )
-    return json_answer(response, empty=frozenset({404}))
+    response = await _get(f"{base_url}/domain/{domain.registered}", context, context.timeout * 0.7)
+    registry = json_answer(response, empty=frozenset({404}))
+    if registry is None or not in_charge:
+        # A page for people is no answer of a registry.
+        return Told(registry, None, in_charge and "html" not in response.headers.get("content-type", ""))
+    left = context.timeout * 0.9 - (time.monotonic() - started)
+    known = _readable(registry)
+    url = None if not known or all(known.values()) else _referral(registry)
+    if url is None or left < _LEAST_SECONDS:
+        return Told(registry)
+    return Told(registry, await _refer(url, domain, context, left))
 
 
-def parse(raw: Any) -> Fields:
-    """Read an answer (RFC 9083)."""
-    if raw is None:
-        return {}
+async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
+    return await context.client.get(url, headers=_ACCEPT, timeout=seconds)
+
+
+async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> Any:
+    """What the registrar says about the domain; None if it fails. The client is guarded, as data names it."""
+    try:
+        told = json_answer(await _get(url, context, seconds), empty=frozenset({404}))
+    except (OutboundError, SourceError, httpx.InvalidURL) as error:
+        _log.info("rdap_referral_failed", error=type(error).__name__)
+        return None
+    same = isinstance(told, dict) and str(cast("dict[str, Any]", told).get("ldhName")).lower().rstrip(".")
+    return cast("Any", told) if same == domain.registered else None
+
+
+def parse(told: Told) -> Fields:
+    """Read the answers (RFC 9083)."""
+    if told.registry is None:
+        return {"whois.registered": False} if told.in_charge else {}
+    more = _readable(told.registrar)
+    fields = {path: value or more.get(path) for path, value in _registration(told.registry).items()}
+    return {"whois.registered": True} | fields
+
+
+def _readable(raw: Any) -> Fields:
+    """The registration, or nothing if it cannot be read: whether that is a failure, others decide."""
+    with contextlib.suppress(*_UNREADABLE):
+        return _registration(raw)
+    return {}
+
+
+def _registration(raw: Any) -> Fields:
     if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("objectClassName") != "domain":
         raise SourceError("bad_response", "not_a_domain")
     told = cast("dict[str, Any]", raw)
@@ -49,6 +113,15 @@ def parse(raw: Any) -> Fields:
         "whois.expires": _date(events.get("expiration")),
         "whois.name_servers": sorted({name.lower().rstrip(".") for name in names if name}),
     }
+
+
+def _referral(told: dict[str, Any]) -> str | None:
+    """Where the registrar's RDAP server tells of the domain."""
+    wanted = ("related", "application/rdap+json")
+    with contextlib.suppress(*_UNREADABLE):
+        links = (one["href"] for one in told["links"] if (one.get("rel"), one.get("type")) == wanted)
+        return next(links, None)
+    return None
 
 
 def _registrar(entities: list[dict[str, Any]]) -> str | None:
@@ -68,14 +141,16 @@ SOURCE = RemoteSource(
     RemoteSpec(
         name="rdapdomain",
         kind="domain",
-        fields=frozenset({"whois.registrar", "whois.created", "whois.expires", "whois.name_servers"}),
+        fields=registrations.FIELDS,
         licence="terms of each registry: no bulk use, no advertising",
-        attribution="the domain's registry, through RDAP; IANA, https://data.iana.org/rdap",
+        attribution="the domain's registry and registrar, through RDAP; IANA, https://data.iana.org/rdap",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc9083", date(2026, 11, 22)),
         base_url=bootstrap.IANA,
-        timeout=5,
-        ttl=86400,
+        timeout=6,
+        ttl=registrations.TTL,
         negative_ttl=3600,
         rate=Rate(120, 60),
+        parser_version=2,
     ),
     fetch,
     parse,

@@ -41,7 +41,7 @@ async def api(
     records = {"A": ["8.8.8.8"], "MX": ["10 mail.example.com."], "TXT": ['"v=spf1 -all"']}
     _, names = await name_server({"example.com": records, "_dmarc.example.com": {}})
     _, filtered = await name_server({"example.com": {"!": []}})
-    server = await registry({"com": "whois: 127.0.0.1\n", "example.com": "No match for EXAMPLE.COM\n"})
+    server = await registry({"com": "whois: 127.0.0.1\n", "example.com": "Created: 1995-08-14\n"})
 
     async def registration(request: web.Request) -> web.Response:
         return web.json_response(REGISTERED)
@@ -79,6 +79,7 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
     assert told == {
         "domain": "example.com",
         "whois": {
+            "registered": True,
             "registrar": "Example Registrar, Inc.",
             "created": "1995-08-14",
             "expires": "2027-08-13",
@@ -115,7 +116,7 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
     statuses = {report["name"]: report["status"] for report in answer["providers"]}
     assert statuses == {
         "rdapdomain": "ok",
-        "whois": "empty",
+        "whois": "ok",
         "dns": "ok",
         "tls": "ok",
         "hosting": "ok",
