@@ -7,6 +7,7 @@ from typing import Any
 from providers import abstract
 from providers.base import Fields, RemoteSource, RemoteSpec
 from providers.ip.answer import AutonomousSystem, Company, Location, Security
+from providers.ip.countries import with_names
 
 # Their fields have our names.
 _BLOCKS = {
@@ -23,7 +24,8 @@ def parse(raw: Any) -> Fields:
     if raw is None:
         return {}
     told = {block: abstract.block(raw, block) for block in _BLOCKS} | {"location": raw["location"]}
-    return {f"{block}.{name}": told[block].get(name) for block, names in _BLOCKS.items() for name in names}
+    fields = {f"{block}.{name}": told[block].get(name) for block, names in _BLOCKS.items() for name in names}
+    return with_names(fields)
 
 
 SOURCE = RemoteSource(

@@ -1,11 +1,17 @@
 """Country codes (ISO 3166-1 alpha-2) → English name and continent.
 
+What sources call a country in other ways becomes that name, so that they agree.
 Taken from countries-list 3.4.1 (https://github.com/annexare/Countries), MIT License,
 Copyright (c) 2014 Annexare Studio. Data that names a country by its code alone is completed from here.
 Russia, which lies on two continents, is listed where its capital is.
 """
 
 from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+from providers.base import Fields
 
 _COUNTRIES = {
     "Africa": """
@@ -282,3 +288,90 @@ COUNTRIES: dict[str, tuple[str, str]] = {
     for line in map(str.strip, block.strip().splitlines())
 }
 """Code → (name, continent)."""
+
+# In the short forms that `_folded` leaves; what that makes equal to a name above is left out.
+_OTHER_NAMES = """
+    AX Åland Islands
+    BN Brunei Darussalam
+    BO Plurinational State of Bolivia
+    BQ Bonaire, Sint Eustatius and Saba; Caribbean Netherlands
+    CC Cocos Islands
+    CD Congo, Democratic Republic of; DR Congo; Congo Kinshasa
+    CG Congo; Congo Republic; Congo Brazzaville
+    CI Côte d'Ivoire
+    CV Cape Verde
+    CZ Czech Republic
+    FK Falkland Islands (Malvinas)
+    FM Federated States of Micronesia
+    GB Great Britain; United Kingdom of Great Britain and Northern Ireland; UK
+    HK Hong Kong SAR; Hong Kong SAR China
+    IR Islamic Republic of Iran
+    KP Democratic People's Republic of Korea
+    KR Republic of Korea; Korea
+    LA Lao People's Democratic Republic; Lao PDR
+    LY Libyan Arab Jamahiriya
+    MD Republic of Moldova
+    MF Saint Martin (French part)
+    MK Macedonia; Republic of North Macedonia; former Yugoslav Republic of Macedonia
+    MM Burma
+    MO Macau; Macao SAR; Macao SAR China
+    NL Kingdom of the Netherlands; Holland
+    PS State of Palestine; Palestinian Territory; Palestinian Territories; Occupied Palestinian Territory
+    RU Russian Federation
+    SH Saint Helena, Ascension and Tristan da Cunha
+    SX Sint Maarten (Dutch part)
+    SY Syrian Arab Republic
+    SZ Swaziland
+    TL Timor-Leste
+    TR Turkey
+    TW Province of China Taiwan
+    TZ United Republic of Tanzania
+    UM United States Minor Outlying Islands; U.S. Outlying Islands
+    US United States of America; USA
+    VA Holy See; Vatican; Holy See (Vatican City State)
+    VE Bolivarian Republic of Venezuela
+    VI United States Virgin Islands
+    VN Viet Nam
+"""
+
+
+def country_code(name: str) -> str | None:
+    """The code of the country that is called `name`, in any of the usual spellings; None if none is."""
+    return _codes().get(_folded(name))
+
+
+def country_name(code: str | None, told: str | None = None) -> str | None:
+    """The one name of a country.
+
+    Args:
+        code: its code, if that is known.
+        told: what a source calls it; returned as it is if neither the code nor this name is known.
+    """
+    code = code if code in COUNTRIES else country_code(told or "")
+    return COUNTRIES[code][0] if code else told
+
+
+def with_names(place: Fields) -> Fields:
+    """The fields of a place with the names that belong to its `location.country_code`."""
+    code = place.get("location.country_code")
+    continent = COUNTRIES[code][1] if code in COUNTRIES else place.get("location.continent")
+    name = country_name(code, place.get("location.country"))
+    return place | {"location.country": name, "location.continent": continent}
+
+
+@cache
+def _codes() -> dict[str, str]:
+    codes = {_folded(name): code for code, (name, _) in COUNTRIES.items()}
+    for line in map(str.strip, _OTHER_NAMES.strip().splitlines()):
+        codes |= {_folded(name): line[:2] for name in line[3:].split(";")}
+    return codes
+
+
+def _folded(name: str) -> str:
+    """A name without accents, punctuation and articles; "Korea (Republic of)" is "republic of korea"."""
+    turned = name.endswith(("of)", "of the)"))
+    first, comma, rest = name.partition(" (" if turned else ", ")
+    letters = unicodedata.normalize("NFKD", f"{rest} {first}" if comma else name).casefold()
+    letters = letters.replace("&", " and ").replace("ı", "i").replace("-", " ").replace("(", " ")
+    words = "".join(one for one in letters if one.isalnum() or one.isspace()).split()
+    return " ".join("saint" if word == "st" else word for word in words if word != "the")

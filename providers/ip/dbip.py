@@ -15,7 +15,7 @@ import maxminddb
 from outbound.guard import Address
 from providers.base import Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
-from providers.ip.countries import COUNTRIES
+from providers.ip.countries import with_names
 from providers.ip.timezones import zone_of
 
 DATASET = "dbip-city"
@@ -69,19 +69,15 @@ def find(query: Query, datasets: Datasets) -> Fields:
 
 
 def parse(record: Mapping[str, Any]) -> Fields:
-    """Read a record of either form; names that it lacks follow from the country's code."""
-    place = _flat(record) if "country_code" in record else _nested(record)
-    code = place["location.country_code"]
-    name, continent = COUNTRIES.get(code, (None, None))
-    for path, value in (("location.country", name), ("location.continent", continent)):
-        place[path] = place.get(path) or value
+    """Read a record of either form."""
+    place = with_names(_flat(record) if "country_code" in record else _nested(record))
     for path in ("location.latitude", "location.longitude"):
         if place[path] is not None:
             # Single precision: further digits are noise.
             place[path] = round(place[path], 4)
     if not place["timezone.name"]:
-        names = ("city", "longitude", "latitude")
-        place["timezone.name"] = zone_of(code, *(place[f"location.{name}"] for name in names))
+        names = ("country_code", "city", "longitude", "latitude")
+        place["timezone.name"] = zone_of(*(place[f"location.{name}"] for name in names))
     return place
 
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from providers.ip.countries import COUNTRIES
 from providers.ip.timezones import _zones, local_time, zone_of  # pyright: ignore[reportPrivateUsage]
 
 
@@ -63,13 +62,3 @@ def test_clocks_show_the_abbreviation_and_the_hours_from_utc(
 @pytest.mark.parametrize("zone", ["", "Nowhere/City", "../../etc/passwd", "/etc/passwd", "America/New York"])
 def test_a_name_that_is_no_zone_has_no_clocks(zone: str) -> None:
     assert local_time(zone, datetime(2026, 1, 1, tzinfo=UTC)) is None
-
-
-def test_countries_are_two_letters_a_name_and_one_of_seven_continents() -> None:
-    assert COUNTRIES["US"] == ("United States", "North America")
-    assert COUNTRIES["RU"] == ("Russia", "Europe")
-    assert len(COUNTRIES) > 245
-    assert all(len(code) == 2 and code.isupper() and name for code, (name, _) in COUNTRIES.items())
-    assert {continent for _, continent in COUNTRIES.values()} == {
-        "Africa", "Antarctica", "Asia", "Europe", "North America", "Oceania", "South America",
-    }  # fmt: skip
