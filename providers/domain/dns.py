@@ -7,6 +7,7 @@ Asked of the machine's name servers and then of a public resolver, or of those i
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 
 import dns.rdata
 from dns.rdtypes.ANY.CAA import CAA
@@ -16,7 +17,7 @@ from dns.rdtypes.ANY.SOA import SOA
 from dns.rdtypes.ANY.TXT import TXT
 
 from models.domains import Domain
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.nameservers import records, resolvers
 
 _TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
@@ -102,6 +103,7 @@ SOURCE = RemoteSource(
         fields=frozenset(f"dns.{kind.lower()}" for kind in (*_TYPES, "dmarc")),
         licence="none: DNS is public",
         attribution="the domain's name servers",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc1035", date(2026, 11, 22)),
         timeout=4,
         ttl=600,
         negative_ttl=300,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from datetime import date
 from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from models.domains import Domain
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.nameservers import addresses, checked, resolvers
 
 _PORT = 443
@@ -107,6 +108,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"ssl.issuer", "ssl.valid_from", "ssl.valid_to", "ssl.subject_alt_names"}),
         licence="none: the certificate is public",
         attribution="the domain's own web server",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc5280", date(2026, 11, 22)),
         timeout=5,
         ttl=3600,
         negative_ttl=600,

@@ -102,7 +102,7 @@ SOURCE = RemoteSource(
         fields=registrations.FIELDS,
         licence="terms of each registry: no bulk use, no advertising",
         attribution="the domain's registry, through WHOIS; IANA, https://www.iana.org/whois",
-        evidence=Evidence("https://www.iana.org/whois", date(2026, 11, 21)),
+        evidence=Evidence("https://github.com/weppos/whois-parser", date(2026, 11, 22), second_hand=True),
         timeout=6,
         ttl=registrations.TTL,
         negative_ttl=3600,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from providers import abstract
-from providers.base import Fields, RemoteSource, RemoteSpec
+from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 from providers.ip.answer import AutonomousSystem, Company, Location, Security
 from providers.ip.countries import with_names
 
@@ -35,6 +36,10 @@ SOURCE = RemoteSource(
         fields=frozenset(f"{block}.{name}" for block, names in _BLOCKS.items() for name in names),
         licence="Abstract API terms of service",
         attribution="Abstract API, https://www.abstractapi.com",
+        evidence=Evidence(
+            "https://github.com/abstractapi/docs/blob/main/api-docs/api/ip-intelligence.mdx",
+            date(2026, 11, 21),
+        ),
         base_url="https://ip-intelligence.abstractapi.com/v1",
         key="required",
         timeout=4,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from providers.base import Spec
+from datetime import date
+
+from providers.base import Evidence, Spec
 from providers.ip import listed
 from providers.lists import Lists, lines, merged
 
@@ -30,6 +32,10 @@ SOURCE = listed.source(
         fields=frozenset({"security.is_relay"}),
         licence="published by Apple for use by network operators",
         attribution="Apple iCloud Private Relay, https://developer.apple.com/icloud/prepare-your-network-for-icloud-private-relay",
+        evidence=Evidence(
+            "https://developer.apple.com/support/prepare-your-network-for-icloud-private-relay/",
+            date(2026, 11, 22),
+        ),
         dataset=DATASET.name,
     ),
     {"egress": lambda _: {"security.is_relay": True}},

@@ -6,9 +6,10 @@ The publisher's table is IPtoASN's; the package of ip-location-db merges RouteVi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
-from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 from providers.ranges import RangeTable
 
@@ -47,6 +48,7 @@ SOURCE = LocalSource(
         licence="PDDL 1.0 (IPtoASN) or CC BY 4.0 (RouteViews, NRO, DB-IP)",
         attribution="IPtoASN, https://iptoasn.com; or RouteViews, NRO and IP to ASN by DB-IP, "
         "https://www.routeviews.org, https://www.nro.net, https://db-ip.com",
+        evidence=Evidence("https://github.com/sapics/ip-location-db/tree/main/asn", date(2026, 11, 22)),
         dataset=DATASET,
     ),
     find,

@@ -6,11 +6,12 @@ An address in them is hosted there; who rents it is not told.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import orjson
 
-from providers.base import Fields, Spec
+from providers.base import Evidence, Fields, Spec
 from providers.ip import listed
 from providers.lists import Lists, merged
 
@@ -82,6 +83,9 @@ SOURCE = listed.source(
         fields=frozenset({"security.is_hosting", "company.name", "company.domain", "company.type"}),
         licence="published by each operator",
         attribution="AWS, Google Cloud, Cloudflare, Fastly and GitHub, " + ", ".join(_FILES.values()),
+        evidence=Evidence(
+            "https://docs.aws.amazon.com/vpc/latest/userguide/aws-ip-syntax.html", date(2026, 11, 22)
+        ),
         dataset=DATASET.name,
     ),
     {"ranges": meaning},

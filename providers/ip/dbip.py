@@ -7,13 +7,14 @@ one file per version with flat records. Both are read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import maxminddb
 
 from outbound.guard import Address
-from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 from providers.ip.countries import with_names
 from providers.ip.timezones import zone_of
@@ -120,6 +121,7 @@ SOURCE = LocalSource(
         fields=_FIELDS,
         licence="CC BY 4.0",
         attribution="IP Geolocation by DB-IP, https://db-ip.com",
+        evidence=Evidence("https://db-ip.com/db/format/ip-to-location-isp/mmdb.html", date(2026, 11, 22)),
         dataset=DATASET,
     ),
     find,

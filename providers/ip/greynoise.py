@@ -6,9 +6,19 @@ It knows IPv4 only. "Not observed" comes with status 404, and is an answer.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, cast
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from settings import Rate
 
 
@@ -51,6 +61,10 @@ SOURCE = RemoteSource(
         ),
         licence="GreyNoise terms of service",
         attribution="GreyNoise, https://www.greynoise.io",
+        evidence=Evidence(
+            "https://github.com/GreyNoise-Intelligence/api.greynoise.io/blob/master/README.md",
+            date(2026, 11, 21),
+        ),
         base_url="https://api.greynoise.io",
         key="optional",
         timeout=3,

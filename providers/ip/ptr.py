@@ -6,10 +6,12 @@ Half a second is all it gets: no answer may wait for a name server that is away.
 
 from __future__ import annotations
 
+from datetime import date
+
 import dns.reversename
 from dns.rdtypes.ANY.PTR import PTR
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
 from providers.nameservers import own_resolvers, records
 
 _TIMEOUT = 0.5
@@ -38,6 +40,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"hostname"}),
         licence="none: DNS is public",
         attribution="the address's owner, through DNS",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc1035", date(2026, 11, 22)),
         timeout=_TIMEOUT,
         ttl=3600,
         negative_ttl=3600,

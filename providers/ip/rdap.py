@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import date
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network, summarize_address_range
 from typing import Any, NamedTuple, cast
 
 import httpx
 
 from outbound.guard import Address
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from settings import Rate
 
 _IANA = "https://data.iana.org/rdap"
@@ -131,6 +141,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"company.name", "malware.network"}),
         licence="terms of each registry: for network operation, no bulk use",
         attribution="AFRINIC, APNIC, ARIN, LACNIC and RIPE NCC, through RDAP, https://rdap.org",
+        evidence=Evidence("https://datatracker.ietf.org/doc/rfc9083/", date(2026, 11, 22)),
         base_url=_IANA,
         timeout=4,
         ttl=7 * 86400,

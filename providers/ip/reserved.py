@@ -6,8 +6,10 @@ never leaves the machine is also a guard: it would tell a third party about the 
 
 from __future__ import annotations
 
+from datetime import date
+
 from outbound.guard import Address, forbidden_address
-from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 
 
@@ -30,6 +32,7 @@ SOURCE = LocalSource(
         fields=frozenset({"threat.usage_type"}),
         licence="public domain",
         attribution="IANA special-purpose address registries, https://www.iana.org/numbers",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc6890", date(2026, 11, 22)),
         exclusive=True,
     ),
     find,

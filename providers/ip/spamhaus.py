@@ -6,10 +6,11 @@ Free for any use, with Spamhaus named; it must not be fetched more than once an 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 
 import orjson
 
-from providers.base import Spec
+from providers.base import Evidence, Spec
 from providers.ip import listed
 from providers.lists import Lists, lines, merged
 
@@ -45,6 +46,7 @@ SOURCE = listed.source(
         fields=frozenset({"security.is_abuse"}),
         licence="free for any use, naming Spamhaus",
         attribution="The Spamhaus Project, https://www.spamhaus.org/drop",
+        evidence=Evidence("https://www.spamhaus.org/faqs/do-not-route-or-peer-drop/", date(2026, 11, 22)),
         dataset=DATASET.name,
     ),
     {"drop": lambda _: {"security.is_abuse": True}},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from providers.base import Spec
+from datetime import date
+
+from providers.base import Evidence, Spec
 from providers.ip import listed
 from providers.lists import Lists, lines, merged
 
@@ -26,6 +28,10 @@ SOURCE = listed.source(
         fields=frozenset(_ON_IT),
         licence="CC0 1.0",
         attribution="The Tor Project, https://www.torproject.org",
+        evidence=Evidence(
+            "https://gitlab.torproject.org/tpo/tpa/wiki-replica/-/commit/4841b7e7a05971d62c959dd326bbbe96ae61a261",
+            date(2026, 11, 22),
+        ),
         dataset=DATASET.name,
     ),
     {"exits": lambda _: dict(_ON_IT)},

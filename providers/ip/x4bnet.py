@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from providers.base import Spec
+from datetime import date
+
+from providers.base import Evidence, Spec
 from providers.ip import listed
 from providers.lists import Lists, lines, merged
 
@@ -37,6 +39,7 @@ SOURCE = listed.source(
         fields=frozenset({"security.is_vpn", "security.is_hosting"}),
         licence="MIT",
         attribution="X4BNet lists_vpn, https://github.com/X4BNet/lists_vpn",
+        evidence=Evidence("https://github.com/X4BNet/lists_vpn/blob/main/README.md", date(2026, 11, 22)),
         dataset=DATASET.name,
     ),
     {
