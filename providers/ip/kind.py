@@ -28,7 +28,7 @@ from providers.ip import (
     virustotal,
     x4bnet,
 )
-from providers.ip.answer import IpAnswer, Security
+from providers.ip.answer import AutonomousSystem, Company, IpAnswer, Security
 from providers.ip.timezones import local_time
 
 _LONGEST = 45  # an IPv4 address mapped into IPv6, written out
@@ -38,6 +38,12 @@ _RULES: dict[str, Rule] = {
     "threat.abuse_score": "max",
     "threat.total_reports": "max",
 }
+# The city of one source and the coordinates of another are nowhere.
+_TOGETHER = (
+    frozenset(f"location.{name}" for name in ("city", "region", "postal_code", "longitude", "latitude")),
+    frozenset(f"asn.{name}" for name in AutonomousSystem.model_fields),
+    frozenset(f"company.{name}" for name in Company.model_fields),
+)
 
 
 def normalise(text: str, pointer: str) -> Query:
@@ -96,6 +102,7 @@ KIND = Kind(
     rules=_RULES,
     normalise=normalise,
     echo="ip_address",
+    together=_TOGETHER,
     derive=derive,
     origins={f"timezone.{name}": ("timezone.name",) for name in ("abbreviation", "utc_offset")},
     signs=verdicts.IP,

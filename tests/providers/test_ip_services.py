@@ -116,6 +116,21 @@ def test_a_list_that_knows_wins_over_a_service_that_says_no() -> None:
     assert merged.conflicts["threat.is_tor"] == {"tor": True, "abuseipdb": False}
 
 
+def test_a_place_and_a_company_are_not_put_together_from_two_sources() -> None:
+    answers = [
+        ("abstractip", {"location.city": "Berlin", "location.country": "Germany", "company.name": "Acme"}),
+        ("dbip", {"location.city": "Munich", "location.country": "Germany", "location.latitude": 48.14}),
+        ("cloud", {"company.name": "Amazon Web Services", "company.domain": "aws.amazon.com"}),
+    ]
+    merged = merge(answers, KIND.rules, KIND.together)
+    assert merged.fields == {
+        "location.city": "Berlin",
+        "location.country": "Germany",
+        "company.name": "Acme",
+    }
+    assert merged.conflicts.keys() == {"location.city", "company.name"}
+
+
 def test_whose_an_address_is_comes_from_who_knows_best() -> None:
     order = [source.spec.name for source in KIND.sources]
     for field, sources in (
