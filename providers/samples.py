@@ -119,9 +119,6 @@ _EMAIL: Fields = {
 _VALIDATE: Fields = {
     "checks.syntax": True,
     "checks.mx": True,
-    "checks.disposable": False,
-    "checks.role": False,
-    "checks.free_provider": False,
 }
 
 _PHONE: Fields = {

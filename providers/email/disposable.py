@@ -13,8 +13,8 @@ from providers.installed import Datasets
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Look the domain up."""
-    return {"is_disposable": is_disposable(query.value)}
+    """Look the domain up. That it is not found says nothing."""
+    return {"is_disposable": True} if is_disposable(query.value) else {}
 
 
 def is_disposable(address: Address) -> bool:

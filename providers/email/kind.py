@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from providers import verdicts
-from providers.base import Derived, Kind
+from providers.base import Derived, Fields, Kind
 from providers.breach.kind import KIND as BREACH
 from providers.email import (
     abstractemail,
@@ -65,6 +65,12 @@ def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
     return {"validity": ("valid", "mx_found") if fields.get("mx_found") else ("unknown", None)}
 
 
+def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+    """All but the company's domain if a source says that everybody can have an address there."""
+    shared = fields.get("is_free_provider") or fields.get("is_disposable")
+    return {path: value for path, value in fields.items() if path != "company_domain"} if shared else fields
+
+
 def cost(fields: Mapping[str, Any]) -> int:
     """One credit if anything is known of the person."""
     return int(not fields.keys() <= _OF_THE_ADDRESS)
@@ -102,6 +108,7 @@ KIND = Kind(
     price=1,
     cost=cost,
     signs=verdicts.EMAIL,
+    cut=cut,
     origins={
         "validity": _VALIDITY,
         "name": ("first_name", "last_name"),

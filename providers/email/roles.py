@@ -23,8 +23,8 @@ _NAMES = frozenset(
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Compare the part before the @, without a tag after a plus."""
-    return {"is_role_account": query.value.local.partition("+")[0] in _NAMES}
+    """Compare the part before the @, without a tag after a plus. Another name may be a function's too."""
+    return {"is_role_account": True} if query.value.local.partition("+")[0] in _NAMES else {}
 
 
 SOURCE = LocalSource(

@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[str, int, str, dict[str, Any]]] = {
         " city birthplace current_location bio age gender education phone photo languages skills"
         " company_domain company_size validity is_disposable is_role_account is_free_provider mx_found"
         " socials breach registered_services news publications",
-        {"email": "ada@example.com", "name": "Ada Lovelace", "mx_found": True, "is_disposable": False},
+        {"email": "ada@example.com", "name": "Ada Lovelace", "mx_found": True},
     ),
     "phone": (
         "+14155552671", 1,

@@ -38,7 +38,7 @@ async def test_a_profile_is_made_from_all_sources(person: Person, sources: Sourc
         True,
         "example.com",
     )
-    assert (answer["is_disposable"], answer["is_role_account"], answer["is_free_provider"]) == (False,) * 3
+    assert (answer["is_disposable"], answer["is_role_account"], answer["is_free_provider"]) == (None,) * 3
     assert answer["conflicts"]["name"]["openpgp"] == "Ada Lövelace"
     assert answer["sources"]["breach.services"] == ["xposedornot", "leakcheck", "hudsonrock"]
     assert answer["credits"] == 1
@@ -87,6 +87,29 @@ async def test_keys_bring_the_sources_that_need_them(settings: Settings) -> None
         "risky", {"hunter": "risky", "abstractemail": "valid"},
     )  # fmt: skip
     assert answer["breach"]["services"] == ["apollo.io", "canva.com", "Adobe", "Battlefield Heroes"]
+
+
+async def test_what_a_list_misses_is_false_only_if_a_source_says_so(settings: Settings) -> None:
+    async with sources_on_loopback(keys=True) as sources, running_with(sources, settings) as api:
+        sources.say("empty")
+        sources.say("ok", "hunter")
+        person = await api.person(credits=10)
+        answer = (await person.key.post(PATH, json=ADA)).json()
+    assert (answer["is_disposable"], answer["is_role_account"], answer["is_free_provider"]) == (
+        False,
+        None,
+        False,
+    )
+    assert answer["sources"]["is_free_provider"] == ["hunter"]
+
+
+async def test_the_domain_of_a_free_provider_that_no_list_has_is_no_companys(settings: Settings) -> None:
+    async with sources_on_loopback(keys=True) as sources, running_with(sources, settings) as api:
+        sources.say("empty")
+        sources.say("webmail", "hunter")
+        person = await api.person(credits=10)
+        answer = (await person.key.post(PATH, json={"email": "cleo@example.com"})).json()
+    assert (answer["is_free_provider"], answer["company_domain"]) == (True, None)
 
 
 async def test_a_breach_check_and_a_lookup_ask_each_source_once(person: Person, sources: Sources) -> None:
