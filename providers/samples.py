@@ -65,6 +65,7 @@ _BREACH: Fields = {
 }
 
 _EMAIL: Fields = {
+    "name": "Ada Lovelace",
     "first_name": "Ada",
     "last_name": "Lovelace",
     "company": "Example Bank plc",

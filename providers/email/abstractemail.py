@@ -10,8 +10,8 @@ from providers.base import Fields, RemoteSource, RemoteSpec
 _VALIDITY = {"deliverable": "valid", "undeliverable": "invalid", "unknown": "unknown"}
 _FIELDS = frozenset(
     {
-        "validity", "mx_found", "is_disposable", "is_role_account", "is_free_provider", "first_name",
-        "last_name", "company", "breach.services",
+        "validity", "mx_found", "is_disposable", "is_role_account", "is_free_provider", "name",
+        "first_name", "last_name", "company", "breach.services",
     }
 )  # fmt: skip
 
@@ -23,14 +23,16 @@ def parse(raw: Any) -> Fields:
     delivery = raw["email_deliverability"]
     quality, sender = abstract.block(raw, "email_quality"), abstract.block(raw, "email_sender")
     breaches: list[dict[str, Any]] = abstract.block(raw, "email_breaches").get("breached_domains") or []
+    first, last = sender.get("first_name"), sender.get("last_name")
     return {
         "validity": _VALIDITY.get(delivery["status"]),
         "mx_found": delivery["is_mx_valid"],
         "is_disposable": quality.get("is_disposable"),
         "is_role_account": quality.get("is_role"),
         "is_free_provider": quality.get("is_free_email"),
-        "first_name": sender.get("first_name"),
-        "last_name": sender.get("last_name"),
+        "name": f"{first} {last}" if first and last else None,
+        "first_name": first,
+        "last_name": last,
         "company": sender.get("organization_name") if quality.get("is_free_email") is False else None,
         "breach.services": [breach["domain"] for breach in breaches] or None,
     }
@@ -50,6 +52,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=abstract.RATE,
+        parser_version=2,
     ),
     abstract.asking("email", lambda query: query.text),
     parse,

@@ -44,8 +44,6 @@ _OF_THE_ADDRESS = frozenset(
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """What follows from what the sources say."""
     found: dict[str, tuple[Any, str | None]] = {}
-    if "first_name" in fields and "last_name" in fields:
-        found["name"] = (f"{fields['first_name']} {fields['last_name']}", "first_name")
     for path, origin in (("role", "job_role"), ("current_location", "location")):
         if origin in fields:
             found[path] = (fields[origin], origin)
@@ -102,6 +100,12 @@ KIND = Kind(
         "breach.services": "union_by_name",
         "breach.exposed_data": "union_by_name",
     },
+    together=(
+        frozenset({"name", "first_name", "last_name"}),
+        frozenset({"location", "country", "city"}),
+        frozenset({"job_role", "seniority", "department"}),
+        frozenset({"industry", "company_size"}),
+    ),
     normalise=partial(normalise, "email"),
     echo="email",
     derive=derive,
@@ -111,7 +115,6 @@ KIND = Kind(
     cut=cut,
     origins={
         "validity": _VALIDITY,
-        "name": ("first_name", "last_name"),
         "role": ("job_role",),
         "current_location": ("location",),
         "breach.count": ("breach.services",),
