@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -186,13 +185,9 @@ def bare_url(url: str) -> str:
 
 
 def bare_name(name: str) -> str:
-    """A name without what sources write differently: case, punctuation, the ending of a domain."""
-    bare = _DOMAIN_ENDING.sub("", name.strip().casefold())
-    return "".join(character for character in bare if character.isalnum()) or name
+    """A name without what sources write differently: case and punctuation."""
+    return "".join(character for character in name.casefold() if character.isalnum()) or name
 
-
-# Of a name that is one word: so that "linkedin.com" is LinkedIn, and "Dr. Who" stays what it is.
-_DOMAIN_ENDING = re.compile(r"(?<=^)(?:www\.)|(?<=\S)(?:\.(?:co|com|net|org))?\.[a-z]{2,6}(?=$)")
 
 _RULES: dict[Rule, Any] = {
     "first": _first,

@@ -28,7 +28,7 @@ from settings import Rate, Settings
 Fields = dict[str, Any]
 Rule = Literal["first", "any_true", "union", "union_by_name", "union_by_url", "max"]
 """How the values of several sources become one: the first in the order of precedence, true if any says so,
-all of their items, all of the things that their items name (`LinkedIn` and `linkedin.com` are one), all
+all of their items, all of the things that their items name (`Last.fm` and `LastFM` are one), all
 of the pages that the `url`s of their items lead to, or the greatest."""
 
 

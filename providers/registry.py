@@ -6,6 +6,7 @@ from functools import cache
 
 from providers.aggregate import paths
 from providers.base import Kind, RemoteSpec
+from providers.breach import catalogue
 from providers.breach.kind import KIND as BREACH
 from providers.company.kind import KIND as COMPANY
 from providers.darkweb.kind import KIND as DARKWEB
@@ -36,6 +37,7 @@ _DATASETS = (
     cloud.DATASET,
     spamhaus.DATASET,
     sites.DATASET,
+    catalogue.DATASET,
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
 """Name → dataset."""

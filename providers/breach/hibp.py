@@ -10,6 +10,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.breach.exposed import usual
 from settings import Rate
 
 _LEFT_OUT = ("IsFabricated", "IsRetired", "IsSpamList", "IsSensitive")
@@ -39,7 +40,7 @@ def parse(raw: Any) -> Fields:
     exposed = [name for breach in known for name in breach["DataClasses"]]
     return {
         "services": list(dict.fromkeys(breach["Title"] for breach in known)),
-        "exposed_data": list(dict.fromkeys(exposed)),
+        "exposed_data": usual(exposed),
     }
 
 
@@ -57,6 +58,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(10, 60),  # of the smallest plan
+        parser_version=2,
     ),
     fetch,
     parse,

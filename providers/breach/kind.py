@@ -1,6 +1,6 @@
 """The kind `breach`: its sources in the order of precedence, and how their fields become one answer.
 
-Sources write the name of one breach in several ways; their union counts each breach once.
+Sources write the name of one breach in several ways; by its title in the catalogue, it counts once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from providers.base import Derived, Kind
 from providers.breach import hibp, hudsonrock, leakcheck, xposedornot
 from providers.breach.answer import BreachAnswer
+from providers.breach.catalogue import titled
 from providers.email.address import normalise
 
 _NAMED = 5
@@ -51,7 +52,7 @@ def _named(services: list[str]) -> str:
 
 KIND = Kind(
     name="breach",
-    sources=(hibp.SOURCE, xposedornot.SOURCE, leakcheck.SOURCE, hudsonrock.SOURCE),
+    sources=(titled(hibp.SOURCE), titled(xposedornot.SOURCE), titled(leakcheck.SOURCE), hudsonrock.SOURCE),
     answer=BreachAnswer,
     example="ada@example.com",
     rules={"services": "union_by_name", "exposed_data": "union_by_name"},

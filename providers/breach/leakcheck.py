@@ -8,22 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.breach.exposed import usual
 from settings import Rate
-
-# Their names of fields → as the other sources name kinds of data.
-_KINDS = {
-    "address": "Physical addresses",
-    "dob": "Dates of birth",
-    "email": "Email addresses",
-    "first_name": "Names",
-    "ip": "IP addresses",
-    "last_name": "Names",
-    "name": "Names",
-    "password": "Passwords",
-    "phone": "Phone numbers",
-    "username": "Usernames",
-    "zip": "Postal codes",
-}
 
 
 async def fetch(query: Query, context: Context) -> Any:
@@ -43,10 +29,9 @@ def parse(raw: Any) -> Fields:
         raise SourceError("bad_response", "not_successful")
     if not raw["found"]:
         return {}
-    exposed = [_KINDS.get(name, name.replace("_", " ").capitalize()) for name in raw["fields"]]
     return {
         "services": list(dict.fromkeys(leak["name"] for leak in raw["sources"])),
-        "exposed_data": list(dict.fromkeys(exposed)),
+        "exposed_data": usual(raw["fields"]),
     }
 
 
@@ -63,6 +48,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(1, 1),
+        parser_version=2,
     ),
     fetch,
     parse,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.breach.exposed import usual
 from settings import Rate
 
 _SHUT_OUT_SECONDS = 86400.0
@@ -31,10 +32,10 @@ def parse(raw: Any) -> Fields:
     details = raw["ExposedBreaches"]["breaches_details"]
     if not details:
         return {}
-    exposed = [name.strip() for breach in details for name in (breach.get("xposed_data") or "").split(";")]
+    exposed = [name for breach in details for name in (breach.get("xposed_data") or "").split(";")]
     return {
         "services": list(dict.fromkeys(breach["breach"] for breach in details)),
-        "exposed_data": list(dict.fromkeys(name for name in exposed if name)),
+        "exposed_data": usual(exposed),
     }
 
 
@@ -51,6 +52,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(25, 3600),
+        parser_version=2,
     ),
     fetch,
     parse,

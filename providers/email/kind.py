@@ -13,6 +13,7 @@ from typing import Any
 
 from providers import verdicts
 from providers.base import Derived, Fields, Kind
+from providers.breach.catalogue import titled
 from providers.breach.kind import KIND as BREACH
 from providers.email import (
     abstractemail,
@@ -86,7 +87,7 @@ KIND = Kind(
         openpgp.SOURCE,
         mx.SOURCE,
         hunter.SOURCE,
-        abstractemail.SOURCE,
+        titled(abstractemail.SOURCE, "breach.services"),
         *(replace(source, places=_BREACHES) for source in BREACH.sources),
     ),
     answer=EmailAnswer,

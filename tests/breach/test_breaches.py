@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from providers.aggregate import merge
-from providers.breach.kind import KIND, message
+from providers.breach.kind import message
 from settings import Settings
 from tests.api_server import Person
 from tests.email.sources import Sources, running_with, sources_on_loopback
@@ -93,21 +92,6 @@ async def test_kept_local_there_is_no_one_to_ask(settings: Settings, sources: So
         response = await person.key.post(PATH, json={"email": "ada@example.com"})
     assert (response.status_code, response.json()["code"]) == (503, "no_provider")
     assert not sources.asked
-
-
-@pytest.mark.parametrize(
-    ("given", "services"),
-    [
-        ([["LinkedIn"], ["linkedin.com"]], ["LinkedIn"]),
-        ([["Canva.com"], ["Canva", "canva.com"]], ["Canva.com"]),
-        ([["MySpace", "Adobe"], ["Myspace", "Dropbox"]], ["MySpace", "Adobe", "Dropbox"]),
-        ([["Twitter (200M)"], ["Twitter"]], ["Twitter (200M)", "Twitter"]),
-        ([["Collection #1"], ["Collection #2"]], ["Collection #1", "Collection #2"]),
-    ],
-)
-def test_a_breach_under_several_names_counts_once(given: list[list[str]], services: list[str]) -> None:
-    merged = merge([(str(n), {"services": names}) for n, names in enumerate(given)], KIND.rules)
-    assert merged.fields["services"] == services
 
 
 def test_the_message_names_five_breaches_at_most() -> None:

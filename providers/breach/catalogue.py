@@ -1,0 +1,114 @@
+"""The titles of breaches: Have I Been Pwned's public catalogue, a dataset on this machine.
+
+Each source writes the name of a breach in its own way: by title, by a short name, by the domain that was
+breached. The catalogue has all three. Where it is missing, names stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, TypeAdapter
+
+from providers.aggregate import bare_name
+from providers.base import Context, Fields, Query, RemoteSource
+from providers.downloads import Dataset
+from providers.lists import Lists, read
+
+_FEWEST = 300
+_Source = TypeVar("_Source", bound=RemoteSource)
+
+
+class _Breach(BaseModel):
+    """What is read of an entry; see https://haveibeenpwned.com/API/v3#BreachModel. `Domain` may be empty."""
+
+    Name: str
+    Title: str
+    Domain: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The breaches that are known. `titles`: name, title or domain, without case and punctuation → title."""
+
+    titles: Mapping[str, str]
+
+    def title(self, name: str) -> str:
+        """The title of the breach that is called `name`; where none is, `name`."""
+        return self.titles.get(bare_name(name), name)
+
+
+def build(download: Path, folder: Path) -> dict[str, Path]:
+    """Keep the names of the breaches.
+
+    Raises:
+        ValueError: if it is not that catalogue, or nearly nothing is in it.
+    """
+    breaches = TypeAdapter(list[_Breach]).validate_json(read(download)["breaches"])
+    if len(breaches) < _FEWEST:
+        raise ValueError(f"only {len(breaches)} breaches")
+    path = folder / f"{DATASET.name}.titles.new"
+    path.write_bytes(orjson.dumps(_titles(breaches)))
+    return {"titles": path}
+
+
+def _titles(breaches: Iterable[_Breach]) -> dict[str, str]:
+    titles: dict[str, str] = {}
+    domains: dict[str, list[_Breach]] = {}
+    for breach in breaches:
+        titles[bare_name(breach.Title)] = breach.Title
+        domains.setdefault(breach.Domain, []).append(breach)
+    for domain, there in domains.items():
+        for breach in there:
+            titles.setdefault(bare_name(breach.Name), breach.Title)
+        # A domain that was breached more than once stands for the breach that bears its name, or for none.
+        named = [one for one in there if bare_name(one.Name) == bare_name(domain.partition(".")[0])]
+        own = there if len(there) == 1 else named
+        if domain and len(own) == 1:
+            titles.setdefault(bare_name(domain), own[0].Title)
+    return titles
+
+
+def opened(files: Mapping[str, Path]) -> Catalogue:
+    """The installed catalogue."""
+    return Catalogue(orjson.loads(files["titles"].read_bytes()))
+
+
+def titled(source: _Source, field: str = "services") -> _Source:
+    """The source with the breaches in `field` under their titles."""
+
+    @wraps(source.fetch)
+    async def fetch(query: Query, context: Context) -> Any:
+        known = context.datasets.get(DATASET.name, opened) if context.datasets else None
+        return await source.fetch(query, context), known or Catalogue({})
+
+    def parse(raw: tuple[Any, Catalogue]) -> Fields:
+        told, known = raw
+        fields = source.parse(told)
+        names: list[str] = fields.get(field) or []
+        return fields | {field: list(dict.fromkeys(map(known.title, names)))} if names else fields
+
+    return replace(source, fetch=fetch, parse=parse)
+
+
+DATASET = Dataset(
+    name="breaches",
+    origins=(
+        Lists(
+            "Have I Been Pwned",
+            "breachcatalogue",  # the setting of `hibp` leads to another path
+            {"breaches": "https://haveibeenpwned.com/api/v3/breaches"},
+            "CC BY 4.0",
+        ),
+    ),
+    build=build,
+    small=True,
+    optional=True,
+    good_enough=timedelta(days=7),
+)
