@@ -6,51 +6,39 @@ would tell more of a person than that their data was stolen. Status 404 says tha
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, cast
-from urllib.parse import quote
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import Evidence, Fields, RemoteSpec, SourceError
 from providers.breach.exposed import usual
+from providers.rest import Get, rest
 from settings import Rate
 
 _LEFT_OUT = ("IsFabricated", "IsRetired", "IsSpamList", "IsSensitive")
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the breaches of the address; None if there are none."""
-    response = await context.client.get(
-        f"{context.base_url}/breachedaccount/{quote(query.text, safe='')}",
-        params={"truncateResponse": "false"},
-        headers={"hibp-api-key": context.key or ""},
-        timeout=context.timeout,
-    )
-    return json_answer(response, empty=frozenset({404}))
-
-
 def parse(raw: Any) -> Fields:
     """Read an answer."""
-    if raw is None:
-        return {}
     if not isinstance(raw, list):
         raise SourceError("bad_response", "not_a_list")
     breaches = cast("list[dict[str, Any]]", raw)
     known = [breach for breach in breaches if not any(breach[flag] for flag in _LEFT_OUT)]
     if not known:
         return {}
-    exposed = [name for breach in known for name in breach["DataClasses"]]
     return {
         "services": list(dict.fromkeys(breach["Title"] for breach in known)),
-        "exposed_data": usual(exposed),
+        "exposed_data": usual(name for breach in known for name in breach["DataClasses"]),
     }
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="hibp",
         kind="breach",
         fields=frozenset({"services", "exposed_data"}),
         licence="CC BY 4.0",
         attribution="Have I Been Pwned, https://haveibeenpwned.com",
+        evidence=Evidence("https://haveibeenpwned.com/API/v3", date(2026, 11, 22)),
         base_url="https://haveibeenpwned.com/api/v3",
         key="required",
         personal=True,
@@ -60,6 +48,11 @@ SOURCE = RemoteSource(
         rate=Rate(10, 60),  # of the smallest plan
         parser_version=2,
     ),
-    fetch,
+    Get(
+        path="/breachedaccount/{query}",
+        params={"truncateResponse": "false"},
+        headers={"hibp-api-key": "{key}"},
+        statuses={404: "empty"},
+    ),
     parse,
 )

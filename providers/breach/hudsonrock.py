@@ -6,23 +6,15 @@ only the fact is read; the rest is dropped here, before anything is kept.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import Evidence, Fields, RemoteSpec, SourceError
+from providers.rest import Get, rest
 from settings import Rate
 
 _SERVICE = "Infostealer malware"
 _EXPOSED = "Credentials saved on an infected computer"
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask whether the address is known from an infected computer."""
-    response = await context.client.get(
-        f"{context.base_url}/api/json/v2/osint-tools/search-by-email",
-        params={"email": query.text},
-        timeout=context.timeout,
-    )
-    return json_answer(response)
 
 
 def parse(raw: Any) -> Fields:
@@ -33,13 +25,18 @@ def parse(raw: Any) -> Fields:
     return {"services": [_SERVICE], "exposed_data": [_EXPOSED]} if stealers else {}
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="hudsonrock",
         kind="breach",
         fields=frozenset({"services", "exposed_data"}),
         licence="Hudson Rock terms: free community API",
         attribution="Hudson Rock, https://www.hudsonrock.com",
+        evidence=Evidence(
+            "https://github.com/turbot/steampipe-plugin-hudsonrock/blob/main/api/search_by_email.go",
+            date(2026, 11, 21),
+            second_hand=True,
+        ),
         proves_absence=False,  # it knows of infected computers, and of no other breach
         base_url="https://cavalier.hudsonrock.com",
         personal=True,
@@ -48,6 +45,6 @@ SOURCE = RemoteSource(
         negative_ttl=86400,
         rate=Rate(5, 5),  # they publish none
     ),
-    fetch,
+    Get(path="/api/json/v2/osint-tools/search-by-email", params={"email": "{query}"}),
     parse,
 )

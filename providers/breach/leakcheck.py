@@ -5,19 +5,13 @@ No key. It never hands out the data itself.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import Evidence, Fields, RemoteSpec, SourceError
 from providers.breach.exposed import usual
+from providers.rest import Get, rest
 from settings import Rate
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the leaks of the address."""
-    response = await context.client.get(
-        f"{context.base_url}/api/public", params={"check": query.text}, timeout=context.timeout
-    )
-    return json_answer(response)
 
 
 def parse(raw: Any) -> Fields:
@@ -35,13 +29,16 @@ def parse(raw: Any) -> Fields:
     }
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="leakcheck",
         kind="breach",
         fields=frozenset({"services", "exposed_data"}),
         licence="LeakCheck terms: free with attribution",
         attribution="Powered by LeakCheck, https://leakcheck.io",
+        evidence=Evidence(
+            "https://github.com/LeakCheck/leakcheck-api/blob/master/leakcheck", date(2026, 11, 21)
+        ),
         base_url="https://leakcheck.io",
         personal=True,
         timeout=4,
@@ -50,6 +47,6 @@ SOURCE = RemoteSource(
         rate=Rate(1, 1),
         parser_version=2,
     ),
-    fetch,
+    Get(path="/api/public", params={"check": "{query}"}),
     parse,
 )

@@ -1,51 +1,46 @@
 """XposedOrNot: the breaches that an address is in. No key; 25 questions an hour, 100 a day.
 
-What it knows nothing of, it answers with `ExposedBreaches: null`, and what it may not tell with status 404.
+What it knows nothing of, it answers with `ExposedBreaches: null`. Status 404 says nothing of breaches: it is
+for an address whose owner has hidden it, for what it takes for no address, and for what went wrong there.
 Who asks too often again and again is shut out for a day, with status 403.
 """
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import Evidence, Fields, RemoteSpec
 from providers.breach.exposed import usual
+from providers.rest import Get, rest
 from settings import Rate
-
-_SHUT_OUT_SECONDS = 86400.0
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the breaches of the address; None if there are none."""
-    response = await context.client.get(
-        f"{context.base_url}/v1/breach-analytics", params={"email": query.text}, timeout=context.timeout
-    )
-    if response.status_code == 403:
-        raise SourceError("rate_limited", "shut_out", _SHUT_OUT_SECONDS)
-    return json_answer(response, empty=frozenset({404}))
 
 
 def parse(raw: Any) -> Fields:
     """Read an answer; the kinds of data come as one text, parted by semicolons."""
-    if raw is None or raw["ExposedBreaches"] is None:
+    if raw["ExposedBreaches"] is None:
         return {}
     details = raw["ExposedBreaches"]["breaches_details"]
     if not details:
         return {}
-    exposed = [name for breach in details for name in (breach.get("xposed_data") or "").split(";")]
+    exposed = ";".join(breach.get("xposed_data") or "" for breach in details)
     return {
         "services": list(dict.fromkeys(breach["breach"] for breach in details)),
-        "exposed_data": usual(exposed),
+        "exposed_data": usual(exposed.split(";")),
     }
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="xposedornot",
         kind="breach",
         fields=frozenset({"services", "exposed_data"}),
         licence="XposedOrNot terms: free for personal and low-volume use",
         attribution="XposedOrNot, https://xposedornot.com",
+        evidence=Evidence(
+            "https://github.com/XposedOrNot/XposedOrNot-API/blob/master/api/v1/breaches.py",
+            date(2026, 11, 22),
+        ),
         base_url="https://api.xposedornot.com",
         personal=True,
         timeout=4,
@@ -54,6 +49,11 @@ SOURCE = RemoteSource(
         rate=Rate(25, 3600),
         parser_version=2,
     ),
-    fetch,
+    Get(
+        path="/v1/breach-analytics",
+        params={"email": "{query}"},
+        statuses={403: "rate_limited"},
+        pauses={403: 86400},
+    ),
     parse,
 )
