@@ -50,6 +50,7 @@ STATUS = {
 STATUSES = {400: "rejected", 401: "auth_failed", 403: "auth_failed", 404: "rejected", 422: "rejected"}
 STATUSES |= {429: "rate_limited", 451: "rejected", 500: "error", 503: "error"}
 DEADLINE_SECONDS = 8.0
+LONGEST_SECONDS = 22.0  # a verification of Hunter's
 
 
 def speaks_http(source: Source) -> bool:
@@ -108,7 +109,8 @@ def test_an_answer_begins_with_the_fields_of_its_kind(kind: Kind) -> None:
 @each_remote
 def test_a_remote_source_has_its_times(kind: Kind, source: RemoteSource) -> None:
     spec = source.spec
-    assert 0 < spec.timeout <= DEADLINE_SECONDS
+    # What comes after the lookup's deadline is kept for the next one.
+    assert 0 < spec.timeout <= LONGEST_SECONDS
     assert 0 < spec.negative_ttl
     assert 0 < spec.ttl
     assert spec.rate is None or (spec.rate.requests > 0 and spec.rate.seconds > 0)
