@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from providers import abstract
-from providers.base import Fields, RemoteSource, RemoteSpec
+from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 _VALIDITY = {"deliverable": "valid", "undeliverable": "invalid", "unknown": "unknown"}
+_AWAY = "unavailable_server"  # the mail server did not answer them, which tells nothing of the address
 _FIELDS = frozenset(
     {
         "validity", "mx_found", "is_disposable", "is_role_account", "is_free_provider", "name",
@@ -25,7 +27,7 @@ def parse(raw: Any) -> Fields:
     breaches: list[dict[str, Any]] = abstract.block(raw, "email_breaches").get("breached_domains") or []
     first, last = sender.get("first_name"), sender.get("last_name")
     return {
-        "validity": _VALIDITY.get(delivery["status"]),
+        "validity": _validity(delivery, quality),
         "mx_found": delivery["is_mx_valid"],
         "is_disposable": quality.get("is_disposable"),
         "is_role_account": quality.get("is_role"),
@@ -38,6 +40,14 @@ def parse(raw: Any) -> Fields:
     }
 
 
+def _validity(delivery: dict[str, Any], quality: dict[str, Any]) -> str | None:
+    """Their verdict. Where a domain takes mail for every name, nobody can tell whether the mailbox exists."""
+    if delivery.get("status_detail") == _AWAY:
+        return "unknown"
+    validity = _VALIDITY.get(delivery["status"])
+    return "risky" if quality.get("is_catchall") and validity != "invalid" else validity
+
+
 SOURCE = RemoteSource(
     RemoteSpec(
         name="abstractemail",
@@ -45,6 +55,10 @@ SOURCE = RemoteSource(
         fields=_FIELDS,
         licence="Abstract API terms of service",
         attribution="Abstract API, https://www.abstractapi.com",
+        evidence=Evidence(
+            "https://github.com/abstractapi/docs/blob/main/api-docs/api/email-reputation.mdx",
+            date(2026, 11, 22),
+        ),
         base_url="https://emailreputation.abstractapi.com/v1",
         key="required",
         personal=True,

@@ -28,7 +28,8 @@ from settings import Rate
 
 _QUOTA_SECONDS = 3600.0
 _AGAIN_SECONDS = 1.0
-# `webmail` says where the mailbox is, not whether there is one.
+# `webmail` says where the mailbox is, not whether there is one; `accept_all`, that the domain takes mail for
+# every name, so that nobody can tell.
 _VALIDITY = {"valid": "valid", "invalid": "invalid", "accept_all": "risky", "disposable": "risky"}
 
 

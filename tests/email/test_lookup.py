@@ -85,9 +85,7 @@ async def test_keys_bring_the_sources_that_need_them(settings: Settings) -> None
     assert (answer["first_name"], answer["last_name"], answer["name"]) == (
         "Benjamin", "Richard", "Benjamin Richard",
     )  # fmt: skip
-    assert (answer["validity"], answer["conflicts"]["validity"]) == (
-        "risky", {"hunter": "risky", "abstractemail": "valid"},
-    )  # fmt: skip
+    assert (answer["validity"], answer["sources"]["validity"]) == ("risky", ["hunter", "abstractemail"])
     assert answer["breach"]["services"] == ["apollo.io", "canva.com", "Adobe", "Battlefield Heroes"]
 
 
