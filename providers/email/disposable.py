@@ -8,18 +8,17 @@ from __future__ import annotations
 from functools import cache
 
 from providers.base import Fields, LocalSource, Query, Spec
-from providers.email.address import Address
 from providers.installed import Datasets
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
     """Look the domain up. That it is not found says nothing."""
-    return {"is_disposable": True} if is_disposable(query.value) else {}
+    return {"is_disposable": True} if is_disposable(query.value.domain) else {}
 
 
-def is_disposable(address: Address) -> bool:
-    """Whether the list has the domain of `address`, or one above it."""
-    labels = address.domain.split(".")
+def is_disposable(domain: str) -> bool:
+    """Whether the list has the domain, or one above it."""
+    labels = domain.split(".")
     return any(".".join(labels[start:]) in _domains() for start in range(len(labels) - 1))
 
 

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 
 from providers.base import Evidence, Fields, LocalSource, Query, Spec
-from providers.email.address import Address
 from providers.installed import Datasets
 
 # Some give their users a domain below their own.
@@ -35,19 +34,19 @@ _BRANDS = re.compile(r"(?:yahoo|hotmail|live|outlook|msn|gmx|yandex|aol)\.(?:com
 
 def find(query: Query, datasets: Datasets) -> Fields:
     """Look the domain up. That it is not found says nothing."""
-    return {"is_free_provider": True} if is_free(query.value) else {}
+    return {"is_free_provider": True} if is_free(query.value.domain) else {}
 
 
-def is_free(address: Address) -> bool:
-    """Whether it is known that everybody can have an address like this."""
-    labels = address.domain.split(".")
+def is_free(domain: str) -> bool:
+    """Whether it is known that everybody can have an address there."""
+    labels = domain.split(".")
     above = {".".join(labels[start:]) for start in range(len(labels) - 1)}
-    return address.domain in _domains() or not above.isdisjoint(_RELAYS)
+    return domain in _domains() or not above.isdisjoint(_RELAYS)
 
 
-def is_shared(address: Address) -> bool:
-    """Whether it is known, or to be feared, that everybody can have an address at the domain."""
-    return is_free(address) or address.domain in _SOLD or _BRANDS.fullmatch(address.domain) is not None
+def is_shared(domain: str) -> bool:
+    """Whether it is known, or to be feared, that everybody can have an address there."""
+    return is_free(domain) or domain in _SOLD or _BRANDS.fullmatch(domain) is not None
 
 
 @cache

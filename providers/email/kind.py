@@ -22,6 +22,7 @@ from providers.email import (
     github,
     gravatar,
     hunter,
+    hunterperson,
     maildomain,
     mx,
     openpgp,
@@ -36,8 +37,8 @@ _VALIDITY = ("mx_found", "is_disposable", "is_role_account")
 _OF_THE_ADDRESS = frozenset(
     {
         "email", "validity", "is_disposable", "is_role_account", "is_free_provider", "mx_found",
-        "company_domain", "breach.count", "breach.services", "breach.exposed_data",
-        "registered_services.count",
+        "company_domain", "industry", "company_size", "breach.count", "breach.services",
+        "breach.exposed_data", "registered_services.count",
     }
 )  # fmt: skip
 
@@ -65,9 +66,11 @@ def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """All but the company's domain if a source says that everybody can have an address there."""
+    """All but the mail domain as the company's if a source says that everybody can have an address there."""
     shared = fields.get("is_free_provider") or fields.get("is_disposable")
-    return {path: value for path, value in fields.items() if path != "company_domain"} if shared else fields
+    if not shared or fields.get("company_domain") != fields["email"].rpartition("@")[2]:
+        return fields
+    return {path: value for path, value in fields.items() if path != "company_domain"}
 
 
 def cost(fields: Mapping[str, Any]) -> int:
@@ -85,6 +88,7 @@ KIND = Kind(
         gravatar.SOURCE,
         github.SOURCE,
         openpgp.SOURCE,
+        hunterperson.SOURCE,
         mx.SOURCE,
         hunter.SOURCE,
         titled(abstractemail.SOURCE, "breach.services"),

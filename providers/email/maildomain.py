@@ -10,8 +10,13 @@ from providers.installed import Datasets
 
 def find(query: Query, datasets: Datasets) -> Fields:
     """Tell whose domain it is."""
-    shared = is_shared(query.value) or is_disposable(query.value)
-    return {} if shared else {"company_domain": query.value.domain}
+    domain: str = query.value.domain
+    return {"company_domain": domain} if is_companys(domain) else {}
+
+
+def is_companys(domain: str) -> bool:
+    """Whether nothing speaks against its being a company's: it is on no list of mail providers."""
+    return not (is_shared(domain) or is_disposable(domain))
 
 
 SOURCE = LocalSource(

@@ -1,0 +1,78 @@
+"""Hunter's enrichment: the person behind an address and the company that they work for.
+
+One key is for this source and `hunter`. It counts only what it finds, and knows people at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from providers.base import Evidence, RemoteSpec
+from providers.email.maildomain import is_companys
+from providers.rest import Get, Table, rest, text
+from settings import Rate
+
+
+def _page(address: str) -> Callable[[Any], str]:
+    """What makes the address of a page of a handle."""
+    return lambda handle: address + text(handle)
+
+
+def _company_domain(value: Any) -> str | None:
+    """An employer's domain, but not that of the provider of the mailbox."""
+    return value if is_companys(text(value)) else None
+
+
+_FIELDS: Table = {
+    "name": ("data.person.name.fullName", text),
+    "first_name": ("data.person.name.givenName", text),
+    "last_name": ("data.person.name.familyName", text),
+    "location": ("data.person.location", text),
+    "city": ("data.person.geo.city", text),
+    "country": ("data.person.geo.country", text),
+    "bio": ("data.person.bio?", text),
+    "photo": ("data.person.avatar?", text),
+    "phone": ("data.person.phone?", text),
+    "company": ("data.person.employment.name", text),
+    "company_domain": ("data.person.employment.domain", _company_domain),
+    "job_role": ("data.person.employment.title", text),
+    "department": ("data.person.employment.role", text),
+    "seniority": ("data.person.employment.seniority", text),
+    "industry": ("data.company.category.industry", text),
+    "company_size": ("data.company.metrics.employees", str),
+    "socials.facebook": ("data.person.facebook?.handle", _page("https://www.facebook.com/")),
+    "socials.github": ("data.person.github?.handle", _page("https://github.com/")),
+    "socials.linkedin": ("data.person.linkedin?.handle", _page("https://www.linkedin.com/in/")),
+    "socials.twitter": ("data.person.twitter?.handle", _page("https://x.com/")),
+}
+
+SOURCE = rest(
+    RemoteSpec(
+        name="hunterperson",
+        kind="email",
+        fields=frozenset(_FIELDS),
+        licence="Hunter terms of service",
+        attribution="Hunter, https://hunter.io",
+        evidence=Evidence(
+            "https://github.com/hunter-io/chatgpt-mcp/blob/main/src/tools/enrichment.ts", date(2026, 11, 22)
+        ),
+        base_url="https://api.hunter.io/v2",
+        key="required",
+        account="hunter",
+        personal=True,
+        timeout=6,
+        ttl=7 * 86400,
+        negative_ttl=86400,
+        rate=Rate(8, 1),  # 15 a second, and 500 a minute
+    ),
+    Get(
+        path="/combined/find",
+        params={"email": "{query}"},
+        headers={"x-api-key": "{key}"},
+        statuses={402: "rate_limited", 403: "rate_limited", 404: "empty", 429: "rate_limited"},
+        pauses={402: 3600, 403: 1, 429: 3600},
+    ),
+    _FIELDS,
+)
