@@ -5,18 +5,26 @@ Works without a key, for 100 questions an hour; with one they tell more of the p
 
 from __future__ import annotations
 
+from datetime import date
 from hashlib import sha256
 from typing import Any, cast
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.email import socials
 from settings import Rate
 
-# Our field → theirs.
-_NAMES = {
-    "name": "display_name",
-    "first_name": "first_name",
-    "last_name": "last_name",
+# Our field → theirs. Names are a person's, unless the profile is an organisation's.
+_NAMES = {"name": "display_name", "first_name": "first_name", "last_name": "last_name"}
+_TEXTS = {
     "location": "location",
     "bio": "description",
     "job_role": "job_title",
@@ -45,9 +53,13 @@ def parse(raw: Any) -> Fields:
     verified: list[dict[str, Any]] = profile.get("verified_accounts") or []
     accounts = [account for account in verified if not account.get("is_hidden")]
     contact: dict[str, Any] = profile.get("contact_info") or {}
+    links: list[dict[str, Any]] = profile.get("links") or []
+    languages: list[dict[str, Any]] = profile.get("languages") or []
+    texts = _TEXTS if profile.get("is_organization") else _NAMES | _TEXTS
     return {
-        **{field: profile.get(theirs) for field, theirs in _NAMES.items()},
-        **socials.socials(account["url"] for account in accounts),
+        **{field: profile.get(theirs) for field, theirs in texts.items()},
+        **socials.socials(page["url"] for page in (*accounts, *links)),
+        "languages": [language["name"] for language in languages] or None,
         "phone": contact.get("cell_phone") or contact.get("work_phone") or contact.get("home_phone"),
         "registered_services.services": ["Gravatar", *(account["service_label"] for account in accounts)],
     }
@@ -57,9 +69,13 @@ SOURCE = RemoteSource(
     RemoteSpec(
         name="gravatar",
         kind="email",
-        fields=socials.FIELDS.union(_NAMES, {"phone", "registered_services.services"}),
+        fields=socials.FIELDS.union(_NAMES, _TEXTS, {"phone", "languages", "registered_services.services"}),
         licence="Gravatar terms: what people publish themselves",
         attribution="Gravatar, https://gravatar.com",
+        evidence=Evidence(
+            "https://github.com/Automattic/Gravatar-SDK-iOS/blob/trunk/openapi/openapi.yaml",
+            date(2026, 11, 22),
+        ),
         base_url="https://api.gravatar.com/v3",
         key="optional",
         personal=True,
@@ -67,6 +83,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(100, 3600),
+        parser_version=2,
     ),
     fetch,
     parse,
