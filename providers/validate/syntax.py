@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from providers.base import Fields, LocalSource, Query, SourceError, Spec
+from datetime import date
+
+from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 
 
@@ -24,6 +26,7 @@ SOURCE = LocalSource(
         fields=frozenset({"checks.syntax"}),
         licence="public domain",
         attribution="RFC 5321 and 5322, by email-validator",
+        evidence=Evidence("https://github.com/JoshData/python-email-validator", date(2026, 11, 22)),
         exclusive=True,
     ),
     find,
