@@ -201,13 +201,19 @@ def any_query(query: Query) -> bool:
     return True
 
 
+def same_query(query: Query) -> Query:
+    """Ask as the kind asks."""
+    return query
+
+
 @dataclass(frozen=True)
 class RemoteSource:
     """A source that is asked over the network.
 
     `fetch` returns what came back, or raises `SourceError` or `OutboundError`. `parse` reads that: pure,
     no clock, no network; it raises `SourceError` for what is not an answer. For queries that it does not
-    `take` the source is skipped.
+    `take` the source is skipped. What it `asks` instead of a query, its answers are kept by: as the domain
+    for every address there.
     """
 
     spec: RemoteSpec
@@ -215,6 +221,7 @@ class RemoteSource:
     parse: Callable[[Any], Fields]
     takes: Callable[[Query], bool] = any_query
     places: Mapping[str, str] = field(default_factory=dict[str, str])
+    asks: Callable[[Query], Query] = same_query
 
     @cached_property
     def fields(self) -> frozenset[str]:

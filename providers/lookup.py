@@ -65,7 +65,7 @@ class _Question:
 
     def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
         """The sources, each with the query as in its own kind."""
-        return [(source, replace(self.query, kind=source.spec.kind)) for source in sources]
+        return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
 
 
 class Lookups:
