@@ -18,6 +18,7 @@ from providers.breach.kind import KIND as BREACH
 from providers.email import (
     abstractemail,
     disposable,
+    employer,
     freemail,
     github,
     gravatar,
@@ -92,6 +93,7 @@ KIND = Kind(
         mx.SOURCE,
         hunter.SOURCE,
         titled(abstractemail.SOURCE, "breach.services"),
+        employer.ABSTRACT,
         *(replace(source, places=_BREACHES) for source in BREACH.sources),
     ),
     answer=EmailAnswer,
