@@ -55,12 +55,12 @@ def _used_up(response: httpx.Response) -> bool:
 
 
 def parse(raw: Any) -> Fields:
-    """Read a profile."""
+    """Read a profile. An organisation's name is nobody's."""
     if raw is None:
         return {}
     twitter = raw.get("twitter_username")  # the only one of these that need not be there
     return {
-        "name": raw["name"],
+        "name": raw["name"] if raw["type"] == "User" else None,
         "company": (raw["company"] or "").strip().removeprefix("@"),
         "location": raw["location"],
         "bio": raw["bio"],
@@ -89,6 +89,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(10, 60),
+        parser_version=2,
     ),
     fetch,
     parse,
