@@ -65,7 +65,7 @@ SOURCE = rest(
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,
-        rate=Rate(8, 1),  # 15 a second, and 500 a minute
+        rate=Rate(15, 1),  # of the account
     ),
     Get(
         path="/combined/find",
