@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     DATABASE = 6
     TEMPORAL = 7
     SECRET_KEY = 8
+    DATA = 9
 
 
 class StartError(Exception):

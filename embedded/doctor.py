@@ -20,7 +20,7 @@ from psycopg.rows import DictRow, dict_row
 from embedded import cluster, folder, temporal_binary
 from embedded.connections import check_database, check_temporal, masked
 from models import accounts, history, root_key, workers
-from providers.installed import read_manifest
+from providers.inventory import take_stock
 from sealing import Keyring, root_keys, source_of_keys
 from settings import Settings, StartError
 
@@ -61,7 +61,7 @@ async def examine(settings: Settings) -> list[Finding]:
         findings.append(await _guarded("workers", lambda: _workers(usable)))
     findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
     findings.append(await _guarded("temporal", lambda: _temporal(settings)))
-    findings.append(_lookup_data(settings.data))
+    findings.append(_lookup_data(settings))
     return findings
 
 
@@ -193,12 +193,20 @@ async def _temporal(settings: Settings) -> Finding:
     return Finding("temporal", "warning", "no server program yet", remedy)
 
 
-def _lookup_data(data: Path) -> Finding:
-    installed = read_manifest(data).datasets
-    if not installed:
-        return Finding("lookup data", "warning", "none: IP lookups know little", "Run `vedette data fetch`.")
-    ages = {name: (datetime.now(UTC) - dataset.fetched_at).days for name, dataset in installed.items()}
-    text = ", ".join(f"{name} {installed[name].version} ({days} days old)" for name, days in ages.items())
-    if max(ages.values()) > _OLD_DATA_DAYS:
-        return Finding("lookup data", "warning", text, "Run `vedette data fetch`.")
+def _lookup_data(settings: Settings) -> Finding:
+    stock = take_stock(settings)
+    ages = {one.name: (datetime.now(UTC) - one.known.fetched_at).days for one in stock if one.known}
+    here = [f"{one.name} {one.known.version} ({ages[one.name]} days old)" for one in stock if one.known]
+    missing = [one for one in stock if one.known is None]
+    text = ", ".join(here) or "none"
+    if missing:
+        text += f"; missing: {', '.join(one.name for one in missing)}"
+    remedies = [f"without {one.name}: {', '.join(one.fields)}" for one in missing]
+    remedies += [
+        f"{one.name} could not be renewed, {one.known.version} stays in use: {one.failure}"
+        for one in stock
+        if one.known and one.failure
+    ]
+    if remedies or max(ages.values(), default=0) > _OLD_DATA_DAYS:
+        return Finding("lookup data", "warning", text, "\n".join([*remedies, "Run `vedette data fetch`."]))
     return Finding("lookup data", "ok", text)

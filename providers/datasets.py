@@ -8,8 +8,9 @@ import fcntl
 import shutil
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -28,10 +29,13 @@ from providers.downloads import (
     remember,
     remembered,
 )
+from providers.installed import Installed
+from providers.inventory import fields_of, is_wanted
 from providers.registry import DATASETS
 from settings import Settings
 
 _LOCK_POLL_SECONDS = 0.2
+_SHRINKS_NOT = timedelta(days=30)
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Fetched:
         name: the dataset.
         status: `installed` now; `present` already, so that nothing was fetched; `failed`; or `unavailable`,
             which is a failure that does no harm, for the data is optional.
-        version: the one that is installed, None if none is.
+        version: the one that is in use, None if the dataset is missing.
         detail: where it came from, or why it failed.
     """
 
@@ -50,6 +54,16 @@ class Fetched:
     status: Literal["installed", "present", "failed", "unavailable"]
     version: str | None
     detail: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether what should have come did not."""
+        return self.status in ("failed", "unavailable")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What its sources fill."""
+        return fields_of(self.name)
 
 
 async def fetch(
@@ -81,16 +95,27 @@ async def fetch(
         Outbound(settings) as outbound,
     ):
         tools = Tools(settings, outbound, downloads_folder(), report)
-        wanted = [
-            one for one in datasets.values() if not one.only_for or settings.provider(one.only_for).enabled
-        ]
-        return list(await asyncio.gather(*(_fetch(one, tools, if_missing=if_missing) for one in wanted)))
+        wanted = [one for one in datasets.values() if is_wanted(one, settings)]
+        fetched = await asyncio.gather(*(_fetch(one, tools, if_missing=if_missing) for one in wanted))
+        _keep_failures(settings.data, fetched, if_missing=if_missing)
+        return list(fetched)
+
+
+def _keep_failures(data: Path, fetched: Sequence[Fetched], *, if_missing: bool) -> None:
+    """Keep which datasets did not come, for those who ask later. What was not tried stays as it was."""
+    tried = [one for one in fetched if not (if_missing and one.status == "present")]
+    kept = installed.read_failures(data)
+    failures = {name: why for name, why in kept.items() if name not in {one.name for one in tried}}
+    failures |= {one.name: one.detail for one in tried if one.failed}
+    if failures != kept:
+        installed.write_failures(data, failures)
 
 
 async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched:
     data = tools.settings.data
-    if if_missing and installed.is_installed(data, dataset.name):
-        return Fetched(dataset.name, "present", _version(data, dataset), "already there")
+    known = installed.whole(data, dataset.name)
+    if if_missing and known:
+        return Fetched(dataset.name, "present", known.version, "already there")
     recent = remembered(tools.folder, dataset.name, youngest=dataset.good_enough) if if_missing else None
     reasons: list[str] = []
     if recent is not None:
@@ -98,9 +123,7 @@ async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched
             return await _install(dataset, recent, tools)
         except (DownloadError, OSError) as error:
             reasons.append(f"the earlier download: {error}")
-    known = installed.read_manifest(data).datasets.get(dataset.name)
-    whole = known is not None and installed.is_installed(data, dataset.name)
-    have = {known.source: known.version} if known and whole else {}
+    have = {known.source: known.version} if known else {}
     for origin in dataset.origins:
         try:
             download = await origin.obtain(dataset.name, tools, have.get(origin.label))
@@ -116,7 +139,7 @@ async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched
             remember(tools.folder, dataset.name, download)
             return fetched
     status = "unavailable" if dataset.optional else "failed"
-    return Fetched(dataset.name, status, _version(data, dataset), "; ".join(reasons))
+    return Fetched(dataset.name, status, known.version if known else None, "; ".join(reasons))
 
 
 async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetched:
@@ -124,6 +147,7 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetche
     data = tools.settings.data
     started = time.monotonic()
     files = await _build(dataset, tools.folder / download.file, installed.folder(data))
+    _check_size(files, installed.whole(data, dataset.name))
     if time.monotonic() - started > 2:
         tools.report(f"{dataset.name}: built in {time.monotonic() - started:.0f} s")
     await asyncio.to_thread(
@@ -137,6 +161,22 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetche
         fetched_at=download.fetched_at,
     )
     return Fetched(dataset.name, "installed", download.version, f"from {download.origin}")
+
+
+def _check_size(files: Mapping[str, Path], before: Installed | None) -> None:
+    """Refuse data of less than half the size of what it would replace, unless that is a month old by now.
+
+    A publisher's file that was cut can be well-formed; and what stays small for a month is no accident.
+
+    Raises:
+        DownloadError: if so.
+    """
+    if before is None or datetime.now(UTC) - before.fetched_at > _SHRINKS_NOT:
+        return
+    old = sum(file.bytes for file in before.files.values())
+    new = sum(path.stat().st_size for path in files.values())
+    if new * 2 < old:
+        raise DownloadError(f"the data is not usable ({new} bytes, where there were {old})")
 
 
 async def _build(dataset: Dataset, download: Path, folder: Path) -> dict[str, Path]:
@@ -200,11 +240,6 @@ def _try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _version(data: Path, dataset: Dataset) -> str | None:
-    known = installed.read_manifest(data).datasets.get(dataset.name)
-    return known.version if known else None
 
 
 def _main(name: str, download: str, folder: str) -> None:

@@ -202,7 +202,6 @@ class Dataset:
             that is not what it should be. Runs in a process of its own.
         small: it builds in a second or so, for which a thread will do.
         optional: doing without it is no failure.
-        only_for: the one source that reads it and is off by default: nobody fetches it until that is on.
         good_enough: how old a download of another data folder may be for a first start; the refresh brings
             the newest.
     """
@@ -212,7 +211,6 @@ class Dataset:
     build: Callable[[Path, Path], dict[str, Path]]
     small: bool = False
     optional: bool = False
-    only_for: str | None = None
     good_enough: timedelta = timedelta(days=35)
 
 

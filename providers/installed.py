@@ -15,18 +15,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import logs
 
 _log = logs.get(__name__)
 _CHECK_SECONDS = 2.0
 _MANIFEST = "manifest.json"
+_FAILURES = "failures.json"
 
 # Datasets are installed side by side in threads; processes are kept apart by a lock of `datasets.fetch`.
 _manifest_lock = threading.Lock()
 
 Opened = TypeVar("Opened")
+_FAILURES_OF = TypeAdapter(dict[str, str])
 
 
 class InstalledFile(BaseModel, frozen=True):
@@ -78,13 +80,29 @@ def read_manifest(data: Path) -> Manifest:
         return Manifest()
 
 
-def is_installed(data: Path, name: str) -> bool:
-    """Whether the dataset `name` is there with all its files, at their full size."""
+def whole(data: Path, name: str) -> Installed | None:
+    """The dataset `name`, if it is there with all its files, at their full size."""
     installed = read_manifest(data).datasets.get(name)
-    if installed is None:
-        return False
+    return installed if installed and is_whole(data, installed) else None
+
+
+def is_whole(data: Path, installed: Installed) -> bool:
+    """Whether all files are there, at their full size."""
     paths = {folder(data) / file.name: file.bytes for file in installed.files.values()}
     return all(path.is_file() and path.stat().st_size == size for path, size in paths.items())
+
+
+def read_failures(data: Path) -> dict[str, str]:
+    """Why the last fetch of a dataset failed, by its name; those that did not fail are left out."""
+    try:
+        return _FAILURES_OF.validate_json((folder(data) / _FAILURES).read_bytes())
+    except (OSError, ValidationError):
+        return {}
+
+
+def write_failures(data: Path, failures: Mapping[str, str]) -> None:
+    """Keep why the last fetch of each of these datasets failed, in place of what was kept before."""
+    _replace(folder(data) / _FAILURES, _FAILURES_OF.dump_json(dict(failures), indent=2))
 
 
 def install(

@@ -19,6 +19,7 @@ from embedded import folder
 from embedded.folder import RunningStack
 from embedded.process import bound_to_parent, command_line
 from providers.downloads import Publisher
+from providers.lists import Lists
 from providers.registry import DATASETS
 from settings import ExitCode
 from tests import commands
@@ -52,7 +53,7 @@ def environment(data: Path, **names: str) -> dict[str, str]:
     ours = ("VEDETTE_", "DATABASE_URL", "TEMPORAL_", "SUPERVISOR_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     origins = [origin for dataset in DATASETS.values() for origin in dataset.origins]
-    publishers = {origin.source.upper() for origin in origins if isinstance(origin, Publisher)}
+    publishers = {origin.source.upper() for origin in origins if isinstance(origin, (Publisher, Lists))}
     return {
         **inherited,
         **{f"VEDETTE_PROVIDER_{name}_BASE_URL": "http://127.0.0.1:9" for name in publishers},

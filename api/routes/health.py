@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Literal
 
@@ -22,6 +22,7 @@ from migrations.upgrade import head
 from models import recovery, root_key, run_counts, workers
 from models.errors import Forbidden, Unauthenticated
 from models.views import View
+from providers.inventory import State, Stock, take_stock
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
 
@@ -40,6 +41,17 @@ class Health(View):
     status: Literal["ok"] = Field(default="ok", description="Always `ok`: the process answers.")
 
 
+class DatasetState(BaseModel):
+    """How one dataset of lookup data on this machine stands."""
+
+    name: str = Field(description="Its name.")
+    state: State = Field(
+        description="`missing`: nothing of it is in use; `not_refreshed`: an older version is, for the last "
+        "fetch failed."
+    )
+    fields: list[str] = Field(description="What its sources fill; without it, perhaps nobody does.")
+
+
 class Readiness(BaseModel):
     """What the service needs, part by part: `ok`, or what is wrong."""
 
@@ -47,6 +59,7 @@ class Readiness(BaseModel):
         description="`unavailable` without the database, `degraded` without another part."
     )
     checks: dict[str, str] = Field(description="Each part by name: `ok`, or what is wrong.")
+    datasets: list[DatasetState] = Field(description="The lookup data on this machine that is wanted.")
 
 
 @router.get("/healthz")
@@ -60,16 +73,18 @@ async def healthz() -> Health:
 )
 async def readyz(services: ServicesDep, response: Response) -> Readiness:
     """Whether the service can work: 503 without a database that can write, since all else can wait."""
-    names = ("database", "schema", "secrets", "workers", "temporal", "data")
-    checks = (_database, _schema, _secrets, _workers, _temporal, _data)
+    names = ("database", "schema", "secrets", "workers", "temporal")
+    checks = (_database, _schema, _secrets, _workers, _temporal)
+    stock = await asyncio.to_thread(take_stock, services.settings)
     answers = await asyncio.gather(*(_checked(check(services)) for check in checks))
-    results: dict[str, str] = dict(zip(names, answers, strict=True))
+    results: dict[str, str] = dict(zip(names, answers, strict=True)) | {"data": _data(stock)}
+    datasets = [DatasetState(name=one.name, state=one.state, fields=[*one.fields]) for one in stock]
     if results["database"] != "ok":
         response.status_code = 503
         response.headers["Retry-After"] = "1"
-        return Readiness(status="unavailable", checks=results)
+        return Readiness(status="unavailable", checks=results, datasets=datasets)
     ready = all(result == "ok" for result in results.values())
-    return Readiness(status="ready" if ready else "degraded", checks=results)
+    return Readiness(status="ready" if ready else "degraded", checks=results, datasets=datasets)
 
 
 @router.get(
@@ -145,6 +160,6 @@ async def _temporal(services: Services) -> str:
     return "ok" if healthy else "not serving"
 
 
-async def _data(services: Services) -> str:
-    missing = services.lookups.missing_datasets()
-    return f"not fetched: {', '.join(missing)}" if missing else "ok"
+def _data(stock: Sequence[Stock]) -> str:
+    missing = [one.name for one in stock if one.state == "missing" and not one.optional]
+    return f"missing: {', '.join(missing)}" if missing else "ok"

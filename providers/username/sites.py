@@ -164,6 +164,5 @@ DATASET = Dataset(
     build=build,
     small=True,
     optional=True,
-    only_for="whatsmyname",
     good_enough=timedelta(days=2),
 )

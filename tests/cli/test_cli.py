@@ -14,6 +14,7 @@ from psycopg.sql import SQL, Identifier
 
 from embedded import doctor
 from settings import ExitCode, Settings
+from tests.datasets import write_small_datasets
 from tests.stacks import CLI, ROOT, StackProcess, environment, vedette
 
 
@@ -212,12 +213,28 @@ def test_data_that_is_there_is_not_fetched(stack: StackProcess) -> None:
     assert done.returncode == 0
 
 
-def test_data_that_cannot_be_fetched_is_told_with_the_reason_and_1(tmp_path: Path) -> None:
+def test_data_that_cannot_be_fetched_is_told_with_the_reason_and_9(tmp_path: Path) -> None:
     nowhere = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
     done = vedette(tmp_path, "data", "fetch", "--json", **nowhere)
     results = {result["name"]: result for result in json.loads(done.stdout)}
     assert results["dbip-city"]["status"] == "failed" and results["dbip-city"]["detail"]
-    assert done.returncode == 1
+    assert results["tor"]["fields"] == ["security.is_tor", "threat.is_tor"]
+    assert done.returncode == 9
+
+
+def test_data_that_is_missing_is_named_with_the_fields_that_it_costs(tmp_path: Path) -> None:
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    done = vedette(tmp_path, "data", "fetch", **nowhere)
+    assert "  tor: security.is_tor, threat.is_tor" in done.stdout.splitlines()
+
+
+def test_a_version_that_could_not_be_renewed_is_said_to_stay(tmp_path: Path) -> None:
+    write_small_datasets(tmp_path)
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    done = vedette(tmp_path, "data", "fetch", **nowhere)
+    (told,) = [line for line in done.stdout.splitlines() if line.startswith("tor ")]
+    assert told.startswith("tor 2026-11-21: unavailable, ") and "this version stays in use" in told
+    assert done.returncode == 9
 
 
 def test_data_without_a_version_is_named_alone(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_there_is_nothing_before_anything_is_installed(tmp_path: Path) -> None:
     datasets = Datasets(tmp_path)
     assert datasets.get("words", both) is None
     assert datasets.info("words") is None
-    assert not installed.is_installed(tmp_path, "words")
+    assert not installed.whole(tmp_path, "words")
 
 
 def test_what_is_installed_is_opened_once(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_update_that_is_interrupted_leaves_the_old_version(
         patch.setattr(Path, "replace", dying)
         put(tmp_path, "two")
     assert Datasets(tmp_path).get("words", both) == "one"
-    assert installed.is_installed(tmp_path, "words")
+    assert installed.whole(tmp_path, "words")
     put(tmp_path, "three")
     assert Datasets(tmp_path).get("words", both) == "three"
 
@@ -161,6 +161,6 @@ def test_a_dataset_with_a_file_cut_short_is_not_installed(tmp_path: Path) -> Non
     known = installed.read_manifest(tmp_path).datasets["words"]
     path = installed.folder(tmp_path) / known.files["a"].name
     os.truncate(path, 1)
-    assert not installed.is_installed(tmp_path, "words")
+    assert not installed.whole(tmp_path, "words")
     path.unlink()
-    assert not installed.is_installed(tmp_path, "words")
+    assert not installed.whole(tmp_path, "words")
