@@ -9,6 +9,7 @@ from providers.base import Kind, RemoteSpec
 from providers.breach import catalogue
 from providers.breach.kind import KIND as BREACH
 from providers.company.kind import KIND as COMPANY
+from providers.darkweb import ransomwarelive
 from providers.darkweb.kind import KIND as DARKWEB
 from providers.domain.kind import KIND as DOMAIN
 from providers.downloads import Dataset, Publisher
@@ -38,6 +39,7 @@ _DATASETS = (
     spamhaus.DATASET,
     sites.DATASET,
     catalogue.DATASET,
+    ransomwarelive.DATASET,
 )
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
 """Name → dataset."""

@@ -11,6 +11,7 @@ from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
 from providers import installed, ranges
+from tests.darkweb.victims import install_victims, victim
 
 # The records are those of the published files.
 CITIES: dict[str, dict[str, Any]] = {
@@ -115,3 +116,4 @@ def write_small_datasets(data: Path) -> None:
     write_cities(data, CITIES)
     write_networks(data, NETWORKS)
     write_lists(data)
+    install_victims(data, victim())

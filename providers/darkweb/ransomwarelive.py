@@ -1,74 +1,206 @@
 """ransomware.live: organisations that ransomware groups claim as victims on their leak sites.
 
-The search is over the victims' names, websites and descriptions. "None" comes as an object that says so, with
-status 404, and is an answer. One search a minute is allowed.
+The whole list is on this machine, for their API answers one search a minute; so nobody is told what is
+searched for. It is searched by SQLite's full-text index: opening it reads nothing, and a search a few pages.
 """
 
 from __future__ import annotations
 
+import re
+import sqlite3
+import weakref
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from datetime import date, timedelta
+from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+import orjson
+from pydantic import BaseModel, Field, ValidationError
+
+from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.darkweb.mentions import MOST, iso_timestamp, mention
-from settings import Rate
+from providers.downloads import Dataset
+from providers.installed import Datasets
+from providers.lists import Lists, read
 
-_NONE = "No victims found"
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the victims."""
-    response = await context.client.get(
-        f"{context.base_url}/searchvictims/{quote(query.text, safe='')}",
-        headers={"accept": "application/json"},
-        timeout=context.timeout,
-    )
-    if response.status_code == 404:
-        response.status_code = 200
-    return json_answer(response)
+_FEWEST = 10_000
+# What stands for a text that nobody has: none was found, or a language model wrote what it supposes.
+_NO_TEXT = re.compile(r"(?:\s*|N/A|Not Found|\[AI generated\].*)", re.DOTALL)
 
 
-def parse(raw: Any) -> Fields:
-    """Read an answer."""
-    if isinstance(raw, dict) and str(cast("dict[str, Any]", raw).get("error")).startswith(_NONE):
-        return {}
-    if not isinstance(raw, list):
-        raise SourceError("bad_response", "not_a_list")
-    victims = cast("list[dict[str, Any]]", raw)
-    if not victims:
-        return {}
-    return {"results": [_mention(victim) for victim in victims[:MOST]], "total": len(victims)}
+class _Victim(BaseModel):
+    """An entry as the list has it."""
+
+    post_title: str = Field(min_length=1)
+    group_name: str = Field(min_length=1)
+    discovered: str | None = None
+    description: str | None = None
+    website: str | None = None
+    post_url: str | None = None
+    country: str | None = None
+    activity: str | None = None
 
 
-def _mention(victim: dict[str, Any]) -> dict[str, Any]:
-    group, name = victim["group"], victim["victim"]
-    host = urlsplit(victim.get("claim_url") or "").hostname
-    facts = {"Website": "domain", "Country": "country", "Sector": "activity"}
-    lines = [f"{label}: {victim[key]}" for label, key in facts.items() if victim.get(key)]
+def build(download: Path, folder: Path) -> dict[str, Path]:
+    """Make the index of the published list.
+
+    Raises:
+        ValueError: if it is not that list, or nearly nothing of it would be left.
+    """
+    entries = orjson.loads(read(download)["victims"])
+    path = folder / f"{DATASET.name}.victims.new"
+    kept = write(path, cast("list[Any]", entries) if isinstance(entries, list) else [])
+    if kept < _FEWEST:
+        raise ValueError(f"only {kept} victims")
+    return {"victims": path}
+
+
+def write(path: Path, entries: Iterable[Any]) -> int:
+    """Write the index of the entries to the new file `path`; returns how many are as they should be."""
+    victims = [victim for entry in entries if (victim := _victim(entry))]
+    victims.sort(key=lambda victim: victim.discovered or "")  # so that the greatest number is the latest
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as index, index:
+        index.execute("create table mentions (number integer primary key, mention blob)")
+        index.execute(
+            "create virtual table words"
+            " using fts5(body, content = '', tokenize = 'unicode61 remove_diacritics 2')"
+        )
+        for number, victim in enumerate(victims):
+            told = _mention(victim)
+            index.execute("insert into mentions values (?, ?)", (number, orjson.dumps(told)))
+            index.execute("insert into words (rowid, body) values (?, ?)", (number, _text(told)))
+    return len(victims)
+
+
+def _victim(entry: Any) -> _Victim | None:
+    try:
+        return _Victim.model_validate(entry)
+    except ValidationError:
+        return None
+
+
+def _mention(victim: _Victim) -> dict[str, Any]:
+    facts = {"Website": victim.website, "Country": victim.country, "Sector": victim.activity}
+    lines = [f"{label}: {fact}" for label, told in facts.items() if (fact := _given(told))]
+    host = _host(victim.post_url or "")
     return mention(
-        group,
-        title=name,
-        body="\n".join([victim.get("description") or "", *lines]),
+        victim.group_name,
+        title=victim.post_title,
+        body="\n".join([_given(victim.description), *lines]),
         domain=host,
-        crawl_date=iso_timestamp(victim.get("discovered") or victim.get("attackdate")),
-        leak={"name": name, "host": host, "actors": [group], "affected_records": None},
+        crawl_date=iso_timestamp(victim.discovered),
+        leak={
+            "name": victim.post_title,
+            "host": host,
+            "actors": [victim.group_name],
+            "affected_records": None,
+        },
     )
 
 
-SOURCE = RemoteSource(
-    RemoteSpec(
+def _given(told: str | None) -> str:
+    return "" if told is None or _NO_TEXT.fullmatch(told) else told
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _text(told: dict[str, Any]) -> str:
+    """What is searched of a mention."""
+    return f"{told['title'] or ''}\n{told['body'] or ''}"
+
+
+class Victims:
+    """The index, open for reading."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        """Open it.
+
+        Raises:
+            ValueError: if it is not such an index.
+        """
+        uri = f"{files['victims'].absolute().as_uri()}?mode=ro&immutable=1"
+        try:
+            self._index = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            weakref.finalize(self, self._index.close)
+            self._index.execute("select count(*) from (select 1 from mentions limit 1)")
+        except sqlite3.Error as error:
+            raise ValueError(f"the index cannot be read ({error})") from None
+
+    def search(self, phrase: str, holds: re.Pattern[str] | None) -> tuple[list[dict[str, Any]], int]:
+        """The latest mentions in which these words stand one after the other, and how many there are in all.
+
+        Args:
+            phrase: the words.
+            holds: what the text of a mention must have besides.
+        """
+        quoted = (f'"{phrase.replace(chr(34), " ")}"',)
+        rows = self._index.execute(
+            "select mention from words join mentions on number = words.rowid where words match ?"
+            " order by words.rowid desc",
+            quoted,
+        )
+        if holds is None:
+            counted = "select count(*) from words where words match ?"
+            total: int = self._index.execute(counted, quoted).fetchone()[0]
+            return [orjson.loads(told) for (told,) in rows.fetchmany(MOST)], total
+        found = [one for (told,) in rows if holds.search(_text(one := orjson.loads(told)))]
+        return found[:MOST], len(found)
+
+
+def find(query: Query, datasets: Datasets) -> Fields:
+    """The victims with these words, or with this domain or one below it.
+
+    Raises:
+        SourceError: `skipped`, without the list, or for an address; `error`, if the list cannot be read.
+    """
+    if query.value not in ("domain", "text"):
+        raise SourceError("skipped", "not_its_sort")
+    victims = datasets.get(DATASET.name, Victims)
+    if victims is None:
+        raise SourceError("skipped", "no_data")
+    whole = rf"(?<![\w-]){re.escape(query.text)}(?![\w-]|\.\w)"
+    try:
+        mentions, total = victims.search(
+            query.text, re.compile(whole, re.IGNORECASE) if query.value == "domain" else None
+        )
+    except sqlite3.Error:
+        raise SourceError("error", "index_unreadable") from None
+    return {"results": mentions, "total": total} if mentions else {}
+
+
+DATASET = Dataset(
+    name="ransomwarelive",
+    origins=(
+        Lists(
+            "Ransomware.live",
+            "ransomwarelive",
+            {"victims": "https://data.ransomware.live/victims.json"},
+            "Ransomware.live terms of use",
+        ),
+    ),
+    build=build,
+    optional=True,
+    good_enough=timedelta(days=2),
+)
+SOURCE = LocalSource(
+    Spec(
         name="ransomwarelive",
         kind="darkweb",
         fields=frozenset({"results", "total"}),
         licence="Ransomware.live terms of use",
         attribution="Ransomware.live, https://www.ransomware.live",
-        base_url="https://api.ransomware.live/v2",
-        timeout=6,
-        ttl=6 * 3600,
-        negative_ttl=6 * 3600,
-        rate=Rate(1, 60),
+        evidence=Evidence(
+            "https://github.com/JMousqueton/ransomware.live/blob/main/bin/shared_utils.py", date(2026, 11, 22)
+        ),
+        dataset=DATASET.name,
     ),
-    fetch,
-    parse,
-    takes=lambda query: query.value in ("domain", "text"),
+    find,
 )

@@ -22,7 +22,7 @@ Account = Callable[[int], Awaitable[UUID]]
 
 _ANSWERING = {
     "company": ("wikidata", "sec", "gleif"),
-    "darkweb": ("ransomwarelive",),
+    "darkweb": ("ahmia",),
     "username": ("keybase",),
     "websearch": ("searxng",),
 }

@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, int, str, dict[str, Any]]] = {
     ),
     "darkweb": (
         "example.com", 1, "query total result_count results",
-        {"query": "example.com", "total": 1, "result_count": 1},
+        {"query": "example.com", "total": 4, "result_count": 4},
     ),
     "breach": (
         "ada@example.com", 0, "email breaches services exposed_data message",

@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from providers.base import RemoteSource
 from providers.registry import KINDS
 from settings import ProviderSettings
 
@@ -57,8 +58,9 @@ async def serving(kind: str) -> AsyncGenerator[Servers]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     for source in KINDS[kind].sources:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}/{source.spec.name}"
-        servers.providers[source.spec.name] = ProviderSettings(base_url=url)
+        if isinstance(source, RemoteSource):
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}/{source.spec.name}"
+            servers.providers[source.spec.name] = ProviderSettings(base_url=url)
     try:
         yield servers
     finally:

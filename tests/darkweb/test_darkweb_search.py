@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
+from providers import installed
 from settings import Settings
 from tests.api_server import Person, running
 from tests.company.fixture_servers import Servers, with_keys
+from tests.darkweb.victims import install_victims, victim
 
 PATH = "/api/agent/darkweb"
 QUERY = {"query": "example.com"}
@@ -22,7 +23,6 @@ def statuses(answer: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
 async def test_the_mentions_of_all_sources_are_one_page_the_latest_first(
     person: Person, servers: Servers
 ) -> None:
-    servers.say("ransomwarelive", "ok")
     servers.say("ahmia", "ok")
     response = await person.key.post(PATH, json={"query": " EXAMPLE.com "})
     assert response.status_code == 200, response.text
@@ -36,7 +36,6 @@ async def test_the_mentions_of_all_sources_are_one_page_the_latest_first(
 
 
 async def test_a_mention_has_only_the_parts_that_its_source_has(person: Person, servers: Servers) -> None:
-    servers.say("ransomwarelive", "ok")
     servers.say("ahmia", "empty")
     answer = (await person.key.post(PATH, json=QUERY)).json()
     assert answer["results"][0].keys() == {
@@ -46,7 +45,6 @@ async def test_a_mention_has_only_the_parts_that_its_source_has(person: Person, 
 
 
 async def test_passwords_go_no_further(person: Person, servers: Servers) -> None:
-    servers.say("ransomwarelive", "ok")
     servers.say("ahmia", "ok")
     response = await person.key.post(PATH, json=QUERY)
     assert "ada@example.com:[redacted]" in response.text
@@ -54,8 +52,8 @@ async def test_passwords_go_no_further(person: Person, servers: Servers) -> None
         assert secret not in response.text
 
 
-async def test_no_mention_is_an_answer_and_free(person: Person, servers: Servers) -> None:
-    servers.say("ransomwarelive", "empty")
+async def test_no_mention_is_an_answer_and_free(person: Person, servers: Servers, settings: Settings) -> None:
+    install_victims(settings.data)
     servers.say("ahmia", "empty")
     answer = (await person.key.post(PATH, json=QUERY)).json()
     assert (answer["total"], answer["result_count"], answer["results"], answer["credits"]) == (0, 0, [], 0)
@@ -63,26 +61,29 @@ async def test_no_mention_is_an_answer_and_free(person: Person, servers: Servers
 
 
 async def test_a_search_that_was_sent_back_is_a_failure_and_not_no_mention(
-    person: Person, servers: Servers
+    person: Person, servers: Servers, settings: Settings
 ) -> None:
-    servers.say("ransomwarelive", "empty")
+    install_victims(settings.data)
     servers.say("ahmia", "sent_back")
     answer = (await person.key.post(PATH, json=QUERY)).json()
     assert (answer["total"], answer["results"], answer["partial"]) == (None, [], True)
     assert statuses(answer)["ahmia"] == ("bad_response", "http_302")
 
 
-async def test_offsets_lead_through_the_pages_without_asking_again(person: Person, servers: Servers) -> None:
+async def test_offsets_lead_through_the_pages_without_asking_again(
+    person: Person, servers: Servers, settings: Settings
+) -> None:
     servers.say("ahmia", "empty")
-    listed = servers.say("ransomwarelive", "ok")[0]
-    victim = listed["body"][0]
-    victims: list[dict[str, Any]] = []
-    listed["body"] = victims
-    for number in range(130):
-        one = copy.deepcopy(victim)
-        one["victim"] = f"Example {number}"
-        one["discovered"] = f"2026-08-05T{number // 60:02d}:{number % 60:02d}:00+00:00"
-        victims.append(one)
+    install_victims(
+        settings.data,
+        *(
+            victim(
+                post_title=f"Example {number}",
+                discovered=f"2026-08-05 {number // 60:02d}:{number % 60:02d}:00",
+            )
+            for number in range(130)
+        ),
+    )
     seen: list[str] = []
     credits: list[int] = []
     for offset in range(0, 140, 20):
@@ -91,14 +92,13 @@ async def test_offsets_lead_through_the_pages_without_asking_again(person: Perso
         credits.append(answer["credits"])
         seen += [one["title"] for one in answer["results"]]
     assert seen == [f"Example {number}" for number in reversed(range(130))]
-    assert servers.asked == {"ransomwarelive": 1, "ahmia": 2}
+    assert servers.asked == {"ahmia": 2}
     assert credits == [1, 0, 0, 0, 0, 1, 0]  # once for each block
     beyond = (await person.key.post(PATH, json=QUERY | {"offset": 140})).json()
     assert (beyond["results"], beyond["total"], beyond["credits"]) == ([], 130, 0)
 
 
 async def test_the_result_tells_which_block_it_is_from(darkweb_api: Any, servers: Servers) -> None:
-    servers.say("ransomwarelive", "ok")
     servers.say("ahmia", "empty")
     lookups = darkweb_api.services.lookups
     blocks = [(await lookups.lookup("darkweb", "example.com", offset=n)).block for n in (0, 99, 100, 250)]
@@ -109,11 +109,11 @@ async def test_the_result_tells_which_block_it_is_from(darkweb_api: Any, servers
     ("query", "asked"),
     [
         ("ada@example.org", {"intelx", "ahmia"}),
-        ("example.org", {"intelx", "ransomwarelive", "ahmia"}),
+        ("example.org", {"intelx", "ahmia"}),
         ("8.8.8.8", {"intelx", "ahmia"}),
-        ("some words", {"ransomwarelive", "ahmia"}),
-        ("one two three four five six seven eight nine ten eleven", {"ransomwarelive"}),
-        ("word" * 26, {"ransomwarelive"}),
+        ("some words", {"ahmia"}),
+        ("one two three four five six seven eight nine ten eleven", set[str]()),
+        ("word" * 26, set[str]()),
     ],
 )
 async def test_who_takes_which_sort_of_query(
@@ -125,7 +125,10 @@ async def test_who_takes_which_sort_of_query(
     assert set(servers.asked) == asked
 
 
-async def test_when_every_source_fails_there_is_no_answer(person: Person, servers: Servers) -> None:
+async def test_when_every_source_fails_there_is_no_answer(
+    person: Person, servers: Servers, settings: Settings
+) -> None:
+    (installed.folder(settings.data) / "manifest.json").unlink()
     response = await person.key.post(PATH, json=QUERY)
     assert (response.status_code, response.json()["code"]) == (502, "all_providers_failed")
 

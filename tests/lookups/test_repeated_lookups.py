@@ -28,7 +28,7 @@ PAID = {
     "a block": ("darkweb", "example.com", 1),
     "a credit for each result": ("company", "Example Bank", 2),
 }
-SOURCES = {"company": ("wikidata", "sec", "gleif"), "darkweb": ("ransomwarelive",)}
+SOURCES = {"company": ("wikidata", "sec", "gleif"), "darkweb": ("ahmia",)}
 
 
 async def forget(database: Database) -> None:
@@ -125,7 +125,7 @@ async def test_what_was_paid_for_stays_paid_when_less_is_found_the_next_time(
 ) -> None:
     payer = await payer_with(database, 1)
     await (await process()).lookup("darkweb", "example.com", payer=payer)
-    servers.exchanges["ransomwarelive"][:] = Servers().say("ransomwarelive", "empty")
+    servers.exchanges["ahmia"][:] = Servers().say("ahmia", "empty")
     await forget(database)
     repeated = await (await process()).lookup("darkweb", "example.com", payer=payer)
     assert (repeated.data["results"], repeated.credits) == ([], 1)
@@ -140,7 +140,7 @@ async def test_a_step_says_what_it_was_charged_although_its_repetition_fails(
         {"id": "look", "type": "darkweb_lookup", "config": {"value": "example.com"}}
     )
     lost = await look_up(await process(), step, {}, account_id, reference)
-    servers.exchanges["ransomwarelive"][:] = []
+    servers.exchanges["ahmia"][:] = []
     await forget(database)
     failed = await look_up(await process(), step, {}, account_id, reference)
     assert (lost.error, lost.credits_used) == (None, 1)

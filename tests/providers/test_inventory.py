@@ -78,7 +78,12 @@ def age(data: Path, *, days: int) -> None:
 
 
 def stock(data: Path) -> Stock:
-    return next(one for one in take_stock(Settings(data=data)) if one.name == "tor")
+    return next(one for one in take_stock(Settings.model_validate({"data": data})) if one.name == "tor")
+
+
+async def examined(data: Path) -> doctor.Finding:
+    findings = await doctor.examine(Settings.model_validate({"data": data}))
+    return next(finding for finding in findings if finding.part == "lookup data")
 
 
 def knows(data: Path) -> bool:
@@ -105,9 +110,9 @@ async def test_a_list_that_is_not_usable_leaves_the_old_one_in_use_and_is_told_o
     result = await run(tmp_path, publisher)
     assert (result.status, result.version, result.failed) == ("unavailable", "earlier", True)
     assert (stock(tmp_path).state, stock(tmp_path).failure) == ("not_refreshed", result.detail)
-    found = {finding.part: finding for finding in await doctor.examine(Settings(data=tmp_path))}
-    assert found["lookup data"].state == "warning"
-    assert "tor could not be renewed, earlier stays in use: " in found["lookup data"].remedy
+    found = await examined(tmp_path)
+    assert found.state == "warning"
+    assert "tor could not be renewed, earlier stays in use: " in found.remedy
     assert knows(tmp_path)
 
 
@@ -135,8 +140,8 @@ async def test_a_dataset_that_is_missing_comes_with_the_fields_that_it_costs(tmp
         "missing",
         ("security.is_tor", "threat.is_tor"),
     )
-    found = {finding.part: finding for finding in await doctor.examine(Settings(data=tmp_path))}
-    assert "without tor: security.is_tor, threat.is_tor" in found["lookup data"].remedy.splitlines()
+    found = await examined(tmp_path)
+    assert "without tor: security.is_tor, threat.is_tor" in found.remedy.splitlines()
 
 
 def test_a_file_that_was_cut_on_this_machine_is_missing(tmp_path: Path) -> None:
