@@ -7,6 +7,7 @@ from typing import Any
 from providers import abstract
 from providers.base import Fields, RemoteSource, RemoteSpec
 from providers.company.identity import Company
+from providers.company.places import country
 
 _NAMES = {
     "profile.name": "company_name",
@@ -35,6 +36,7 @@ def parse(raw: Any) -> Fields:
             texts[field] = f"https://{texts[field]}"
     count = str(raw.get("employee_count") or "")
     return texts | {
+        "profile.country": country(texts.get("profile.country")),
         "profile.employee_count": int(count) if count.isdigit() else None,
         "profile.address": ", ".join(str(raw[part]) for part in _ADDRESS if raw.get(part)),
         "profile.phone": next(iter(raw.get("phone_numbers") or []), None),
@@ -57,6 +59,7 @@ SOURCE = RemoteSource(
         ttl=7 * 86400,
         negative_ttl=86400,
         rate=abstract.RATE,
+        parser_version=2,
     ),
     abstract.asking("domain", lambda query: query.value.domain),
     parse,

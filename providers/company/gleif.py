@@ -7,7 +7,7 @@ from typing import Any
 
 from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
 from providers.company.identity import Company, Wanted, candidate, candidates
-from providers.ip.countries import COUNTRIES
+from providers.company.places import country
 from settings import Rate
 
 _HITS = 20
@@ -52,14 +52,14 @@ def parse(raw: Any) -> Fields:
         return {}
     if isinstance(raw, Found):
         return candidates(_candidate(raw.wanted, record["attributes"]) for record in raw.records)
-    entity = raw["data"]["attributes"]["entity"]
+    entity = _entity(raw["data"]["attributes"])
     address = entity.get("headquartersAddress") or entity["legalAddress"]
     profile = {
         "name": entity["legalName"]["name"],
         "founding_date": (entity.get("creationDate") or "")[:10],
         "status": (entity.get("status") or "").lower(),
         "address": _address(address),
-        "country": _country(entity),
+        "country": country(entity["legalAddress"]["country"]),
         "registration_number": entity.get("registeredAs"),
         "jurisdiction": entity.get("jurisdiction"),
     }
@@ -67,7 +67,7 @@ def parse(raw: Any) -> Fields:
 
 
 def _candidate(wanted: Wanted, attributes: dict[str, Any]) -> dict[str, Any] | None:
-    entity = attributes["entity"]
+    entity = _entity(attributes)
     of_companies_house = entity["registeredAt"]["id"] in _COMPANIES_HOUSE
     number = entity.get("registeredAs")
     others: list[dict[str, Any]] = entity.get("otherNames") or []
@@ -78,14 +78,14 @@ def _candidate(wanted: Wanted, attributes: dict[str, Any]) -> dict[str, Any] | N
             lei=attributes["lei"],
             companies_house=number.upper().zfill(8) if number and of_companies_house else None,
         ),
-        country=_country(entity),
+        country=country(entity["legalAddress"]["country"]),
         others=tuple(other["name"] for other in others),
     )
 
 
-def _country(entity: dict[str, Any]) -> str | None:
-    code = entity["legalAddress"]["country"]
-    return COUNTRIES[code][0] if code in COUNTRIES else code
+def _entity(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The entity; for what is not known, some registrars have the text `NULL`."""
+    return {name: None if told == "NULL" else told for name, told in attributes["entity"].items()}
 
 
 def _address(told: dict[str, Any]) -> str:
@@ -113,6 +113,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(60, 60),
+        parser_version=2,
     ),
     fetch,
     parse,

@@ -13,6 +13,7 @@ from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, Sou
 from providers.company import claims
 from providers.company.contact import user_agent
 from providers.company.identity import Company, Wanted, candidate, candidates, likeness, registered
+from providers.company.places import country
 from settings import Rate
 
 _HITS, _READ = 10, 5
@@ -26,6 +27,8 @@ _OWNER = "P127"
 _OF_COMPANIES = (_LEI, _CIK, _COMPANIES_HOUSE, _INDUSTRY, _EXCHANGE, _LEGAL_FORM, _LINKEDIN, "P169")
 _NAMED = (_INDUSTRY, _LEGAL_FORM, _COUNTRY, _SEAT, _OWNER, *_OFFICERS)
 _MOST_LABELS = 50
+# What is the same in all languages stands under `mul` alone, as most names of companies do.
+_LANGUAGES = ("en", "mul")
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def _matched(hit: dict[str, Any]) -> list[str]:
 
 
 async def _entities(ids: list[str], props: str, context: Context) -> dict[str, Any]:
-    told = await _ask(context, action="wbgetentities", ids="|".join(ids), props=props, languages="en")
+    told = await _ask(
+        context, action="wbgetentities", ids="|".join(ids), props=props, languages="|".join(_LANGUAGES)
+    )
     return _part(told, "entities")
 
 
@@ -121,7 +126,8 @@ def parse(raw: Found | Read) -> Fields:
 def _candidate(wanted: Wanted, entity: dict[str, Any]) -> dict[str, Any] | None:
     if not any(claims.statements(entity, name) for name in _OF_COMPANIES):
         return None
-    aliases = entity.get("aliases", {}).get("en", [])
+    known = entity.get("aliases", {})
+    aliases = [alias["value"] for language in _LANGUAGES for alias in known.get(language, [])]
     ids = Company(
         wikidata=entity["id"],
         lei=claims.first(entity, _LEI),
@@ -134,7 +140,7 @@ def _candidate(wanted: Wanted, entity: dict[str, Any]) -> dict[str, Any] | None:
         _label(entity) or entity["id"],
         ids,
         description=_description(entity),
-        others=tuple(alias["value"] for alias in aliases),
+        others=tuple(aliases),
     )
 
 
@@ -143,7 +149,8 @@ def _padded(number: str | None, length: int) -> str | None:
 
 
 def _label(entity: dict[str, Any]) -> str | None:
-    return entity.get("labels", {}).get("en", {}).get("value")
+    labels = entity.get("labels", {})
+    return next((labels[language]["value"] for language in _LANGUAGES if language in labels), None)
 
 
 def _description(entity: dict[str, Any]) -> str | None:
@@ -185,7 +192,7 @@ def _profile(entity: dict[str, Any], labels: dict[str, str]) -> Fields:
         "employee_count": round(float(employees["amount"])) if employees else None,
         "revenue": _revenue(claims.latest(entity, _REVENUE), labels),
         "address": address["text"] if address else named(_SEAT),
-        "country": named(_COUNTRY),
+        "country": country(named(_COUNTRY)),
         "phone": claims.first(entity, _PHONE),
         "website": claims.first(entity, _WEBSITE),
         "logo": f"https://commons.wikimedia.org/wiki/Special:FilePath/{logo}".replace(" ", "_")
@@ -253,6 +260,7 @@ SOURCE = RemoteSource(
         ttl=7 * 86400,
         negative_ttl=86400,
         rate=Rate(60, 60),
+        parser_version=2,
     ),
     fetch,
     parse,

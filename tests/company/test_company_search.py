@@ -46,6 +46,18 @@ async def test_without_keys_three_registers_describe_one_company(keyless_api: Ap
     assert statuses(answer) == {"wikidata": "ok", "sec": "ok", "gleif": "ok"}
 
 
+async def test_one_country_in_two_spellings_is_no_conflict(keyless_api: Api, servers: Servers) -> None:
+    for name in ("wikidata", "gleif"):
+        servers.say(name, "ok")
+    labels = servers.exchanges["wikidata"][-1]["body"]["entities"]
+    labels["Q145"]["labels"]["en"]["value"] = "United Kingdom of Great Britain and Northern Ireland"
+    person = await keyless_api.person(credits=100)
+    answer = (await person.key.post(PATH, json=QUERY)).json()
+    assert answer["profile"]["country"] == "United Kingdom"
+    assert sorted(answer["sources"]["profile.country"]) == ["gleif", "wikidata"]
+    assert "profile.country" not in answer["conflicts"]
+
+
 async def test_without_a_source_of_people_those_who_run_it_are_the_people(
     keyless_api: Api, servers: Servers
 ) -> None:
