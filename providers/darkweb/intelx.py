@@ -1,17 +1,28 @@
 """Intelligence X: leaks, pastes and dark-web pages with an e-mail address, a domain or an IP address in them.
 
 A search is started, then asked for its results until it has no more. It takes exact terms only, no free text.
+Keys of paid accounts are for one host, those of free ones for another: https://help.intelx.io/api/limits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from datetime import date
 from typing import Any
 
 import httpx
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.darkweb.mentions import MOST, iso_timestamp, mention
 from settings import Rate
 
@@ -30,29 +41,12 @@ _TOO_MANY = 2
 async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
     """Search, and collect what is found in the time there is."""
     until = time.monotonic() + context.timeout - 1
-    response = await context.client.post(
-        f"{context.base_url}/intelligent/search",
-        headers=_headers(context),
-        json={
-            "term": query.text,
-            "buckets": [],
-            "lookuplevel": 0,
-            "maxresults": _PER_BUCKET,
-            "timeout": _SEARCH_SECONDS,
-            "datefrom": "",
-            "dateto": "",
-            "sort": _LATEST_FIRST,
-            "media": 0,
-            "terminate": [],
-        },
-        timeout=context.timeout,
-    )
-    search = _started(_read(response, "id"))
+    host, search = await _start(query, context)
     records: list[dict[str, Any]] = []
     while True:
         await asyncio.sleep(_BETWEEN_SECONDS)
         response = await context.client.get(
-            f"{context.base_url}/intelligent/search/result",
+            f"{host}/intelligent/search/result",
             headers=_headers(context),
             params={"id": search, "limit": str(MOST)},
             timeout=context.timeout,
@@ -69,11 +63,36 @@ async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
             return records
 
 
+async def _start(query: Query, context: Context) -> tuple[str, str]:
+    """Start a search at the first of the hosts that takes the key; which that is, and the search's id."""
+    for host in context.base_url.split(","):
+        response = await context.client.post(
+            f"{host}/intelligent/search",
+            headers=_headers(context),
+            json={
+                "term": query.text,
+                "buckets": [],
+                "lookuplevel": 0,
+                "maxresults": _PER_BUCKET,
+                "timeout": _SEARCH_SECONDS,
+                "datefrom": "",
+                "dateto": "",
+                "sort": _LATEST_FIRST,
+                "media": 0,
+                "terminate": [],
+            },
+            timeout=context.timeout,
+        )
+        if response.status_code != 401:
+            return host, _started(_read(response, "id"))
+    raise SourceError("auth_failed", "http_401")
+
+
 def _started(answer: dict[str, Any]) -> str:
     if answer["status"] == _TOO_MANY:
         raise SourceError("rate_limited", "too_many_searches")
     if answer["status"] != 0:
-        raise SourceError("bad_response", "term_refused")
+        raise SourceError("rejected", "term_refused")
     return answer["id"]
 
 
@@ -118,7 +137,10 @@ SOURCE = RemoteSource(
         fields=frozenset({"results", "total"}),
         licence="Intelligence X terms of service",
         attribution="Intelligence X, https://intelx.io",
-        base_url="https://2.intelx.io",
+        evidence=Evidence(
+            "https://github.com/IntelligenceX/SDK/blob/master/Intelligence%20X%20API.pdf", date(2026, 11, 21)
+        ),
+        base_url="https://2.intelx.io,https://free.intelx.io",
         key="required",
         personal=True,
         timeout=7,
