@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from providers.base import Derived, Fields, Kind
-from providers.company import abstractcompany, companieshouse, gleif, hunterdomain, sec, wikidata
+from providers.company import (
+    abstractcompany,
+    companieshouse,
+    gleif,
+    huntercompany,
+    hunterdomain,
+    sec,
+    wikidata,
+)
 from providers.company.answer import CompanyAnswer, Profile
 from providers.company.identity import normalise, resolve
 
@@ -42,6 +50,7 @@ KIND = Kind(
         sec.SOURCE,
         gleif.SOURCE,
         abstractcompany.SOURCE,
+        huntercompany.SOURCE,
         hunterdomain.SOURCE,
     ),
     answer=CompanyAnswer,

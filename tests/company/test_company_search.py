@@ -76,7 +76,7 @@ async def test_without_a_source_of_people_those_who_run_it_are_the_people(
 async def test_keyed_sources_are_asked_by_the_ids_that_the_first_round_found(
     keyed_api: Api, servers: Servers
 ) -> None:
-    for name in (*KEYLESS, "companieshouse", "abstractcompany", "hunterdomain"):
+    for name in (*KEYLESS, "companieshouse", "abstractcompany", "huntercompany", "hunterdomain"):
         servers.say(name, "ok")
     person = await keyed_api.person(credits=100)
     answer = (await person.key.post(PATH, json=QUERY)).json()
