@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from providers import abstract
-from providers.base import Fields, RemoteSource, RemoteSpec
+from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 from providers.company.identity import Company
 from providers.company.places import country
 
@@ -53,6 +54,10 @@ SOURCE = RemoteSource(
         ),
         licence="Abstract API terms of service",
         attribution="Abstract API, https://www.abstractapi.com",
+        evidence=Evidence(
+            "https://github.com/abstractapi/docs/blob/main/api-docs/api/company-enrichment.mdx",
+            date(2026, 11, 21),
+        ),
         base_url="https://companyenrichment.abstractapi.com/v2",
         key="required",
         timeout=6,

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import httpx
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.company.identity import Company, Wanted, candidate, candidates
 from settings import Rate
 
@@ -144,6 +154,11 @@ SOURCE = RemoteSource(
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="Open Government Licence v3.0",
         attribution="Companies House, https://www.gov.uk/government/organisations/companies-house",
+        evidence=Evidence(
+            "https://github.com/kevbite/CompaniesHouse.NET/tree/master/spec/upstream",
+            date(2026, 11, 21),
+            second_hand=True,
+        ),
         base_url="https://api.company-information.service.gov.uk",
         key="required",
         timeout=6,

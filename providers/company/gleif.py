@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.company.identity import Company, Wanted, candidate, candidates
 from providers.company.places import country
 from settings import Rate
@@ -108,6 +118,11 @@ SOURCE = RemoteSource(
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="CC0 1.0",
         attribution="Global Legal Entity Identifier Foundation, https://www.gleif.org",
+        evidence=Evidence(
+            "https://github.com/ggravlingen/pygleif/blob/HEAD/tests/v1/fixtures/9845001B2AD43E664E58_issued.json",
+            date(2026, 11, 21),
+            second_hand=True,
+        ),
         base_url="https://api.gleif.org/api/v1",
         timeout=6,
         ttl=86400,

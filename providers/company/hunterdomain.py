@@ -5,10 +5,20 @@ One key is for this source and `hunter`.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from outbound.response import retry_after
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.company.identity import Company
 from settings import Rate
 
@@ -62,6 +72,9 @@ SOURCE = RemoteSource(
         fields=frozenset({"results"}),
         licence="Hunter terms of service",
         attribution="Hunter, https://hunter.io",
+        evidence=Evidence(
+            "https://github.com/hunter-io/chatgpt-mcp/blob/HEAD/src/tools/search.ts", date(2026, 11, 21)
+        ),
         base_url="https://api.hunter.io/v2",
         key="required",
         account="hunter",

@@ -11,12 +11,22 @@ import re
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.company.contact import user_agent
 from providers.company.identity import Company, Wanted, bare, candidate, candidates, registered
 from settings import Rate
@@ -118,6 +128,11 @@ SOURCE = RemoteSource(
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="public domain",
         attribution="U.S. Securities and Exchange Commission, EDGAR, https://www.sec.gov/edgar",
+        evidence=Evidence(
+            "https://github.com/dgunning/edgartools/blob/HEAD/data/company_submission.json",
+            date(2026, 11, 21),
+            second_hand=True,
+        ),
         base_url=_DATA,
         key="optional",
         timeout=6,

@@ -7,9 +7,19 @@ The operator's key, if any, is an address at which the Wikimedia Foundation can 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, cast
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.company import claims
 from providers.company.contact import user_agent
 from providers.company.identity import Company, Wanted, candidate, candidates, likeness, registered
@@ -254,6 +264,10 @@ SOURCE = RemoteSource(
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="CC0 1.0",
         attribution="Wikidata, https://www.wikidata.org",
+        evidence=Evidence(
+            "https://github.com/wikimedia/mediawiki-extensions-Wikibase/blob/master/docs/topics/json.md",
+            date(2026, 11, 21),
+        ),
         base_url="https://www.wikidata.org",
         key="optional",
         timeout=6,

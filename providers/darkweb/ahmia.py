@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from outbound.response import retry_after
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.darkweb.mentions import MOST, mention, timestamp
 from settings import Rate
 
@@ -170,6 +170,10 @@ SOURCE = RemoteSource(
         fields=frozenset({"results", "total"}),
         licence="Ahmia terms of service",
         attribution="Ahmia, https://ahmia.fi",
+        evidence=Evidence(
+            "https://github.com/ahmia/ahmia-site/blob/master/ahmia/templates/tor_results.html",
+            date(2026, 11, 21),
+        ),
         base_url="https://ahmia.fi",
         personal=True,
         timeout=7,

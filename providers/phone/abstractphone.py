@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from providers import abstract
-from providers.base import Fields, RemoteSource, RemoteSpec
+from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 # Our field → their block and name.
 _NAMES = {
@@ -46,6 +47,10 @@ SOURCE = RemoteSource(
         fields=frozenset(_NAMES),
         licence="Abstract API terms of service",
         attribution="Abstract API, https://www.abstractapi.com",
+        evidence=Evidence(
+            "https://github.com/abstractapi/docs/blob/main/api-docs/api/phone-intelligence.mdx",
+            date(2026, 11, 21),
+        ),
         base_url="https://phoneintelligence.abstractapi.com/v1",
         key="required",
         personal=True,

@@ -5,7 +5,9 @@ All of it is on this machine. The library's data takes some 100 MB of memory, on
 
 from __future__ import annotations
 
-from providers.base import Fields, LocalSource, Query, Spec
+from datetime import date
+
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
 from providers.installed import Datasets
 from providers.phone.number import Number
 
@@ -88,6 +90,7 @@ SOURCE = LocalSource(
         fields=_FIELDS,
         licence="Apache-2.0",
         attribution="libphonenumber, https://github.com/google/libphonenumber",
+        evidence=Evidence("https://github.com/google/libphonenumber", date(2026, 11, 21)),
     ),
     find,
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any
 
 import orjson
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.username.accounts import account
 from settings import Rate
 
@@ -63,6 +64,10 @@ SOURCE = RemoteSource(
         fields=frozenset({"found"}),
         licence="Bluesky terms of service",
         attribution="Bluesky, https://bsky.app",
+        evidence=Evidence(
+            "https://github.com/bluesky-social/atproto/blob/HEAD/lexicons/app/bsky/actor/getProfile.json",
+            date(2026, 11, 21),
+        ),
         base_url="https://public.api.bsky.app",
         timeout=5,
         ttl=86400,

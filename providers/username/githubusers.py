@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import date
 from typing import Any
 
 import httpx
 
 from outbound.response import retry_after
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.username.accounts import account
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.IGNORECASE)
@@ -59,6 +69,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"found"}),
         licence="GitHub terms of service",
         attribution="GitHub, https://github.com",
+        evidence=Evidence("https://docs.github.com/rest/users/users#get-a-user", date(2026, 11, 21)),
         base_url="https://api.github.com",
         key="optional",
         account="github",

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any, cast
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.username.accounts import account
 from settings import Rate
 
@@ -35,6 +45,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"found"}),
         licence="GitLab terms of use",
         attribution="GitLab, https://gitlab.com",
+        evidence=Evidence("https://docs.gitlab.com/api/users/#list-users", date(2026, 11, 21)),
         base_url="https://gitlab.com/api/v4",
         timeout=5,
         ttl=86400,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.username.accounts import account
 from settings import Rate
 
@@ -37,6 +37,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"found"}),
         licence="MIT (the API)",
         attribution="Hacker News, https://news.ycombinator.com",
+        evidence=Evidence("https://github.com/HackerNews/API", date(2026, 11, 21)),
         base_url="https://hacker-news.firebaseio.com/v0",
         timeout=5,
         ttl=86400,

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.username.accounts import account
 from settings import Rate
 
@@ -46,6 +55,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"found"}),
         licence="Keybase terms of service",
         attribution="Keybase, https://keybase.io",
+        evidence=Evidence("https://keybase.io/docs/api/1.0/call/user/lookup", date(2026, 11, 21)),
         base_url="https://keybase.io/_/api/1.0",
         timeout=5,
         ttl=86400,

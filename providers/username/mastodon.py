@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.username.accounts import account
 from settings import Rate
 
@@ -34,6 +35,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"found"}),
         licence="terms of the server",
         attribution="Mastodon, https://mastodon.social",
+        evidence=Evidence("https://docs.joinmastodon.org/methods/accounts/#lookup", date(2026, 11, 21)),
         base_url="https://mastodon.social",
         timeout=5,
         ttl=86400,

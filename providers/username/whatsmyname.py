@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from datetime import date
 
 import httpx
 
 from outbound.errors import OutboundError
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.username.sites import DATASET, Site, opened
 from settings import Rate
 
@@ -94,6 +95,9 @@ SOURCE = RemoteSource(
         fields=frozenset({"found", "checked"}),
         licence="CC BY-SA 4.0",
         attribution="WhatsMyName by Micah Hoffman and others, https://github.com/WebBreacher/WhatsMyName",
+        evidence=Evidence(
+            "https://github.com/WebBreacher/WhatsMyName/blob/main/wmn-data-schema.json", date(2026, 11, 21)
+        ),
         enabled=False,
         dataset=DATASET.name,
         timeout=7.5,

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.websearch.pages import listed, page
 from settings import Rate
 
@@ -56,6 +66,10 @@ SOURCE = RemoteSource(
         fields=frozenset({"results"}),
         licence="Brave Search API terms; results may not be stored beyond what the plan allows",
         attribution="Brave Search, https://search.brave.com",
+        evidence=Evidence(
+            "https://github.com/brave/brave-search-mcp-server/blob/HEAD/src/tools/web/types.ts",
+            date(2026, 11, 21),
+        ),
         base_url="https://api.search.brave.com/res/v1",
         key="required",
         timeout=5,

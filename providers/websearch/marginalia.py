@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.websearch.pages import listed, page
 from settings import Rate
 
@@ -36,6 +37,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"results"}),
         licence="CC BY-NC-SA 4.0; other terms with a commercial key",
         attribution="Marginalia Search, https://marginalia-search.com",
+        evidence=Evidence("https://about.marginalia-search.com/article/api", date(2026, 11, 21)),
         base_url="https://api2.marginalia-search.com",
         key="optional",
         timeout=5,

@@ -5,9 +5,19 @@ The instance must list `json` under `search.formats`; otherwise it answers 403.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.websearch.pages import listed, page
 
 
@@ -41,6 +51,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"results", "total"}),
         licence="terms of the engines that the instance asks",
         attribution="SearXNG, https://docs.searxng.org",
+        evidence=Evidence("https://docs.searxng.org/dev/search_api.html", date(2026, 11, 21)),
         own=True,
         timeout=6,
         ttl=3600,

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 from urllib.parse import quote
 
-from providers.base import Context, Fields, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.websearch.pages import page, plain
 from settings import Rate
 
@@ -65,6 +75,7 @@ SOURCE = RemoteSource(
         fields=frozenset({"results", "total", "enrichment.title", "enrichment.summary", "enrichment.url"}),
         licence="CC BY-SA 4.0",
         attribution="Wikipedia, https://en.wikipedia.org",
+        evidence=Evidence("https://www.mediawiki.org/wiki/API:Search", date(2026, 11, 21)),
         base_url="https://en.wikipedia.org",
         timeout=5,
         ttl=3600,
