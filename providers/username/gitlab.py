@@ -6,39 +6,23 @@ import re
 from datetime import date
 from typing import Any, cast
 
-from providers.base import (
-    Context,
-    Evidence,
-    Fields,
-    Query,
-    RemoteSource,
-    RemoteSpec,
-    SourceError,
-    json_answer,
-)
+from providers.base import Evidence, Fields, RemoteSpec, SourceError
+from providers.rest import Get, rest
 from providers.username.accounts import account
 from settings import Rate
 
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{1,254}", re.IGNORECASE)
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the users of just that name: at most one."""
-    response = await context.client.get(
-        f"{context.base_url}/users", params={"username": query.text}, timeout=context.timeout
-    )
-    return json_answer(response)
-
-
 def parse(raw: Any) -> Fields:
-    """Read an answer."""
+    """Read an answer: the users of just that name, at most one."""
     if not isinstance(raw, list):
         raise SourceError("bad_response", "not_a_list")
     users = cast("list[Any]", raw)
     return account("GitLab", users[0]["web_url"], "coding", name=users[0]["username"]) if users else {}
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="gitlab",
         kind="username",
@@ -53,7 +37,7 @@ SOURCE = RemoteSource(
         rate=Rate(120, 60),
         personal=True,
     ),
-    fetch,
+    Get(path="/users", params={"username": "{query}"}),
     parse,
     takes=lambda query: _NAME.fullmatch(query.text) is not None,
 )

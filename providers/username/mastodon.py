@@ -6,29 +6,20 @@ import re
 from datetime import date
 from typing import Any
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Evidence, Fields, RemoteSpec
+from providers.rest import Get, rest
 from providers.username.accounts import account
 from settings import Rate
 
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,28}[a-z0-9_])?", re.IGNORECASE)
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the account; None if there is none."""
-    response = await context.client.get(
-        f"{context.base_url}/api/v1/accounts/lookup", params={"acct": query.text}, timeout=context.timeout
-    )
-    return json_answer(response, empty=frozenset({404}))
-
-
 def parse(raw: Any) -> Fields:
     """Read an account."""
-    if raw is None:
-        return {}
     return account("Mastodon", raw["url"], "social", name=raw["acct"], created=raw["created_at"])
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="mastodon",
         kind="username",
@@ -43,7 +34,7 @@ SOURCE = RemoteSource(
         rate=Rate(300, 300),
         personal=True,
     ),
-    fetch,
+    Get(path="/api/v1/accounts/lookup", params={"acct": "{query}"}, statuses={404: "empty"}),
     parse,
     takes=lambda query: _NAME.fullmatch(query.text) is not None,
 )

@@ -8,27 +8,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import (
-    Context,
-    Evidence,
-    Fields,
-    Query,
-    RemoteSource,
-    RemoteSpec,
-    SourceError,
-    json_answer,
-)
+from providers.base import Evidence, Fields, RemoteSpec, SourceError
+from providers.rest import Get, rest
 from providers.websearch.pages import listed, page
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the first page of results."""
-    response = await context.client.get(
-        f"{context.base_url}/search",
-        params={"q": query.text, "format": "json", "pageno": "1"},
-        timeout=context.timeout,
-    )
-    return json_answer(response)
 
 
 def parse(raw: Any) -> Fields:
@@ -44,7 +26,7 @@ def parse(raw: Any) -> Fields:
     return {"results": listed(results), "total": raw.get("number_of_results") or None}
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="searxng",
         kind="websearch",
@@ -58,6 +40,6 @@ SOURCE = RemoteSource(
         negative_ttl=600,
         personal=True,
     ),
-    fetch,
+    Get(path="/search", params={"q": "{query}", "format": "json", "pageno": "1"}),
     parse,
 )
