@@ -147,3 +147,8 @@ def test_a_page_has_the_latest_mentions_first(
 def test_the_total_is_the_greatest_that_a_source_tells_and_no_less_than_what_is_there() -> None:
     assert cut(mentions(3) | {"total": 900}, 0, None)["total"] == 900
     assert cut(mentions(3) | {"total": 2}, 0, None)["total"] == 3
+
+
+def test_a_total_that_nobody_knows_is_null() -> None:
+    assert cut({}, 0, None)["total"] is None
+    assert cut({"total": 0}, 0, None)["total"] == 0
