@@ -72,6 +72,16 @@ async def test_interrupted_while_it_starts_it_leaves_nothing(
     )
 
 
+async def test_lookup_data_that_is_missing_is_named_and_stops_no_start(
+    scratch: Path, temporal_server: Temporal
+) -> None:
+    names = {"TEMPORAL_ADDRESS": temporal_server.address, "XDG_CACHE_HOME": str(scratch / "no-cache")}
+    stack = await StackProcess(scratch / "no-data", **names).ready()
+    assert "tor: security.is_tor, threat.is_tor" in stack.said
+    assert "not all could be fetched" in stack.said
+    assert await stack.stop() == 0
+
+
 async def test_a_child_that_never_comes_up_ends_the_start_with_its_reason(
     scratch: Path, temporal_server: Temporal, database_url: str
 ) -> None:
