@@ -20,6 +20,7 @@ from providers.username.accounts import account
 from settings import Rate
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{1,15}", re.IGNORECASE)
+_INPUT_ERROR = 100
 
 
 async def fetch(query: Query, context: Context) -> Any:
@@ -36,8 +37,10 @@ def parse(raw: Any) -> Fields:
     """Read an answer: a list with the user, or with null in its place. Errors come with status 200.
 
     Raises:
-        SourceError: `bad_response`, for an answer that is an error.
+        SourceError: for an answer that is an error; `rejected`, if the name is what is wrong.
     """
+    if raw["status"]["code"] == _INPUT_ERROR:
+        raise SourceError("rejected", "input_error")
     if raw["status"]["code"] != 0:
         raise SourceError("bad_response", "api_error")
     (user,) = raw["them"]
