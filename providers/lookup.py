@@ -27,7 +27,7 @@ from providers.gates import Gates
 from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
 from providers.recent import RecentAnswers
-from providers.registry import DATASETS, KINDS
+from providers.registry import KINDS
 from providers.result import LookupResult, Outcome, Outcomes
 from providers.standing import row, switched_off
 from sealing import Keyring
@@ -299,11 +299,6 @@ class Lookups:
         if drifted:
             return Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
         return Outcome("ok" if fields else "empty", fields, ms, fetched_at=fetched_at)
-
-    def missing_datasets(self) -> list[str]:
-        """The data that lookups should not do without and that is not installed. Lists are optional."""
-        wanted = [name for name, dataset in DATASETS.items() if not dataset.optional]
-        return [name for name in wanted if self._datasets.info(name) is None]
 
     async def describe(self) -> list[ProviderRow]:
         """Every source of every kind, and how it is doing."""

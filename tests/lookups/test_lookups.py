@@ -11,11 +11,9 @@ import pytest
 from database import Database
 from models.errors import Invalid
 from models.lookups import AllProvidersFailed, NoProvider
-from outbound.client import Outbound
-from providers.lookup import LookupResult, Lookups
+from providers.lookup import LookupResult
 from sealing import Keyring
-from settings import Rate, Settings
-from tests.datasets import write_small_datasets
+from settings import Rate
 from tests.lookups.conftest import Answer, World, spec
 from tests.stacks import eventually
 
@@ -542,12 +540,3 @@ async def test_an_answer_that_came_is_given_though_it_cannot_be_kept(world: Worl
     await own.close()
     release.set()
     assert (await lookup).data["a"]["value"] == 1
-
-
-async def test_lists_that_are_optional_do_not_count_as_missing(
-    settings: Settings, database: Database, keyring: Keyring
-) -> None:
-    async with Outbound(settings) as outbound:
-        assert Lookups(settings, database, keyring, outbound).missing_datasets() == ["dbip-city", "asn"]
-        write_small_datasets(settings.data)
-        assert Lookups(settings, database, keyring, outbound).missing_datasets() == []
