@@ -141,7 +141,7 @@ class Publisher:
                     part,
                     max_bytes=_MOST_BYTES,
                     connect_timeout=_CONNECT_SECONDS,
-                    progress=_progress(f"{dataset}: from {self.name}", tools.report),
+                    progress=progress_of(f"{dataset}: from {self.name}", tools.report),
                 )
                 if status == 200:
                     part.replace(tools.folder / file)
@@ -242,7 +242,8 @@ def _download(origin: str, version: str, licence: str, file: str) -> Download:
     return Download(origin=origin, version=version, licence=licence, file=file, fetched_at=datetime.now(UTC))
 
 
-def _progress(what: str, report: Report) -> Callable[[int, int | None], None]:
+def progress_of(what: str, report: Report) -> Callable[[int, int | None], None]:
+    """Take the bytes so far, and in all if that is known; reports them every few seconds."""
     due = time.monotonic() + _REPORT_SECONDS
 
     def tell(size: int, whole: int | None) -> None:

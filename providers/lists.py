@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outbound.errors import OutboundError
-from providers.downloads import Download, DownloadError, Tools
+from providers.downloads import Download, DownloadError, Tools, progress_of
 from providers.ranges import Range
 
 _MOST_BYTES = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ class Lists:
         parts = {name: tools.folder / f"{dataset}-{version}-{name}.part" for name in self.files}
         file = f"{dataset}-{version}.zip"
         try:
-            await asyncio.gather(*(self._get(name, path, tools) for name, path in parts.items()))
+            await asyncio.gather(*(self._get(dataset, name, path, tools) for name, path in parts.items()))
             await asyncio.to_thread(_pack, parts, tools.folder / f"{file}.part")
             (tools.folder / f"{file}.part").replace(tools.folder / file)
         finally:
@@ -61,7 +61,7 @@ class Lists:
                 path.unlink(missing_ok=True)
         return Download(origin=self.label, version=version, licence=self.licence, file=file, fetched_at=now)
 
-    async def _get(self, name: str, path: Path, tools: Tools) -> None:
+    async def _get(self, dataset: str, name: str, path: Path, tools: Tools) -> None:
         url, mirror = self.files[name], tools.settings.provider(self.source).base_url
         if mirror is not None:
             url = mirror.rstrip("/") + urlsplit(url).path
@@ -73,7 +73,7 @@ class Lists:
                 path,
                 max_bytes=_MOST_BYTES,
                 connect_timeout=_CONNECT_SECONDS,
-                progress=lambda _size, _whole: None,
+                progress=progress_of(f"{dataset}: from {host}", tools.report),
             )
         except OutboundError as error:
             raise DownloadError(f"{host} cannot be reached ({error.code})") from None
