@@ -8,7 +8,7 @@ from typing import Any
 from providers import abstract
 from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 from providers.company.identity import Company
-from providers.company.places import country
+from providers.ip.countries import named_country
 
 _NAMES = {
     "profile.name": "company_name",
@@ -37,7 +37,7 @@ def parse(raw: Any) -> Fields:
             texts[field] = f"https://{texts[field]}"
     count = str(raw.get("employee_count") or "")
     return texts | {
-        "profile.country": country(texts.get("profile.country")),
+        "profile.country": named_country(texts.get("profile.country")),
         "profile.employee_count": int(count) if count.isdigit() else None,
         "profile.address": ", ".join(str(raw[part]) for part in _ADDRESS if raw.get(part)),
         "profile.phone": next(iter(raw.get("phone_numbers") or []), None),

@@ -17,7 +17,7 @@ from providers.base import (
     json_answer,
 )
 from providers.company.identity import Company, Wanted, candidate, candidates
-from providers.company.places import country
+from providers.ip.countries import named_country
 from settings import Rate
 
 _HITS = 20
@@ -69,7 +69,7 @@ def parse(raw: Any) -> Fields:
         "founding_date": (entity.get("creationDate") or "")[:10],
         "status": (entity.get("status") or "").lower(),
         "address": _address(address),
-        "country": country(entity["legalAddress"]["country"]),
+        "country": named_country(entity["legalAddress"]["country"]),
         "registration_number": entity.get("registeredAs"),
         "jurisdiction": entity.get("jurisdiction"),
     }
@@ -88,7 +88,7 @@ def _candidate(wanted: Wanted, attributes: dict[str, Any]) -> dict[str, Any] | N
             lei=attributes["lei"],
             companies_house=number.upper().zfill(8) if number and of_companies_house else None,
         ),
-        country=country(entity["legalAddress"]["country"]),
+        country=named_country(entity["legalAddress"]["country"]),
         others=tuple(other["name"] for other in others),
     )
 

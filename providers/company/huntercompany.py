@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from providers.base import Context, Evidence, Query, RemoteSpec
+from providers.base import Evidence, Query, RemoteSpec
 from providers.company.identity import Company
-from providers.company.places import country
+from providers.ip.countries import named_country
 from providers.rest import Get, Table, integer, rest, text
 from settings import Rate
 
@@ -46,7 +46,7 @@ _FIELDS: Table = {
     "profile.company_type": ("data.type?", _words),
     "profile.employee_count": ("data.metrics?.employees?", _count),
     "profile.address": ("data.location?", _words),
-    "profile.country": ("data.geo?.country?", country),
+    "profile.country": ("data.geo?.country?", named_country),
     "profile.phone": ("data.site?.phoneNumbers?", _first),
     "profile.logo": ("data.logo?", _words),
     "profile.linkedin": ("data.linkedin?.handle?", _linkedin),
@@ -64,9 +64,8 @@ _REQUEST = Get(
 )
 
 
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the company of the domain."""
-    return await _REQUEST.fetch(replace(query, text=query.value.domain), context)
+def _domain(query: Query) -> Query:
+    return replace(query, text=query.value.domain)
 
 
 SOURCE = replace(
@@ -94,5 +93,5 @@ SOURCE = replace(
         _FIELDS,
         takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
     ),
-    fetch=fetch,
+    asks=_domain,
 )

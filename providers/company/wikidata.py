@@ -23,7 +23,7 @@ from providers.base import (
 from providers.company import claims
 from providers.company.contact import user_agent
 from providers.company.identity import Company, Wanted, candidate, candidates, likeness, registered
-from providers.company.places import country
+from providers.ip.countries import named_country
 from settings import Rate
 
 _HITS, _READ = 10, 5
@@ -202,7 +202,7 @@ def _profile(entity: dict[str, Any], labels: dict[str, str]) -> Fields:
         "employee_count": round(float(employees["amount"])) if employees else None,
         "revenue": _revenue(claims.latest(entity, _REVENUE), labels),
         "address": address["text"] if address else named(_SEAT),
-        "country": country(named(_COUNTRY)),
+        "country": named_country(named(_COUNTRY)),
         "phone": claims.first(entity, _PHONE),
         "website": claims.first(entity, _WEBSITE),
         "logo": f"https://commons.wikimedia.org/wiki/Special:FilePath/{logo}".replace(" ", "_")

@@ -296,6 +296,7 @@ _OTHER_NAMES = """
     BO Plurinational State of Bolivia
     BQ Bonaire, Sint Eustatius and Saba; Caribbean Netherlands
     CC Cocos Islands
+    CN People's Republic of China
     CD Congo, Democratic Republic of; DR Congo; Congo Kinshasa
     CG Congo; Congo Republic; Congo Brazzaville
     CI Côte d'Ivoire
@@ -303,8 +304,10 @@ _OTHER_NAMES = """
     CZ Czech Republic
     FK Falkland Islands (Malvinas)
     FM Federated States of Micronesia
-    GB Great Britain; United Kingdom of Great Britain and Northern Ireland; UK
+    DK Kingdom of Denmark
+    GB Great Britain; United Kingdom of Great Britain and Northern Ireland; UK; England; Scotland; Wales
     HK Hong Kong SAR; Hong Kong SAR China
+    IE Republic of Ireland
     IR Islamic Republic of Iran
     KP Democratic People's Republic of Korea
     KR Republic of Korea; Korea
@@ -324,7 +327,7 @@ _OTHER_NAMES = """
     SZ Swaziland
     TL Timor-Leste
     TR Turkey
-    TW Province of China Taiwan
+    TW Republic of China; Province of China Taiwan
     TZ United Republic of Tanzania
     UM United States Minor Outlying Islands; U.S. Outlying Islands
     US United States of America; USA
@@ -349,6 +352,12 @@ def country_name(code: str | None, told: str | None = None) -> str | None:
     """
     code = code if code in COUNTRIES else country_code(told or "")
     return COUNTRIES[code][0] if code else told
+
+
+def named_country(told: str | None) -> str | None:
+    """The one name of a country that is told by its code or by any of its names; else what is told."""
+    code = (told or "").upper()
+    return country_name(code if code in COUNTRIES else None, told) or None
 
 
 def with_names(place: Fields) -> Fields:

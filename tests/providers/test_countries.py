@@ -9,7 +9,7 @@ import pytest
 
 from providers.aggregate import merge
 from providers.ip import abstractip, dbip
-from providers.ip.countries import COUNTRIES, country_code, country_name
+from providers.ip.countries import COUNTRIES, country_code, country_name, named_country
 from providers.ip.kind import KIND
 
 TOLD = json.loads((Path(__file__).parents[1] / "fixtures/abstractip/ok.json").read_text())
@@ -55,6 +55,24 @@ def test_countries_are_two_letters_a_name_and_one_of_seven_continents() -> None:
 )
 def test_a_country_is_known_by_any_of_its_usual_names(name: str, code: str | None) -> None:
     assert country_code(name) == code
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("US", "United States"),
+        ("gb", "United Kingdom"),
+        ("United States of America", "United States"),
+        ("united states", "United States"),
+        ("Scotland", "United Kingdom"),
+        ("People's Republic of China", "China"),
+        ("Atlantis", "Atlantis"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_country_has_one_name_by_code_or_by_any_of_its_names(told: str | None, name: str | None) -> None:
+    assert named_country(told) == name
 
 
 def test_every_name_is_that_of_its_own_country() -> None:
