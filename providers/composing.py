@@ -46,6 +46,9 @@ def compose(
         merged.sources.pop(kind.count, None)  # all of them have a part in it
     merged.fields[kind.echo] = query.text
     delivered = kind.cut(merged.fields, offset, limit)
+    for path in merged.fields.keys() - delivered.keys():
+        merged.sources.pop(path, None)
+        merged.conflicts.pop(path, None)
     data = {name: v for name, v in nest(delivered, kind.answer).items() if v or name not in kind.absent}
     if kind.signs:
         complete = not any(path in source.fields for source in silent for path in kind.judged)

@@ -130,6 +130,7 @@ async def test_the_domain_of_a_free_provider_that_no_list_has_is_no_companys(set
         person = await api.person(credits=10)
         answer = (await person.key.post(PATH, json={"email": "cleo@example.com"})).json()
     assert (answer["is_free_provider"], answer["company_domain"]) == (True, None)
+    assert "company_domain" not in answer["sources"]
 
 
 async def test_a_breach_check_and_a_lookup_ask_each_source_once(person: Person, sources: Sources) -> None:
