@@ -27,6 +27,7 @@ from providers.base import (
     json_answer,
 )
 from providers.domain import bootstrap, registrations
+from providers.domain.delegation import may_be_elsewhere
 from settings import Rate
 
 _log = logs.get(__name__)
@@ -59,10 +60,13 @@ async def fetch(query: Query, context: Context) -> Told:
             raise SourceError("skipped", "tld_without_rdap")
     response = await _get(f"{base_url}/domain/{domain.registered}", context, context.timeout * 0.7)
     registry = json_answer(response, empty=frozenset({404}))
-    if registry is None or not in_charge:
-        # A page for people is no answer of a registry.
-        return Told(registry, None, in_charge and "html" not in response.headers.get("content-type", ""))
     left = context.timeout * 0.9 - (time.monotonic() - started)
+    if registry is None and in_charge:
+        # A page for people is no answer of a registry.
+        page = "html" in response.headers.get("content-type", "")
+        return Told(None, in_charge=not page and not await may_be_elsewhere(domain, left))
+    if registry is None or not in_charge:
+        return Told(registry)
     known = _readable(registry)
     url = None if not known or all(known.values()) else _referral(registry)
     if url is None or left < _LEAST_SECONDS:

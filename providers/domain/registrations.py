@@ -114,6 +114,13 @@ def parse(text: str) -> Fields:
     raise SourceError("bad_response", "unexpected_shape")
 
 
+def unregistered(text: str) -> bool:
+    """Whether that answer can be read, and says that the domain is not registered."""
+    with contextlib.suppress(SourceError):
+        return parse(text)["whois.registered"] is False
+    return False
+
+
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     """What the lines tell, under our names; values may stand indented below their name."""
     open_name: str | None = None

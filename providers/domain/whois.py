@@ -16,6 +16,7 @@ from outbound.errors import OutboundError
 from outbound.guard import Networks
 from providers.base import Context, Evidence, Query, RemoteSource, RemoteSpec, SourceError
 from providers.domain import bootstrap, registrations
+from providers.domain.delegation import may_be_elsewhere
 from providers.nameservers import addresses, checked, resolvers
 from settings import Rate
 
@@ -26,8 +27,8 @@ _MOST_BYTES = 64 * 1024
 _QUESTIONS = {"whois.denic.de": "-T dn,ace {}", "whois.jprs.jp": "{}/e"}
 
 
-async def fetch(query: Query, context: Context) -> str:
-    """Ask IANA for the registry's server, and that for the domain.
+async def fetch(query: Query, context: Context) -> str | None:
+    """Ask IANA for the registry's server, and that for the domain; None if another's may know it.
 
     Raises:
         SourceError: `skipped`, if the registry has an RDAP server or no WHOIS server.
@@ -48,7 +49,10 @@ async def fetch(query: Query, context: Context) -> str:
     # Who answers may not send us inside.
     address = await _reachable(registry, context.allowed, context.timeout)
     question = _QUESTIONS.get(registry, "{}").format(domain.registered)
-    return await exchange(address, port, question)
+    told = await exchange(address, port, question)
+    if registrations.unregistered(told) and await may_be_elsewhere(domain, context.timeout / 4):
+        return None
+    return told
 
 
 async def _has_rdap(tld: str, context: Context) -> bool:
@@ -110,5 +114,5 @@ SOURCE = RemoteSource(
         parser_version=2,
     ),
     fetch,
-    registrations.parse,
+    lambda told: {} if told is None else registrations.parse(told),
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
+from providers import nameservers
 from tests.name_servers import name_server
 
 __all__ = ["name_server"]
@@ -62,6 +64,17 @@ def registry(stack: AsyncExitStack) -> Whois:
         return registry
 
     return start
+
+
+def ask_here(monkeypatch: pytest.MonkeyPatch, module: ModuleType, url: str) -> None:
+    """Let `module` ask the name server at `url` in place of the machine's own."""
+    here = nameservers.resolvers(url)
+
+    def resolvers(base_url: str) -> tuple[nameservers.Resolver, ...]:
+        assert base_url == ""
+        return here
+
+    monkeypatch.setattr(module, "resolvers", resolvers)
 
 
 def certificate(folder: Path, **changes: Any) -> Path:

@@ -16,9 +16,11 @@ from aiohttp import web
 
 from outbound.client import Outbound
 from providers.base import Context
-from providers.domain import bootstrap, rdapdomain
+from providers.domain import bootstrap, delegation, rdapdomain
 from providers.domain.kind import normalise
 from settings import Settings
+from tests.domain.conftest import ask_here
+from tests.name_servers import Serve, Zone
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/rdapdomain"
 # An answer of a registry that names the registrar by its handle only, and no end of the registration.
@@ -64,9 +66,9 @@ class Servers:
         ]
         self.registry = SPARSE | {"links": links} | sparse
 
-    async def ask(self) -> dict[str, Any]:
+    async def ask(self, domain: str = "www.example.com") -> dict[str, Any]:
         async with asyncio.timeout(self.context.timeout):
-            told = await rdapdomain.fetch(normalise("www.example.com", "/domain"), self.context)
+            told = await rdapdomain.fetch(normalise(domain, "/domain"), self.context)
         return rdapdomain.parse(told)
 
 
@@ -87,6 +89,28 @@ async def test_a_domain_of_which_the_registry_in_charge_knows_nothing_is_not_reg
 ) -> None:
     assert await servers.ask() == {"whois.registered": False}
     assert servers.asked == ["example.com"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [
+        ({}, {"whois.registered": False}),
+        ({"example.ac.uk": {"NS": ["ns1.example.ac.uk."]}}, {}),
+        ({"example.ac.uk": {"*": []}}, {}),
+    ],
+)
+async def test_below_a_suffix_that_others_may_run_name_servers_must_not_know_the_domain_either(
+    zone: Zone,
+    expected: dict[str, Any],
+    servers: Servers,
+    name_server: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, url = await name_server(zone)
+    ask_here(monkeypatch, delegation, url)
+    known = bootstrap._known[bootstrap.IANA].servers  # pyright: ignore[reportPrivateUsage]
+    known["uk"] = known["com"]
+    assert await servers.ask("www.example.ac.uk") == expected
 
 
 async def test_the_404_of_another_server_does_not_say_that_a_domain_is_not_registered(

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from providers import nameservers
 from providers.base import Context, LocalSource, RemoteSource, SourceError
-from providers.domain import bootstrap, cloudflare, dns, hosting, quad9, tls, whois
+from providers.domain import bootstrap, cloudflare, delegation, dns, hosting, quad9, tls, whois
 from providers.domain.kind import normalise
 from providers.installed import Datasets
 from providers.ip.kind import KIND as IP
 from tests import datasets as small
-from tests.domain.conftest import Registry, Whois, certificate
+from tests.domain.conftest import Registry, Whois, ask_here, certificate
 from tests.name_servers import Serve, Zone
 
 ZONE: Zone = {
@@ -150,13 +150,7 @@ async def test_a_domain_of_which_one_address_leads_inside_is_not_connected_to(
     name_server: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, url = await name_server({"rebind.example.com": {"A": ["192.168.0.1", "8.8.8.8"]}})
-    here = nameservers.resolvers(url)
-
-    def resolvers(base_url: str) -> tuple[nameservers.Resolver, ...]:
-        assert base_url == ""
-        return here
-
-    monkeypatch.setattr(tls, "resolvers", resolvers)
+    ask_here(monkeypatch, tls, url)
     with pytest.raises(SourceError) as refused:
         await ask(tls.SOURCE, "rebind.example.com", "")
     assert (refused.value.status, refused.value.detail) == ("skipped", "forbidden_address")
@@ -179,6 +173,24 @@ async def test_iana_names_the_registry_and_that_is_asked_for_the_registered_doma
     assert fields["whois.name_servers"] == ["ns1.example.de"]
     assert fields["whois.created"] == "2001-02-03"
     assert server.asked == ["de", "example.de"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [({}, {"whois.registered": False}), ({"example.ac.uk": {"NS": ["ns1.example.ac.uk."]}}, {})],
+)
+async def test_a_registry_below_whose_domain_others_register_may_only_not_know(
+    zone: Zone,
+    expected: dict[str, Any],
+    registry: Whois,
+    name_server: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, url = await name_server(zone)
+    ask_here(monkeypatch, delegation, url)
+    server = await registry({"uk": REFERRAL, "example.ac.uk": "No match for example.ac.uk\n"})
+    fields = await ask(whois.SOURCE, "www.example.ac.uk", server.url, allowed=LOOPBACK)
+    assert fields == expected
 
 
 async def test_a_referral_that_leads_inside_is_refused(registry: Whois) -> None:
