@@ -1,4 +1,7 @@
-"""ThreatFox by abuse.ch: addresses from which malware is commanded, or spread."""
+"""ThreatFox by abuse.ch: addresses from which malware is commanded, or spread.
+
+It leaves out what was reported more than six months ago.
+"""
 
 from __future__ import annotations
 
