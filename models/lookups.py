@@ -138,9 +138,7 @@ class ProviderRow(View):
     fields: list[str] = Field(description="The dotted fields that it can fill.")
     licence: str = Field(description="The licence of its data.")
     attribution: str = Field(description="What is to be said where its data is shown.")
-    evidence: ProviderEvidence | None = Field(
-        None, description="Where one can read how it is asked and answers."
-    )
+    evidence: ProviderEvidence = Field(description="Where one can read how it is asked and answers.")
     quota: str | None = Field(None, description="How often it may be asked.")
     dataset_age: int | None = Field(
         None, description="The age of its data on this machine, in seconds; null without such data."

@@ -88,7 +88,7 @@ class Spec:
         fields: all that it can fill.
         licence: under which its data may be used.
         attribution: how it wants to be named, with a link.
-        evidence: where one can read how it answers.
+        evidence: where one can read how it answers; every registered source has it.
         enabled: whether it is on unless the operator says otherwise.
         dataset: the installed data that it reads, if any.
         exclusive: when it knows the query, no other source is asked. It comes first in its kind.

@@ -70,10 +70,9 @@ def row(
     )
 
 
-def _evidence(spec: Spec) -> ProviderEvidence | None:
+def _evidence(spec: Spec) -> ProviderEvidence:
     found = spec.evidence
-    if found is None:
-        return None
+    assert found is not None, "every registered source says where one reads about it"
     grade = "second_hand" if found.second_hand else "verified"
     return ProviderEvidence(url=found.url, grade=grade, date=found.read)
 

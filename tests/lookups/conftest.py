@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,17 @@ from database import Database
 from models.errors import FieldError, Invalid
 from models.lookups import LookupAnswer
 from outbound.client import Outbound
-from providers.base import Context, Fields, Kind, Query, RemoteSource, RemoteSpec, SourceError, json_answer
+from providers.base import (
+    Context,
+    Evidence,
+    Fields,
+    Kind,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    json_answer,
+)
 from providers.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
@@ -59,6 +70,7 @@ def spec(name: str, **changes: Any) -> RemoteSpec:
         fields=frozenset({f"{name[0]}.value", "shared"}),
         licence="public domain",
         attribution=name,
+        evidence=Evidence("https://example.com/documented", date(2026, 11, 22)),
         timeout=2,
         ttl=3600,
         negative_ttl=60,

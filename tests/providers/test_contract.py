@@ -94,6 +94,8 @@ def test_a_source_declares_all_that_users_must_know(kind: Kind, source: Source) 
     assert spec.kind == kind.name
     assert spec.licence.strip()
     assert spec.attribution.strip()
+    assert spec.evidence is not None, "where does one read how it answers?"
+    assert re.fullmatch(r"https://[^\s/]+/\S*", spec.evidence.url)
     assert spec.fields, "it fills nothing"
     assert spec.fields <= paths(kind.answer)
     assert spec.dataset is None or spec.dataset in DATASETS
