@@ -33,13 +33,16 @@ _SETTING = "VEDETTE_ALLOW_PRIVATE_NETWORKS"
 # Ranges that `is_global` calls global, and that still lead inside or to no one host: translations and
 # tunnels that carry an IPv4 address (IPv4-compatible, NAT64, Teredo, 6to4), old site-local, SRv6,
 # multicast, and the rest of 192.0.0.0/24.
-_FORBIDDEN = tuple(
-    ip_network(network)
-    for network in (
-        "192.0.0.0/24 192.88.99.0/24 224.0.0.0/4 ::/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 "
-        "2002::/16 3fff::/20 5f00::/16 fec0::/10 ff00::/8"
-    ).split()
-)
+_FORBIDDEN = {
+    4: [ip_network(network) for network in "192.0.0.0/24 192.88.99.0/24 224.0.0.0/4".split()],
+    6: [
+        ip_network(network)
+        for network in (
+            "::/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2002::/16 3fff::/20 5f00::/16 fec0::/10 "
+            "ff00::/8"
+        ).split()
+    ],
+}
 # What aiohttp hands to a socket factory: family, kind, protocol, canonical name, (address, port, …).
 _Target = tuple[int, int, int, str, tuple[Any, ...]]
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?", re.IGNORECASE)
@@ -71,7 +74,7 @@ def forbidden_address(address: Address, allowed: Networks = ()) -> bool:
         address = address.ipv4_mapped
     if any(address in network for network in allowed):
         return False
-    return not address.is_global or any(address in network for network in _FORBIDDEN)
+    return not address.is_global or any(address in network for network in _FORBIDDEN[address.version])
 
 
 def parse_url(url: str, allowed: Networks = ()) -> URL:

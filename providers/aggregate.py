@@ -115,6 +115,8 @@ def merge(
     several: dict[str, dict[str, Any]] = {}
     filled: dict[frozenset[str], frozenset[str]] = {}
     for name, fields in answers:
+        if not fields:
+            continue
         unwanted: set[str] = set()
         for group in together:
             first = filled.get(group)

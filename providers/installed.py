@@ -174,6 +174,7 @@ class Datasets:
         self._stamp: tuple[int, int, int] | None = None
         self._check_at = 0.0
         self._opened: dict[str, Any] = {}
+        self._fetched_at: dict[str, float] = {}
 
     def get(self, name: str, opener: Callable[[Mapping[str, Path]], Opened]) -> Opened | None:
         """The dataset `name` as `opener` reads it, opened once; None while there is no such data.
@@ -197,8 +198,7 @@ class Datasets:
 
     def fetched_at(self, name: str) -> float | None:
         """When the dataset `name` that was last read was fetched, in Unix seconds."""
-        installed = self._manifest.datasets.get(name)
-        return installed.fetched_at.timestamp() if installed else None
+        return self._fetched_at.get(name)
 
     def _look(self) -> None:
         try:
@@ -210,6 +210,8 @@ class Datasets:
             return
         before, self._manifest = self._manifest.datasets, read_manifest(self._data)
         self._stamp = stamp
+        datasets = self._manifest.datasets.items()
+        self._fetched_at = {name: installed.fetched_at.timestamp() for name, installed in datasets}
         for name in {*before, *self._manifest.datasets, *self._opened}:
             if before.get(name) != self._manifest.datasets.get(name) or self._opened.get(name) is None:
                 self._opened.pop(name, None)
