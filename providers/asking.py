@@ -142,6 +142,7 @@ class Asker:
             timeout=source.spec.timeout,
             allowed=self._settings.allow_private_networks,
             datasets=self._datasets,
+            guarded=self._outbound.provider_client("referrals", guarded=True),
         )
         try:
             async with asyncio.timeout(source.spec.timeout):

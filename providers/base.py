@@ -168,6 +168,7 @@ class Context:
         timeout: seconds for all that `fetch` does; it is cancelled then.
         allowed: networks that the operator has opened, for a source that makes its own connections.
         datasets: the data on this machine.
+        guarded: a client that is guarded whatever the operator has set, for what an answer leads to.
     """
 
     client: httpx.AsyncClient
@@ -176,6 +177,7 @@ class Context:
     timeout: float
     allowed: Networks = ()
     datasets: Datasets | None = None
+    guarded: httpx.AsyncClient | None = None
 
 
 @dataclass(frozen=True)

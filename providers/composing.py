@@ -30,6 +30,7 @@ def compose(
     """
     answers = ((source.spec.name, outcome.fields) for source, outcome in outcomes)
     merged = merge(answers, kind.rules, kind.together)
+    _credit(merged, outcomes)
     silent = [source for source, outcome in outcomes if outcome.silent]
     _doubt(merged, kind, silent)
     for path, (value, origin) in kind.derive(merged.fields, moment).items():
@@ -66,6 +67,16 @@ def compose(
         conflicts=merged.conflicts,
         block=offset // kind.block if kind.block else 0,
     )
+
+
+def _credit(merged: Merged, outcomes: Outcomes) -> None:
+    """Name those whose data it is in the place of a source that only passes it on."""
+    for source, _ in outcomes:
+        for path in source.spec.credited.keys() & merged.sources.keys():
+            owner = source.spec.credited[path]
+            merged.sources[path] = [
+                owner if name == source.spec.name else name for name in merged.sources[path]
+            ]
 
 
 def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:

@@ -1,7 +1,8 @@
 """RDAP: the registration of a domain, from the registry that is in charge of it and the registrar it names.
 
 Which registry that is, IANA's bootstrap file says; that it answers 404 therefore means that the domain is not
-registered. With a base URL of the operator's own, that server is asked for every domain, and nobody else.
+registered. With a base URL of the operator's own, that server stands in the place of all registries; a public
+redirector does not, for it answers 404 also where a registry has no RDAP server.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import time
 from datetime import date
 from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -33,6 +35,7 @@ from settings import Rate
 _log = logs.get(__name__)
 _ACCEPT = {"accept": "application/rdap+json, application/json"}
 _LEAST_SECONDS = 0.5
+_REDIRECTORS = frozenset({"rdap.org", "www.rdap.org", "rdap.net", "www.rdap.net"})
 _UNREADABLE = (SourceError, KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
@@ -53,8 +56,8 @@ async def fetch(query: Query, context: Context) -> Told:
     domain: Domain = query.value
     started = time.monotonic()
     base_url: str | None = context.base_url
-    in_charge = base_url == bootstrap.IANA
-    if in_charge:
+    in_charge = urlsplit(context.base_url).hostname not in _REDIRECTORS
+    if base_url == bootstrap.IANA:
         base_url = await bootstrap.server(domain.tld, context)
         if base_url is None:
             raise SourceError("skipped", "tld_without_rdap")
@@ -65,8 +68,8 @@ async def fetch(query: Query, context: Context) -> Told:
         # A page for people is no answer of a registry.
         page = "html" in response.headers.get("content-type", "")
         return Told(None, in_charge=not page and not await may_be_elsewhere(domain, left))
-    if registry is None or not in_charge:
-        return Told(registry)
+    if registry is None:
+        return Told(None)
     known = _readable(registry)
     url = None if not known or all(known.values()) else _referral(registry)
     if url is None or left < _LEAST_SECONDS:
@@ -80,8 +83,10 @@ async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
 
 async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> Any:
     """What the registrar says about the domain; None if it fails. The client is guarded, as data names it."""
+    client = context.guarded or context.client
     try:
-        told = json_answer(await _get(url, context, seconds), empty=frozenset({404}))
+        response = await client.get(url, headers=_ACCEPT, timeout=seconds)
+        told = json_answer(response, empty=frozenset({404}))
     except (OutboundError, SourceError, httpx.InvalidURL) as error:
         _log.info("rdap_referral_failed", error=type(error).__name__)
         return None

@@ -112,7 +112,13 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
         "credits": 1,
     }
     assert answer["partial"] is False
-    assert answer["sources"]["hosting.asn"] == ["hosting"]
+    named = {path: names for path, names in answer["sources"].items() if path.startswith("hosting.")}
+    assert named == {
+        "hosting.ip": ["hosting"],
+        "hosting.asn": ["asn"],
+        "hosting.asn_name": ["asn"],
+        "hosting.country_code": ["dbip"],
+    }
     statuses = {report["name"]: report["status"] for report in answer["providers"]}
     assert statuses == {
         "rdapdomain": "ok",

@@ -113,11 +113,21 @@ async def test_below_a_suffix_that_others_may_run_name_servers_must_not_know_the
     assert await servers.ask("www.example.ac.uk") == expected
 
 
-async def test_the_404_of_another_server_does_not_say_that_a_domain_is_not_registered(
+async def test_a_server_that_the_operator_puts_in_the_place_of_all_registries_is_in_charge(
     servers: Servers,
 ) -> None:
     url = await servers.serve(servers.answer)
     servers.context = Context(servers.context.client, url, None, 6)
+    assert await servers.ask() == {"whois.registered": False}
+    await servers.refer(WHOLE)
+    assert REGISTRARS.items() <= (await servers.ask()).items()
+
+
+async def test_the_404_of_a_redirector_does_not_say_that_a_domain_is_not_registered(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rdapdomain, "_REDIRECTORS", {"127.0.0.1"})
+    servers.context = Context(servers.context.client, await servers.serve(servers.answer), None, 6)
     assert await servers.ask() == {}
 
 
