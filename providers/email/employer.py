@@ -1,25 +1,32 @@
-"""The company of a mail domain: its industry and size, from sources of companies that take a domain.
+"""The company of a mail domain: its industry and size, from sources of companies that find one by its domain.
 
-They are asked about the domain and kept by it, so that a company is paid for once and not for each person.
+They are asked about the domain and kept by it, so that a company is asked about once and not for each person.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any
 
-from providers.base import Fields, Query, RemoteSource
-from providers.company import abstractcompany
-from providers.company.identity import Company
+from providers.base import Context, Fields, Query, RemoteSource, SourceError
+from providers.company import abstractcompany, wikidata
+from providers.company.identity import Company, Wanted, registered
 from providers.email.maildomain import is_companys
 
 _LARGEST = (10, 50, 200, 500, 1000, 5000, 10000)
-_Source = TypeVar("_Source", bound=RemoteSource)
 
 
-def of_domain(source: _Source, name: str) -> _Source:
-    """A source of the kind `company` as the source `name` of the kind `email`, with the same key."""
+def of_domain(source: RemoteSource, name: str, value: Callable[[str], Any]) -> RemoteSource:
+    """A source of the kind `company` as the source `name` of the kind `email`, with the same key.
+
+    Args:
+        source: which.
+        name: the other name.
+        value: of the query, for a registered domain.
+    """
     spec = replace(
         source.spec,
         name=name,
@@ -29,11 +36,15 @@ def of_domain(source: _Source, name: str) -> _Source:
     )
 
     def parse(raw: Any) -> Fields:
-        told = source.parse(raw)
+        told = {} if raw is None else source.parse(raw)
         count: int | None = told.get("profile.employee_count")
         return {"industry": told.get("profile.industry"), "company_size": size(count) if count else None}
 
-    return replace(source, spec=spec, parse=parse, takes=_has_company, asks=_company)
+    def asks(query: Query) -> Query:
+        domain = registered(query.value.domain) or query.value.domain
+        return replace(query, text=domain, value=value(domain))
+
+    return replace(source, spec=spec, parse=parse, takes=_has_company, asks=asks)
 
 
 def size(count: int) -> str:
@@ -47,9 +58,23 @@ def _has_company(query: Query) -> bool:
     return is_companys(query.value.domain)
 
 
-def _company(query: Query) -> Query:
-    domain: str = query.value.domain
-    return replace(query, text=domain, value=Company(domain=domain))
+@wraps(wikidata.fetch)
+async def _item(query: Query, context: Context) -> Any:
+    """Search for the company with this website, and read its item; None if not exactly one has it."""
+    hits = await wikidata.fetch(query, context)
+    try:
+        found = wikidata.parse(hits).get("candidates", [])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError("bad_response", "unexpected_shape") from error
+    items = [one["wikidata"] for one in found if one["domain"] == query.value.domain]
+    if len(items) != 1:
+        return None
+    return await wikidata.fetch(replace(query, value=Company(wikidata=items[0])), context)
 
 
-ABSTRACT = of_domain(abstractcompany.SOURCE, "abstractemployer")
+ABSTRACT = of_domain(abstractcompany.SOURCE, "abstractemployer", lambda domain: Company(domain=domain))
+WIKIDATA = of_domain(
+    replace(wikidata.SOURCE, fetch=_item),
+    "wikidataemployer",
+    lambda domain: Wanted(domain.partition(".")[0], domain),
+)

@@ -93,6 +93,7 @@ KIND = Kind(
         mx.SOURCE,
         hunter.SOURCE,
         titled(abstractemail.SOURCE, "breach.services"),
+        employer.WIKIDATA,
         employer.ABSTRACT,
         *(replace(source, places=_BREACHES) for source in BREACH.sources),
     ),

@@ -51,7 +51,9 @@ class Sources:
         exchanges: list[dict[str, Any]] = json.loads((_FIXTURES / name / f"{fixture}.json").read_text())[
             "exchanges"
         ]
-        exchange = next((one for one in exchanges if one["path"].endswith(path)), exchanges[0])
+        there = [one for one in exchanges if one["path"].endswith(path)] or exchanges
+        asked = request.query.items()
+        exchange = next((one for one in there if one.get("query", {}).items() <= asked), there[0])
         if exchange["status"] == 204:
             return web.Response(status=204)
         text = exchange["text"] if "text" in exchange else json.dumps(exchange.get("body"))

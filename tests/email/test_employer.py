@@ -33,6 +33,18 @@ async def test_colleagues_are_asked_about_once(settings: Settings, with_key: Sou
     assert [answer["credits"] for answer in answers] == [0, 0], "of the person nothing is known"
 
 
+async def test_the_item_of_the_company_with_that_website_is_read_without_a_key(
+    settings: Settings, sources: Sources
+) -> None:
+    sources.say("empty")
+    sources.say("ok", "wikidataemployer")
+    async with running_with(sources, settings) as api:
+        person = await api.person(credits=10)
+        answer = (await person.key.post(PATH, json={"email": "eve@mail.example.com"})).json()
+    assert (answer["industry"], answer["company_size"]) == ("financial services", "1001-5000")
+    assert answer["sources"]["industry"] == ["wikidataemployer"]
+
+
 async def test_a_free_provider_is_nobodys_employer(settings: Settings, with_key: Sources) -> None:
     async with running_with(with_key, settings) as api:
         person = await api.person(credits=10)
