@@ -56,5 +56,7 @@ def _lines(results: list[Fetched]) -> list[str]:
         stays = "; this version stays in use" if result.failed and result.version else ""
         name = " ".join(filter(None, (result.name, result.version)))
         lines.append(f"{name}: {result.status}, {result.detail}{stays}")
-    missing = [f"  {result.name}: {', '.join(result.fields)}" for result in results if result.version is None]
+    missing = [
+        f"  {result.name}: {', '.join(result.fields) or 'none'}" for result in results if not result.version
+    ]
     return [*lines, "missing, and which fields it costs:", *missing] if missing else lines

@@ -201,7 +201,7 @@ def _lookup_data(settings: Settings) -> Finding:
     text = ", ".join(here) or "none"
     if missing:
         text += f"; missing: {', '.join(one.name for one in missing)}"
-    remedies = [f"without {one.name}: {', '.join(one.fields)}" for one in missing]
+    remedies = [f"without {one.name}: {', '.join(one.fields) or 'no field'}" for one in missing]
     remedies += [
         f"{one.name} could not be renewed, {one.known.version} stays in use: {one.failure}"
         for one in stock

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Literal
 
 from providers import installed
+from providers.base import Source
 from providers.downloads import Dataset
 from providers.registry import DATASETS, KINDS
 from providers.standing import switched_off
@@ -38,7 +39,7 @@ class Stock:
 
 
 def take_stock(settings: Settings) -> list[Stock]:
-    """How each dataset stands that a source reads which is on."""
+    """How each dataset stands that is wanted."""
     known = installed.read_manifest(settings.data).datasets
     failures = installed.read_failures(settings.data)
     return [
@@ -57,23 +58,21 @@ def _stock(
 
 
 def is_wanted(dataset: Dataset, settings: Settings) -> bool:
-    """Whether a source that reads the dataset is on."""
-    return any(
-        switched_off(source, settings) is None
-        for kind in KINDS.values()
-        for source in kind.sources
-        if source.spec.dataset == dataset.name
-    )
+    """Whether a source of the dataset is on; one that is no source's own serves them all."""
+    sources = _sources(dataset.name)
+    return not sources or any(switched_off(source, settings) is None for source in sources)
+
+
+def fields_of(dataset: str) -> tuple[str, ...]:
+    """The fields that the dataset's sources fill, in the order of their names."""
+    return tuple(sorted({field for source in _sources(dataset) for field in source.spec.fields}))
 
 
 @cache
-def fields_of(dataset: str) -> tuple[str, ...]:
-    """The fields that the dataset's sources fill, in the order of their names."""
-    filled = {
-        field
+def _sources(dataset: str) -> tuple[Source, ...]:
+    return tuple(
+        source
         for kind in KINDS.values()
         for source in kind.sources
         if source.spec.dataset == dataset and source.spec.kind == kind.name
-        for field in source.spec.fields
-    }
-    return tuple(sorted(filled))
+    )

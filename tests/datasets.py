@@ -7,6 +7,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
+import orjson
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
@@ -106,6 +107,15 @@ def write_lists(data: Path) -> None:
         installed.install(data, name, files, source=name, version="2026-11-21", licence="public domain")
 
 
+def write_titles(data: Path) -> None:
+    """Install a catalogue of breaches with one in it."""
+    path = installed.folder(data) / "titles.new"
+    path.write_bytes(orjson.dumps({"example": "Example"}))
+    installed.install(
+        data, "breaches", {"titles": path}, source="breaches", version="2026-11-21", licence="CC BY 4.0"
+    )
+
+
 def packed(address: str) -> bytes:
     """The address as 4 or 16 bytes."""
     return ip_address(address).packed
@@ -116,4 +126,5 @@ def write_small_datasets(data: Path) -> None:
     write_cities(data, CITIES)
     write_networks(data, NETWORKS)
     write_lists(data)
+    write_titles(data)
     install_victims(data, victim())

@@ -160,3 +160,4 @@ def test_data_is_wanted_where_a_source_that_reads_it_is_on(
     )
     names = {one.name for one in take_stock(chosen)}
     assert ("whatsmyname" in names, "tor" in names) == (wanted, wanted)
+    assert "breaches" in names  # no source's own
