@@ -60,6 +60,7 @@ SOURCE = RemoteSource(
         ),
         base_url="https://companyenrichment.abstractapi.com/v2",
         key="required",
+        account="abstractcompany",
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,

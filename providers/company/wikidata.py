@@ -270,6 +270,7 @@ SOURCE = RemoteSource(
         ),
         base_url="https://www.wikidata.org",
         key="optional",
+        account="wikidata",
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,
