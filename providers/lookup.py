@@ -158,6 +158,8 @@ class Lookups:
         if payer is not None and chosen.price:
             terms = await self._till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
+        if chosen.price > 1 and fields is not None and "results" not in fields:
+            limit = 0  # what costs by the result costs nothing where none is wanted
         question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit)
         result = await self._answer(question)
         if payer is None or terms is None:

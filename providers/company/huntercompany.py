@@ -87,7 +87,7 @@ SOURCE = replace(
             timeout=6,
             ttl=7 * 86400,
             negative_ttl=86400,
-            rate=Rate(15, 1),
+            rate=Rate(5, 1),  # of the account: 300 verifications a minute
         ),
         _REQUEST,
         _FIELDS,

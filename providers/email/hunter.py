@@ -83,7 +83,7 @@ SOURCE = RemoteSource(
         timeout=22,  # a verification takes up to 20 s; the lookup does not wait for that, the next one has it
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(15, 1),  # of the account; of verifications 10, and 300 a minute
+        rate=Rate(5, 1),  # of the account: 300 verifications a minute
     ),
     fetch,
     parse,

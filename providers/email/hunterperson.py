@@ -65,7 +65,7 @@ SOURCE = rest(
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,
-        rate=Rate(15, 1),  # of the account
+        rate=Rate(5, 1),  # of the account: 300 verifications a minute
     ),
     Get(
         path="/combined/find",

@@ -97,6 +97,14 @@ async def test_the_limit_cuts_the_people_and_the_price(keyed_api: Api, servers: 
     assert (answer["total"], answer["credits"]) == (1, 1)
 
 
+async def test_people_who_are_not_wanted_cost_nothing(keyed_api: Api, servers: Servers) -> None:
+    for name in servers.providers:
+        servers.say(name, "ok")
+    person = await keyed_api.person(credits=100)
+    answer = (await person.key.post(f"{PATH}?fields=profile", json={"company": "Example Bank"})).json()
+    assert (answer["profile"]["name"], answer["credits"], "results" in answer) == ("EXAMPLE BANK PLC", 0, False)
+
+
 async def test_two_companies_of_one_name_are_candidates_and_nothing_else(
     keyed_api: Api, servers: Servers
 ) -> None:
