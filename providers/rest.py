@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
+
+import httpx
 
 from outbound.response import retry_after
 from providers.base import (
@@ -38,14 +41,20 @@ class Get:
         params: of the query string. An entry with `{key}` is left out where there is no key, here and below.
         headers: of the request.
         statuses: what a status means where it is not what it means by default, see `json_answer`.
-        pauses: seconds after which asking again makes sense, by status, where the source does not say so.
+        words: what a word in the body of an answer that is no success means, whatever its status.
+        pauses: seconds after which asking again makes sense, by status, where the source does not say so;
+            such a status is `rate_limited` unless `statuses` has it.
+        again: the statuses with which the source says that it is still looking → seconds after which it is
+            asked again, for as long as the source's own timeout lets it.
     """
 
     path: str
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     statuses: Mapping[int, Meaning] = field(default_factory=dict[int, Meaning])
+    words: Mapping[str, Meaning] = field(default_factory=dict[str, Meaning])
     pauses: Mapping[int, float] = field(default_factory=dict[int, float])
+    again: Mapping[int, float] = field(default_factory=dict[int, float])
 
     async def fetch(self, query: Query, context: Context) -> Any:
         """Send it; returns the JSON of the answer, or None where its status means `empty`.
@@ -53,20 +62,30 @@ class Get:
         Raises:
             SourceError: for every other answer.
         """
-        response = await context.client.get(
-            context.base_url + self.path.replace("{query}", quote(query.text, safe="")),
-            params=_filled(self.params, query.text, context.key),
-            headers={"accept": "application/json", **_filled(self.headers, query.text, context.key)},
-            timeout=context.timeout,
-        )
+        while (response := await self._send(query, context)).status_code in self.again:
+            await asyncio.sleep(self.again[response.status_code])
         status = response.status_code
         meaning = self.statuses.get(status)
+        if meaning is None and status in self.pauses:
+            meaning = "rate_limited"
+        if not response.is_success:
+            for word in self.words:
+                if word in response.text:
+                    meaning = self.words[word]
         if meaning == "empty":
             return None
         if meaning is not None:
             pause = retry_after(response.headers) or self.pauses.get(status)
             raise SourceError(meaning, f"http_{status}", pause)
         return json_answer(response)
+
+    async def _send(self, query: Query, context: Context) -> httpx.Response:
+        return await context.client.get(
+            context.base_url + self.path.replace("{query}", quote(query.text, safe="")),
+            params=_filled(self.params, query.text, context.key),
+            headers={"accept": "application/json", **_filled(self.headers, query.text, context.key)},
+            timeout=context.timeout,
+        )
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,6 @@ SOURCE = rest(
     Get(
         path="/v1/breach-analytics",
         params={"email": "{query}"},
-        statuses={403: "rate_limited"},
         pauses={403: 86400},
     ),
     parse,

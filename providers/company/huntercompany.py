@@ -59,8 +59,8 @@ _REQUEST = Get(
     params={"domain": "{query}"},
     headers={"x-api-key": "{key}"},
     # Too many requests are 403 here, and a bad key 401.
-    statuses={402: "rate_limited", 403: "rate_limited", 404: "empty"},
-    pauses={402: _QUOTA_SECONDS},
+    statuses={404: "empty"},
+    pauses={402: _QUOTA_SECONDS, 403: 1},
 )
 
 

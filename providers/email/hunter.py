@@ -7,54 +7,17 @@ still looking counts as the same request.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import date
 from typing import Any
 
-import httpx
-
-from outbound.response import retry_after
-from providers.base import (
-    Context,
-    Evidence,
-    Fields,
-    Query,
-    RemoteSource,
-    RemoteSpec,
-    SourceError,
-    json_answer,
-)
+from providers.base import Evidence, Fields, RemoteSpec
+from providers.rest import Get, rest
 from settings import Rate
 
 _QUOTA_SECONDS = 3600.0
-_AGAIN_SECONDS = 1.0
 # `webmail` says where the mailbox is, not whether there is one; `accept_all`, that the domain takes mail for
 # every name, so that nobody can tell.
 _VALIDITY = {"valid": "valid", "invalid": "invalid", "accept_all": "risky", "disposable": "risky"}
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask about the address, until they know."""
-    while (response := await _ask(query, context)).status_code == 202:
-        await asyncio.sleep(_AGAIN_SECONDS)
-    match response.status_code:
-        case 222:
-            raise SourceError("error", "http_222")
-        case 403:
-            raise SourceError("rate_limited", "http_403", 1)
-        case 402 | 429:
-            raise SourceError("rate_limited", "quota", retry_after(response.headers) or _QUOTA_SECONDS)
-        case _:
-            return json_answer(response)
-
-
-async def _ask(query: Query, context: Context) -> httpx.Response:
-    return await context.client.get(
-        f"{context.base_url}/email-verifier",
-        params={"email": query.text},
-        headers={"x-api-key": context.key or ""},
-        timeout=context.timeout,
-    )
 
 
 def parse(raw: Any) -> Fields:
@@ -68,7 +31,7 @@ def parse(raw: Any) -> Fields:
     }
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="hunter",
         kind="email",
@@ -85,6 +48,13 @@ SOURCE = RemoteSource(
         negative_ttl=86400,
         rate=Rate(5, 1),  # of the account: 300 verifications a minute
     ),
-    fetch,
+    Get(
+        path="/email-verifier",
+        params={"email": "{query}"},
+        headers={"x-api-key": "{key}"},
+        statuses={222: "error"},
+        pauses={402: _QUOTA_SECONDS, 403: 1, 429: _QUOTA_SECONDS},
+        again={202: 1},
+    ),
     parse,
 )

@@ -71,7 +71,7 @@ SOURCE = rest(
         path="/combined/find",
         params={"email": "{query}"},
         headers={"x-api-key": "{key}"},
-        statuses={402: "rate_limited", 403: "rate_limited", 404: "empty", 429: "rate_limited"},
+        statuses={404: "empty"},
         pauses={402: 3600, 403: 1, 429: 3600},
     ),
     _FIELDS,

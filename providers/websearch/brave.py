@@ -5,40 +5,13 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import (
-    Context,
-    Evidence,
-    Fields,
-    Query,
-    RemoteSource,
-    RemoteSpec,
-    SourceError,
-    json_answer,
-)
+from providers.base import Evidence, Fields, Query, RemoteSpec, SourceError
+from providers.rest import Get, rest
 from providers.websearch.pages import listed, page
 from settings import Rate
 
 _COUNT = 20  # the most that one request can bring
 _MOST_WORDS = 50
-_REFUSED = (b"SUBSCRIPTION_TOKEN_INVALID", b"SUBSCRIPTION_NOT_FOUND")
-
-
-async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the first page of results.
-
-    Raises:
-        SourceError: `auth_failed`, for a key that is invalid (422) or without a subscription (404).
-    """
-    response = await context.client.get(
-        f"{context.base_url}/web/search",
-        params={"q": query.text, "count": str(_COUNT)},
-        headers={"accept": "application/json", "x-subscription-token": context.key or ""},
-        timeout=context.timeout,
-    )
-    # Their reference has the code under `error` in its schema, and in a list `errors` in its examples.
-    if response.status_code in (404, 422) and any(code in response.content for code in _REFUSED):
-        raise SourceError("auth_failed", f"http_{response.status_code}")
-    return json_answer(response)
 
 
 def few_words(query: Query) -> bool:
@@ -59,7 +32,7 @@ def parse(raw: Any) -> Fields:
     return {"results": listed(results)} if results else {}
 
 
-SOURCE = RemoteSource(
+SOURCE = rest(
     RemoteSpec(
         name="brave",
         kind="websearch",
@@ -79,7 +52,13 @@ SOURCE = RemoteSource(
         rate=Rate(1, 1),
         personal=True,
     ),
-    fetch,
+    Get(
+        path="/web/search",
+        params={"q": "{query}", "count": str(_COUNT)},
+        headers={"x-subscription-token": "{key}"},
+        # Their reference has the code under `error` in its schema, and in a list `errors` in its examples.
+        words={"SUBSCRIPTION_TOKEN_INVALID": "auth_failed", "SUBSCRIPTION_NOT_FOUND": "auth_failed"},
+    ),
     parse,
     takes=few_words,
 )

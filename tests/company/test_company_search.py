@@ -102,7 +102,11 @@ async def test_people_who_are_not_wanted_cost_nothing(keyed_api: Api, servers: S
         servers.say(name, "ok")
     person = await keyed_api.person(credits=100)
     answer = (await person.key.post(f"{PATH}?fields=profile", json={"company": "Example Bank"})).json()
-    assert (answer["profile"]["name"], answer["credits"], "results" in answer) == ("EXAMPLE BANK PLC", 0, False)
+    assert (answer["profile"]["name"], answer["credits"], "results" in answer) == (
+        "EXAMPLE BANK PLC",
+        0,
+        False,
+    )
 
 
 async def test_two_companies_of_one_name_are_candidates_and_nothing_else(

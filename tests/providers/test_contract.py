@@ -321,7 +321,7 @@ async def test_a_documented_answer_is_read_as_it_is_meant(
 
 def made(source: RestSource) -> dict[str, tuple[int, str, str]]:
     """Name → status, body and what must become of the source, for every standard outcome of its table."""
-    statuses = STATUSES | dict(source.request.statuses)
+    statuses = STATUSES | dict.fromkeys(source.request.pauses, "rate_limited") | dict(source.request.statuses)
     cases = {str(status): (status, "", meaning) for status, meaning in statuses.items()}
     return cases | {"drift": (200, "{}", "bad_response"), "garbage": (200, "<html>", "bad_response")}
 
