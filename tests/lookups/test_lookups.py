@@ -255,6 +255,58 @@ async def test_local_only_asks_nobody(world: World) -> None:
 # What is kept
 
 
+@pytest.fixture
+def borrowed(monkeypatch: pytest.MonkeyPatch) -> list[Database]:
+    """Whose connections were used, in order."""
+    used: list[Database] = []
+    connection = Database.connection
+
+    def counted(self: Database) -> Any:
+        used.append(self)
+        return connection(self)
+
+    monkeypatch.setattr(Database, "connection", counted)
+    return used
+
+
+async def test_a_kept_lookup_asks_postgres_once_for_all_its_sources(
+    world: World, borrowed: list[Database]
+) -> None:
+    await three(world)
+    await (await world.process()).lookup("word", "apple")
+    another = await world.process()
+    borrowed.clear()
+    assert (await another.lookup("word", "apple")).cached
+    assert len(borrowed) == 1
+    assert (await another.lookup("word", "apple")).cached
+    assert len(borrowed) == 1, "the process remembers it"
+
+
+async def test_the_kept_answers_of_lookups_at_one_moment_are_read_together(
+    world: World, borrowed: list[Database]
+) -> None:
+    await three(world)
+    first, another = await world.process(), await world.process()
+    words = [f"apple{chr(97 + number)}" for number in range(20)]
+    for word in words:
+        await first.lookup("word", word)
+    borrowed.clear()
+    results = await asyncio.gather(*(another.lookup("word", word) for word in words))
+    assert all(result.cached for result in results)
+    assert len(borrowed) <= 4
+
+
+async def test_failures_of_the_last_moment_come_from_memory(world: World) -> None:
+    (await world.provider("a")).says(500)
+    await world.provider("b", b__value=1)
+    lookups = await world.process()
+    first, second = [await lookups.lookup("word", "apple") for _ in range(2)]
+    assert status(second)["a"] == status(first)["a"] == "error"
+    assert len(world.providers["a"].requests) == 1
+    await lookups.lookup("word", "apple", max_age=0)
+    assert len(world.providers["a"].requests) == 2, "who wants no kept answer wants no remembered failure"
+
+
 async def test_an_answer_is_kept_for_the_next_time(world: World) -> None:
     await three(world)
     lookups = await world.process()
