@@ -32,6 +32,8 @@ _Place = tuple[str, str, str]
 # What this process keeps itself. Answers of shared sources are looked up again after a minute, so that
 # what another process deletes is soon gone here too.
 _KEPT_HERE = 4096
+# As JSON or sealed; what is larger is read again each time.
+_LARGEST_HERE_BYTES = 32 * 1024
 _KEPT_HERE_SECONDS = 60.0
 
 
@@ -126,7 +128,8 @@ class KeptAnswers:
                 continue  # sealed with a key that is gone: as good as not kept
             here_until = now + _KEPT_HERE_SECONDS
             entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until)
-            entries[source.spec.name] = self._remember(_place(source, query), entry)
+            entries[source.spec.name] = entry
+            self._remember(_place(source, query), entry, len(kept.sealed))
         return Found(entries, read.suppressed)
 
     async def keep(self, source: RemoteSource, query: Query, fields: Fields) -> None:
@@ -135,11 +138,13 @@ class KeptAnswers:
         ttl = spec.ttl if fields else spec.negative_ttl
         stale = max(ttl, spec.stale_ttl) if fields else ttl
         here_until = now + _KEPT_HERE_SECONDS if spec.shared else now + stale
-        self._remember(_place(source, query), Entry(fields, now, now + ttl, now + stale, here_until))
+        text = orjson.dumps(fields)
+        entry = Entry(fields, now, now + ttl, now + stale, here_until)
+        self._remember(_place(source, query), entry, len(text))
         if not spec.shared:
             return
         key = source.key(self._hash(query))
-        sealed = self._keyring.seal("lookups", orjson.dumps(fields), spec.name)
+        sealed = self._keyring.seal("lookups", text, spec.name)
         try:
             async with self._database.connection() as connection:
                 await kept_answers.keep(connection, key, sealed, bucket=spec.bucket, ttl=ttl, stale=stale)
@@ -163,12 +168,13 @@ class KeptAnswers:
     def _hash(self, query: Query) -> bytes:
         return kept_answers.query_hash(self._keyring, query.kind, query.text)
 
-    def _remember(self, place: _Place, entry: Entry) -> Entry:
+    def _remember(self, place: _Place, entry: Entry, size: int) -> None:
+        self._entries.pop(place, None)
+        if size > _LARGEST_HERE_BYTES:
+            return
         self._entries[place] = entry
-        self._entries.move_to_end(place)
         while len(self._entries) > _KEPT_HERE:
             self._entries.popitem(last=False)
-        return entry
 
 
 def _place(source: RemoteSource, query: Query) -> _Place:

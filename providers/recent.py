@@ -37,6 +37,12 @@ class RecentAnswers:
         now = time.monotonic()
         while self._answers and (len(self._answers) >= _MOST or next(iter(self._answers.values()))[0] <= now):
             self._answers.popitem(last=False)
+        if "results" in result.data:  # one page of maybe thousands, which nobody asks of what is remembered
+            named = (
+                (one, outcome._replace(fields=dict.fromkeys(outcome.fields)))
+                for one, outcome in result.outcomes
+            )
+            result = replace(result, outcomes=list(named))
         failed = result.partial and any(outcome.failed for _, outcome in result.outcomes)
         self._answers[asked] = (now + (_FAILED_SECONDS if failed else _SECONDS), result, False)
         self._answers.move_to_end(asked)

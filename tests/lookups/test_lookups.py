@@ -296,6 +296,17 @@ async def test_the_kept_answers_of_lookups_at_one_moment_are_read_together(
     assert len(borrowed) <= 4
 
 
+async def test_a_large_answer_is_kept_in_postgres_alone(world: World, borrowed: list[Database]) -> None:
+    await world.provider("a", shared="x" * 100_000)
+    await world.provider("b", b__value=1)
+    lookups = await world.process()
+    await lookups.lookup("word", "apple")
+    borrowed.clear()
+    for asked in (1, 2):
+        assert (await lookups.lookup("word", "apple", max_age=3600)).cached
+        assert len(borrowed) == asked
+
+
 async def test_failures_of_the_last_moment_come_from_memory(world: World) -> None:
     (await world.provider("a")).says(500)
     await world.provider("b", b__value=1)
