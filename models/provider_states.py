@@ -149,6 +149,15 @@ async def fail(
     return Admission(admitted=False, **row)
 
 
+async def close(connection: Connection, source: str) -> None:
+    """Close the breaker of a source that has answered, if only to say that it does not take a query."""
+    await connection.execute(
+        "update provider_states set failures = 0, blocked_until = null, blocked_as = null"
+        " where source = %s and failures > 0",
+        (source,),
+    )
+
+
 async def states(connection: Connection) -> dict[str, dict[str, Any]]:
     """Source → `blocked`, `last_success` and `error_rate` of every source that was asked."""
     cursor = await connection.execute(

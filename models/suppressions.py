@@ -18,6 +18,9 @@ from database import Connection
 from models.kept_answers import query_hashes
 from sealing import Keyring
 
+# A phone number may be written with them anywhere but where it is looked up as one.
+_WITHOUT_PUNCTUATION = str.maketrans("", "", " ().-/")
+
 
 class Suppression(SQLModel, table=True):
     """One e-mail address or phone number."""
@@ -38,8 +41,9 @@ class Erased:
 
 def identifier(text: str) -> str | None:
     """The e-mail address or phone number that a normalised query is, or None if it is neither."""
-    if text.startswith("+") and text[1:].isdigit():
-        return text
+    number = text.translate(_WITHOUT_PUNCTUATION)
+    if number.startswith("+") and number[1:].isdecimal():
+        return number
     local, at, domain = text.rpartition("@")
     return text.lower() if local and at and "." in domain and " " not in text else None
 

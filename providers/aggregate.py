@@ -138,12 +138,15 @@ def merge(
     for path, values in several.items():
         rule = rules.get(path, "first")
         value = merged.fields[path] = _RULES[rule](list(values.values()))
-        if rule in ("union", "union_by_name", "union_by_url"):
+        if rule in _UNIONS:
             merged.sources[path] = list(values)
             continue
         merged.sources[path] = [name for name, given_value in values.items() if given_value == value]
         if any(given_value != value for given_value in values.values()):
             merged.conflicts[path] = values
+    for path, rule in rules.items():
+        if rule in _UNIONS and path in merged.fields and path not in several:
+            merged.fields[path] = _RULES[rule]([merged.fields[path]])
     return merged
 
 
@@ -165,7 +168,8 @@ def _union_by_name(values: list[Any]) -> list[Any]:
     names: dict[str, Any] = {}
     for value in values:
         for item in value:
-            names.setdefault(bare_name(item), item)
+            if item.strip():
+                names.setdefault(bare_name(item), item)
     return list(names.values())
 
 
@@ -191,6 +195,7 @@ def bare_name(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum()) or name
 
 
+_UNIONS = frozenset({"union", "union_by_name", "union_by_url"})
 _RULES: dict[Rule, Any] = {
     "first": _first,
     "any_true": _any_true,

@@ -44,6 +44,8 @@ class Asker:
         self._outbound = outbound
         self._datasets = datasets
         self._types = types
+        chosen = settings.providers.items()
+        self._disabled = frozenset(name for name, one in chosen if one.enabled is False)
         self._flights: dict[tuple[str, str, str], asyncio.Task[Outcome]] = {}
 
     async def close(self) -> None:
@@ -115,7 +117,9 @@ class Asker:
         except SourceError as error:
             # A target that does not answer, a query that is not taken, a source that has no say: none of that
             # is a reason to leave the source alone.
-            if error.status not in ("skipped", "rejected") and not source.spec.active:
+            if error.status == "rejected":
+                await self._gates.answered(source)
+            elif error.status != "skipped" and not source.spec.active:
                 await self._gates.failed(source, error)
             return _failure(error, started)
         if drifted:
@@ -142,6 +146,7 @@ class Asker:
             timeout=source.spec.timeout,
             allowed=self._settings.allow_private_networks,
             datasets=self._datasets,
+            disabled=self._disabled,
             guarded=self._outbound.provider_client("referrals", guarded=True),
         )
         try:

@@ -168,6 +168,7 @@ class Context:
         timeout: seconds for all that `fetch` does; it is cancelled then.
         allowed: networks that the operator has opened, for a source that makes its own connections.
         datasets: the data on this machine.
+        disabled: the sources that the operator has switched off.
         guarded: a client that is guarded whatever the operator has set, for what an answer leads to.
     """
 
@@ -177,6 +178,7 @@ class Context:
     timeout: float
     allowed: Networks = ()
     datasets: Datasets | None = None
+    disabled: frozenset[str] = frozenset()
     guarded: httpx.AsyncClient | None = None
 
 
@@ -302,6 +304,7 @@ class Kind:
             none did, and that other field.
         message: the merged fields, and the names of the sources that have not answered → the field `message`.
         signs: by which a target is judged, for a kind with a `verdict`.
+        priced: fields by which the price goes whichever are wanted: they are always asked for.
         absent: fields that the answer does not have when nobody fills them.
         resolve: for a kind whose sources are asked in two rounds: the query, and source → what it answered
             in the first → the query of the second round.
@@ -325,6 +328,7 @@ class Kind:
     none: Mapping[str, tuple[Any, str]] = field(default_factory=dict[str, tuple[Any, str]])
     message: Callable[[Mapping[str, Any], Sequence[str]], str] | None = None
     signs: tuple[Sign, ...] = ()
+    priced: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     resolve: Callable[[Query, Mapping[str, Fields]], Resolution] | None = None
     cut: Callable[[Fields, int, int | None], Fields] = whole
@@ -335,13 +339,24 @@ class Kind:
         """The fields that its signs read."""
         return frozenset(path for sign in self.signs for path in sign.tests)
 
-    def wants(self, source: Source, fields: Collection[str]) -> bool:
-        """Whether `source` fills any of `fields` or blocks, or something that they follow from."""
-        wanted = {*fields, *(origin for path in fields for origin in self.origins.get(path, ()))}
-        if any(path.split(".")[0] == "verdict" for path in fields):
+    def needed(self, fields: Collection[str]) -> frozenset[str]:
+        """The fields and blocks that sources are asked for where only `fields` are wanted.
+
+        These are also what they follow from, what is filled together with them, and what the price goes by,
+        so that each is what it is in the whole answer.
+        """
+        wanted = {*fields, *self.priced}
+        if "verdict" in fields:
             wanted |= self.judged
-            wanted |= {origin for path in self.judged for origin in self.origins.get(path, ())}
-        return any(path == name or path.startswith(f"{name}.") for path in source.fields for name in wanted)
+        while True:
+            more = {origin for path in wanted for origin in self.origins.get(path, ())}
+            for name in wanted | more:
+                for group in self.together:
+                    if any(path == name or path.startswith(f"{name}.") for path in group):
+                        more |= group
+            if more <= wanted:
+                return frozenset(wanted)
+            wanted |= more
 
 
 REJECTIONS = frozenset({400, 404, 422, 451})

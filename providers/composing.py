@@ -6,17 +6,23 @@ before everyone who could know has answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from providers.aggregate import Merged, merge, nest
-from providers.base import Kind, Query, Source
-from providers.result import ANSWERS, LookupResult, Outcomes, all_kept
+from providers.base import Fields, Kind, Query, Source
+from providers.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept, within
 from providers.verdicts import judge
 
 
 def compose(
-    kind: Kind, query: Query, outcomes: Outcomes, moment: datetime, offset: int = 0, limit: int | None = None
+    kind: Kind,
+    query: Query,
+    outcomes: Outcomes,
+    moment: datetime,
+    offset: int = 0,
+    limit: int | None = None,
+    fields: Collection[str] | None = None,
 ) -> LookupResult:
     """Make the answer to `query`.
 
@@ -27,9 +33,10 @@ def compose(
         moment: of the answer: what the clocks show.
         offset: how many results to leave out, for a kind that has pages.
         limit: the most results to deliver; None: as the kind has it.
+        fields: the only ones that are delivered, and so paid for; None for all.
     """
-    answers = ((source.spec.name, outcome.fields) for source, outcome in outcomes)
-    merged = merge(answers, kind.rules, kind.together)
+    told = {source.spec.name: _sure(outcome) for source, outcome in outcomes}
+    merged = merge(told.items(), kind.rules, kind.together)
     _credit(merged, outcomes)
     silent = [source for source, outcome in outcomes if outcome.silent]
     _doubt(merged, kind, silent)
@@ -42,8 +49,8 @@ def compose(
     if kind.message is not None:
         merged.fields["message"] = kind.message(merged.fields, [source.spec.name for source in silent])
     if kind.count is not None:
-        told = [outcome.fields for _, outcome in outcomes if outcome.status in ANSWERS]
-        merged.fields[kind.count] = sum(fields.get(kind.count, 1) for fields in told)
+        answered = [outcome.fields for _, outcome in outcomes if outcome.status in ANSWERS]
+        merged.fields[kind.count] = sum(own.get(kind.count, 1) for own in answered)
         merged.sources.pop(kind.count, None)  # all of them have a part in it
     merged.fields[kind.echo] = query.text
     delivered = kind.cut(merged.fields, offset, limit)
@@ -53,13 +60,13 @@ def compose(
     data = {name: v for name, v in nest(delivered, kind.answer).items() if v or name not in kind.absent}
     if kind.signs:
         complete = not any(path in source.fields for source in silent for path in kind.judged)
-        data["verdict"] = judge(kind.signs, merged.fields, merged.sources, moment, complete=complete)
+        data["verdict"] = judge(kind.signs, delivered, merged.sources, told, moment, complete=complete)
     return LookupResult(
         kind=kind.name,
         query=query.text,
         echo=kind.echo,
         data=data,
-        credits=kind.cost(delivered),
+        credits=kind.cost(delivered if fields is None else _paid(kind, delivered, fields)),
         cached=all_kept(outcomes),
         partial=bool(silent),
         outcomes=outcomes,
@@ -67,6 +74,18 @@ def compose(
         conflicts=merged.conflicts,
         block=offset // kind.block if kind.block else 0,
     )
+
+
+def _sure(outcome: Outcome) -> Fields:
+    """What a source says; but not that there was nothing, when it said so some time ago."""
+    if not outcome.stale:
+        return outcome.fields
+    return {path: value for path, value in outcome.fields.items() if value}
+
+
+def _paid(kind: Kind, delivered: Fields, fields: Collection[str]) -> Fields:
+    wanted = {*fields, *kind.priced}
+    return {path: value for path, value in delivered.items() if within(path, wanted)}
 
 
 def _credit(merged: Merged, outcomes: Outcomes) -> None:

@@ -97,6 +97,17 @@ class Gates:
             admission = self._count(source.spec.name)
         self._remember(row, admission)
 
+    async def answered(self, source: RemoteSource) -> None:
+        """Note that its server is there, though it did not take the query: its breaker may close."""
+        self.succeeded(source)
+        if not source.spec.shared:
+            return
+        try:
+            async with self._database.connection() as connection:
+                await provider_states.close(connection, source.spec.name)
+        except psycopg.Error as fault:
+            _log.warning("answer_not_noted", source=source.spec.name, error=type(fault).__name__)
+
     def succeeded(self, source: RemoteSource) -> None:
         """Note that it answered. Postgres learns that when the answer is kept."""
         self._failures.pop(source.spec.name, None)

@@ -196,6 +196,11 @@ class Datasets:
         self._look()
         return self._manifest.datasets.get(name)
 
+    def usable(self, name: str) -> Installed | None:
+        """What is known about the dataset `name`; None when it is not there with all its files."""
+        installed = self.info(name)
+        return installed if installed and is_whole(self._data, installed) else None
+
     def fetched_at(self, name: str) -> float | None:
         """When the dataset `name` that was last read was fetched, in Unix seconds."""
         return self._fetched_at.get(name)

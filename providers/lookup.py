@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from database import Database
@@ -28,7 +29,7 @@ from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
-from providers.result import LookupResult, Outcome, Outcomes
+from providers.result import LookupResult, Outcome, Outcomes, within
 from providers.standing import row, switched_off
 from sealing import Keyring
 from settings import Settings
@@ -36,6 +37,7 @@ from settings import Settings
 _DEADLINE_SECONDS = 8.0
 
 
+_NOT_WANTED = "not_wanted"
 _NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
 _SUPPRESSED = Outcome("skipped", detail="suppressed")
 
@@ -53,9 +55,16 @@ class _Question:
     limit: int | None = None
     kept_only: bool = False
 
+    @cached_property
+    def needed(self) -> frozenset[str] | None:
+        """The fields and blocks that sources are asked for; None for all."""
+        return None if self.fields is None else self.kind.needed(self.fields)
+
     def wants(self, source: Source) -> bool:
         """Whether `source` is to be asked for the fields that matter, or instead of all others."""
-        return self.fields is None or source.spec.exclusive or self.kind.wants(source, self.fields)
+        if self.needed is None or source.spec.exclusive:
+            return True
+        return any(within(path, self.needed) for path in source.fields)
 
     @property
     def place(self) -> Hashable:
@@ -158,8 +167,6 @@ class Lookups:
         if payer is not None and chosen.price:
             terms = await self._till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
-        if chosen.price > 1 and fields is not None and "results" not in fields:
-            limit = 0  # what costs by the result costs nothing where none is wanted
         question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit)
         result = await self._answer(question)
         if payer is None or terms is None:
@@ -195,7 +202,7 @@ class Lookups:
         outcomes = await self._ask(question)
         if not _suppressed(outcomes):
             outcomes += samples.added(chosen, outcomes)
-        return compose(chosen, parsed, outcomes, datetime.now(UTC))
+        return compose(chosen, parsed, outcomes, datetime.now(UTC), fields=fields)
 
     async def _answer(self, question: _Question) -> LookupResult:
         """The answer: one of the last moments, or a new one.
@@ -208,9 +215,17 @@ class Lookups:
         if result is None or await self._is_suppressed(question.query):
             outcomes = await self._ask(question)
             moment = datetime.now(UTC)
-            result = compose(question.kind, question.query, outcomes, moment, question.offset, question.limit)
+            result = compose(
+                question.kind,
+                question.query,
+                outcomes,
+                moment,
+                question.offset,
+                question.limit,
+                question.fields,
+            )
             if _suppressed(outcomes):
-                return result
+                return replace(result, credits=0)
             self._recent.add(question.place, result)
         _check(result)
         return result
@@ -233,7 +248,7 @@ class Lookups:
             elif off is not None:
                 outcomes[spec.name] = Outcome("skipped", detail=off)
             elif not question.wants(source):
-                outcomes[spec.name] = Outcome("skipped", detail="not_wanted")
+                outcomes[spec.name] = Outcome("skipped", detail=_NOT_WANTED)
             elif isinstance(source, LocalSource):
                 outcome = outcomes[spec.name] = self._find(source, query)
                 alone = spec.name if spec.exclusive and outcome.status == "ok" else None
@@ -307,17 +322,20 @@ class Lookups:
         async with self._database.connection() as connection:
             states = await provider_states.states(connection)
         return [
-            self._standing(source, states.get(source.spec.name, {}))
+            self._standing(source, states)
             for kind in self._kinds.values()
             for source in kind.sources
             if source.spec.kind == kind.name
         ]
 
-    def _standing(self, source: Source, known: Mapping[str, Any]) -> ProviderRow:
+    def _standing(self, source: Source, states: Mapping[str, Mapping[str, Any]]) -> ProviderRow:
         spec = source.spec
-        installed = self._datasets.info(spec.dataset) if spec.dataset else None
-        cooling_down = bool(known.get("blocked"))
+        known = states.get(spec.name, {})
+        installed = self._datasets.usable(spec.dataset) if spec.dataset else None
+        cooling_down = False
         if isinstance(source, RemoteSource):
+            account = states.get(source.spec.bucket, {})
+            cooling_down = bool(known.get("blocked") or account.get("blocked"))
             cooling_down = cooling_down or not self._gates.open(source.spec)
         return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
 
@@ -329,6 +347,8 @@ def _suppressed(outcomes: Outcomes) -> bool:
 def _check(result: LookupResult) -> None:
     """Refuse an answer that nobody gave."""
     asked = [outcome for _, outcome in result.outcomes if outcome.status != "skipped"]
+    if not asked and any(outcome.detail == _NOT_WANTED for _, outcome in result.outcomes):
+        return  # no source fills what is wanted: nobody knows it
     if not asked:
         raise NoProvider(result.reports())
     if all(outcome.failed for outcome in asked):

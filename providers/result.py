@@ -140,8 +140,8 @@ class LookupResult:
         told, sources, conflicts = self.data, self.sources, self.conflicts
         if fields is not None:
             told = {self.echo: told[self.echo], **_pruned(told, fields)}
-            sources = {path: names for path, names in sources.items() if _within(path, fields)}
-            conflicts = {path: values for path, values in conflicts.items() if _within(path, fields)}
+            sources = {path: names for path, names in sources.items() if within(path, fields)}
+            conflicts = {path: values for path, values in conflicts.items() if within(path, fields)}
         return {
             **told,
             "credits": self.credits,
@@ -173,7 +173,8 @@ def _pruned(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _within(path: str, fields: Collection[str]) -> bool:
+def within(path: str, fields: Collection[str]) -> bool:
+    """Whether `path` is one of `fields`, or in a block that they name."""
     return any(path == name or path.startswith(f"{name}.") for name in fields)
 
 

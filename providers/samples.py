@@ -314,13 +314,18 @@ _FIELDS: dict[str, Fields] = {
 }
 
 
+def fields_of(kind: Kind) -> Fields:
+    """The made-up fields of a kind."""
+    return _FIELDS.get(kind.name, {})
+
+
 def added(kind: Kind, outcomes: Sequence[tuple[Source, Outcome]]) -> list[tuple[Source, Outcome]]:
     """What a sample adds to the outcomes of a lookup that asked nobody.
 
     That is what the sources could have told that were not asked, and nobody knows; all of the sample where
     no source is set up.
     """
-    fields = _FIELDS.get(kind.name, {})
+    fields = fields_of(kind)
     if any(outcome.status != "skipped" for _, outcome in outcomes):
         known = {path for _, outcome in outcomes for path in outcome.fields}
         unasked = [source.fields for source, outcome in outcomes if outcome.detail == NOT_ASKED]

@@ -112,6 +112,7 @@ def judge(
     signs: tuple[Sign, ...],
     fields: Mapping[str, Any],
     sources: Mapping[str, list[str]],
+    told: Mapping[str, Mapping[str, Any]],
     moment: datetime,
     *,
     complete: bool,
@@ -122,6 +123,7 @@ def judge(
         signs: of the kind.
         fields: path → value, where it is known.
         sources: path → the sources that the value is from.
+        told: source → what it says itself: of a list, a reason names those whose part it is.
         moment: of the answer.
         complete: every source that could show one of the signs has answered.
     """
@@ -129,10 +131,19 @@ def judge(
     for level in _WORST_FIRST:
         found = [sign for sign in seen if sign.level == level]
         if found and (level != "clean" or complete):
-            return {"level": level, "reasons": [one for sign in found for one in _reasons(sign, sources)]}
+            return {
+                "level": level,
+                "reasons": [one for sign in found for one in _reasons(sign, sources, told, moment)],
+            }
     return {"level": "unknown", "reasons": []}
 
 
-def _reasons(sign: Sign, sources: Mapping[str, list[str]]) -> list[dict[str, str]]:
-    path = next(iter(sign.tests))
-    return [{"code": sign.code, "source": source} for source in sources.get(path, [])]
+def _reasons(
+    sign: Sign, sources: Mapping[str, list[str]], told: Mapping[str, Mapping[str, Any]], moment: datetime
+) -> list[dict[str, str]]:
+    path, test = next(iter(sign.tests.items()))
+    return [
+        {"code": sign.code, "source": source}
+        for source in sources.get(path, [])
+        if path not in told.get(source, {}) or test(told[source][path], moment)
+    ]

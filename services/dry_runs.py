@@ -23,6 +23,7 @@ from models.errors import FieldError, Invalid, ModelError, Unavailable
 from models.identifiers import new_id
 from models.inputs import InputSchema
 from models.run_views import RunView, view_of
+from providers import samples
 from providers.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
 from services.process_pool import Ask, ProcessPool
@@ -130,7 +131,9 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
         )
     except ModelError as error:
         return StepError(code=error.code, message=error.message)
-    answer = result.answer(fields=step.config.fields)
+    answer = result.answer(shown="failed", fields=step.config.fields)
+    if any(source.spec.name == samples.NAME for source, _ in result.outcomes):
+        answer["sample"] = True
     return cut(answer, SHOWN) if step.kind == "websearch" else answer
 
 

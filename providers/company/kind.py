@@ -39,7 +39,7 @@ def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
 
 def cost(fields: Mapping[str, Any]) -> int:
     """1 for each person."""
-    return len(fields["results"])
+    return len(fields.get("results", []))
 
 
 KIND = Kind(
@@ -64,6 +64,7 @@ KIND = Kind(
     # Whatever is wanted of a company, it must be known first which one it is.
     origins={
         "results": ("profile.officers", "candidates"),
+        "total": ("results",),
         **dict.fromkeys(("profile", *(f"profile.{name}" for name in Profile.model_fields)), ("candidates",)),
     },
     resolve=resolve,

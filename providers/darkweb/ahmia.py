@@ -16,7 +16,16 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from outbound.response import retry_after
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import (
+    REJECTIONS,
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+)
 from providers.darkweb.mentions import MOST, mention, timestamp
 from settings import Rate
 
@@ -52,7 +61,8 @@ def _page(response: httpx.Response) -> str:
     if status >= 500:
         raise SourceError("error", f"http_{status}", retry_after(response.headers))
     if status != 200:
-        raise SourceError("bad_response", f"http_{status}")
+        rejected = status in REJECTIONS and response.request.url.path.endswith("/search/")
+        raise SourceError("rejected" if rejected else "bad_response", f"http_{status}")
     return response.text
 
 

@@ -66,7 +66,7 @@ def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
 
 def cost(fields: Mapping[str, Any]) -> int:
     """1 for the block that the page is from; nothing when there is nothing in it."""
-    return 1 if fields["results"] else 0
+    return 1 if fields.get("results") else 0
 
 
 KIND = Kind(
@@ -78,6 +78,8 @@ KIND = Kind(
     normalise=normalise,
     echo="query",
     none={"total": (0, "results")},
+    origins={"total": ("results",), "result_count": ("results",)},
+    priced=frozenset({"results"}),
     price=1,
     cost=cost,
     cut=cut,

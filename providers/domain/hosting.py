@@ -45,15 +45,17 @@ async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
     found = await addresses(resolvers(context.base_url), domain.name, context.timeout * 0.9)
     if not found:
         return None
-    known = look_up(found[0], context.datasets) if context.datasets else {}
+    known = look_up(found[0], context.datasets, context.disabled) if context.datasets else {}
     return {"ip": str(found[0]), "known": known}
 
 
-def look_up(address: Address, datasets: Datasets) -> Fields:
-    """What the sources on this machine say of an address, by the names of the kind `ip`."""
+def look_up(address: Address, datasets: Datasets, disabled: frozenset[str]) -> Fields:
+    """What the sources on this machine that are not `disabled` say of an address, as the kind `ip` names it."""
     query = Query("ip", str(address), address)
     answers: list[tuple[str, Fields]] = []
     for source in _HERE:
+        if source.spec.name in disabled:
+            continue
         try:
             answers.append((source.spec.name, source.find(query, datasets)))
         except SourceError:

@@ -18,13 +18,13 @@ from providers.installed import Datasets
 # Some give their users a domain below their own.
 _RELAYS = frozenset(
     "33mail.com 8alias.com addy.io anonaddy.com anonaddy.me duck.com emailalias.io mailshield.app "
-    "mozmail.com passinbox.com passmail.com passmail.net privaterelay.appleid.com silomails.com "
-    "simplelogin.co simplelogin.com simplelogin.fr simplelogin.io sl.email".split()
+    "mozmail.com passinbox.com passmail.com passmail.net privaterelay.appleid.com relay.firefox.com "
+    "silomails.com simplelogin.co simplelogin.com simplelogin.fr simplelogin.io sl.email".split()
 )
 _ALSO = frozenset(
-    "btopenworld.com disroot.org email.de internet.ru keemail.me numericable.fr passport.com "
-    "riseup.net sympatico.ca talktalk.net telia.com telus.net tim.it tin.it tuta.com tutamail.com "
-    "tutanota.com".split()
+    "btopenworld.com disroot.org email.de hispeed.ch internet.ru keemail.me kolabnow.com numericable.fr "
+    "passport.com prodigy.net.mx riseup.net sympatico.ca talktalk.net telia.com telus.net tim.it tin.it "
+    "tuta.com tutamail.com tutanota.com vip.163.com".split()
 )
 # Where everybody can buy one.
 _SOLD = frozenset({"hey.com", "mailbox.org", "startmail.com"})

@@ -67,7 +67,13 @@ def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """All but the mail domain as the company's if a source says that everybody can have an address there."""
+    """All but what other fields speak against.
+
+    Mail that arrives is still a risk where it is a throw-away's or a function's. And the mail domain is not
+    the company's if a source says that everybody can have an address there.
+    """
+    if fields["validity"] == "valid" and validity(fields)["validity"][0] == "risky":
+        fields = fields | {"validity": "risky"}
     shared = fields.get("is_free_provider") or fields.get("is_disposable")
     if not shared or fields.get("company_domain") != fields["email"].rpartition("@")[2]:
         return fields
@@ -122,6 +128,7 @@ KIND = Kind(
     signs=verdicts.EMAIL,
     cut=cut,
     origins={
+        "company_domain": ("is_free_provider", "is_disposable"),
         "validity": _VALIDITY,
         "role": ("job_role",),
         "current_location": ("location",),

@@ -38,4 +38,5 @@ KIND = Kind(
     echo="phone",
     price=1,
     cost=cost,
+    priced=frozenset({"valid"}),
 )

@@ -73,4 +73,7 @@ KIND = Kind(
     normalise=normalise,
     echo="email",
     derive=derive,
+    origins=dict.fromkeys(
+        ("checks.syntax", "validity", "message"), ("checks.mx", "checks.disposable", "checks.role")
+    ),
 )

@@ -22,6 +22,8 @@ ADA = {"email": "ada@example.com"}
         ("/api/agent/breaches", {"email": "ADA@example.com"}),
         ("/api/agent/validate", ADA),
         ("/api/agent/phone", {"phone": "+1 415 555 2671"}),
+        ("/api/agent/websearch", {"query": "ada@example.com"}),
+        ("/api/agent/darkweb", {"query": "+1 (415) 555-2671"}),
     ],
 )
 async def test_of_a_suppressed_person_nothing_is_known_and_nobody_asked(
@@ -36,7 +38,7 @@ async def test_of_a_suppressed_person_nothing_is_known_and_nobody_asked(
     assert answer["providers"] == []
     assert answer["credits"] == 0
     assert not sources.asked
-    known = {"email", "phone"} | {
+    known = {"email", "phone", "query"} | {
         "breaches",
         "message",
         "validity",
@@ -116,6 +118,7 @@ async def test_a_person_is_an_address_or_a_number(person: str, database_url: str
         ("ada@example.com", "ada@example.com"),
         ("Ada@example.com", "ada@example.com"),
         ("+14155552671", "+14155552671"),
+        ("+1 (415) 555-2671", "+14155552671"),
         ("8.8.8.8", None),
         ("example.com", None),
         ("@ada", None),

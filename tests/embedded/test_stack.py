@@ -77,8 +77,8 @@ async def test_lookup_data_that_is_missing_is_named_and_stops_no_start(
 ) -> None:
     names = {"TEMPORAL_ADDRESS": temporal_server.address, "XDG_CACHE_HOME": str(scratch / "no-cache")}
     stack = await StackProcess(scratch / "no-data", **names).ready()
-    assert "tor: security.is_tor, threat.is_tor" in stack.said
-    assert "not all could be fetched" in stack.said
+    await eventually(lambda: "tor: security.is_tor, threat.is_tor" in stack.said, what="what is missing")
+    await eventually(lambda: "not all could be fetched" in stack.said, what="that something is")
     assert await stack.stop() == 0
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.lookups import FAILURES
-from providers import verdicts
+from providers import samples, verdicts
 from providers.base import Kind, RemoteSource, Source
 from providers.breach.kind import KIND as BREACH
 from providers.composing import compose
-from providers.registry import KINDS
-from providers.result import NO_DATA, LookupResult, Outcome
+from providers.registry import KINDS, lookup_fields
+from providers.result import NO_DATA, LookupResult, Outcome, within
 from settings import Rate
 from tests.lookups.conftest import World, spec
 
@@ -129,6 +129,77 @@ def test_a_true_stands_whoever_is_silent() -> None:
     assert result.data["threat"]["is_tor"] is True
 
 
+def test_a_zero_of_some_time_ago_does_not_stand_in() -> None:
+    kept = {"threat.distinct_users": 0, "threat.usage_type": "Data Center", "threat.is_whitelisted": False}
+    result = of_ip(abuseipdb=Outcome("cached", kept, stale=True))
+    told = result.data["threat"]
+    assert (told["distinct_users"], told["is_whitelisted"], told["usage_type"]) == (None, None, "Data Center")
+
+
+def test_what_one_source_names_twice_counts_once() -> None:
+    result = of_breaches(leakcheck=Outcome("ok", {"services": ["Last.fm", "LastFM", ""]}))
+    assert (result.data["breaches"], result.data["services"]) == (1, ["Last.fm"])
+
+
+# A choice of fields
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> tuple[Kind, list[tuple[Source, Outcome]], str]:
+    """A kind, what became of each of its sources, and one field that is wanted."""
+    kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    known = samples.fields_of(kind)
+    outcomes: list[tuple[Source, Outcome]] = []
+    for source in kind.sources:
+        could = sorted(source.fields & known.keys())
+        told = {path: known[path] for path in could if draw(st.booleans())}
+        outcomes.append((source, draw(st.sampled_from([Outcome("ok", told), Outcome("empty"), *SILENT]))))
+    return kind, outcomes, draw(st.sampled_from(sorted(lookup_fields()[kind.name])))
+
+
+@given(choices())
+def test_a_pruned_answer_says_the_same_as_the_whole(
+    choice: tuple[Kind, list[tuple[Source, Outcome]], str],
+) -> None:
+    kind, outcomes, field = choice
+    needed = kind.needed([field])
+    unwanted = Outcome("skipped", detail="not_wanted")
+    asked = [
+        (source, outcome if any(within(path, needed) for path in source.fields) else unwanted)
+        for source, outcome in outcomes
+    ]
+    query = kind.normalise(kind.example, "")
+    whole = compose(kind, query, outcomes, NOW).answer(fields=[field])
+    pruned = compose(kind, query, asked, NOW, fields=[field]).answer(fields=[field])
+    about_sources = {"providers", "cached", "partial", "credits"}
+    assert {name: pruned[name] for name in pruned.keys() - about_sources} == {
+        name: whole[name] for name in whole.keys() - about_sources
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "fields", "credits"),
+    [
+        ("phone", {"phonenumbers": {"valid": True}}, ["risk"], 1),
+        ("email", {"abstractemail": {"validity": "valid", "first_name": "Ada"}}, ["validity"], 0),
+        ("email", {"abstractemail": {"validity": "valid", "first_name": "Ada"}}, ["first_name"], 1),
+        ("company", {"hunterdomain": {"results": [{"name": "Ada"}]}}, ["profile"], 0),
+        ("company", {"hunterdomain": {"results": [{"name": "Ada"}]}}, ["results"], 1),
+        ("darkweb", {"ahmia": {"results": [{"crawl_date": "2026"}]}}, ["total"], 1),
+    ],
+)
+def test_what_is_paid_for_is_what_is_delivered(
+    kind: str, said: dict[str, dict[str, Any]], fields: list[str], credits: int
+) -> None:
+    chosen = KINDS[kind]
+    told = [
+        (source, Outcome("ok", said[source.spec.name]) if source.spec.name in said else Outcome("empty"))
+        for source in chosen.sources
+    ]
+    query = chosen.normalise(chosen.example, "")
+    assert compose(chosen, query, told, NOW, fields=fields).credits == credits
+
+
 # Judgements
 
 
@@ -160,6 +231,21 @@ def test_nothing_is_clean_while_one_is_silent_who_could_say_otherwise(silent: Ou
     said = Outcome("ok", {"threat.abuse_score": 3})
     assert of_ip(abuseipdb=said, spamhaus=silent).data["verdict"] == {"level": "unknown", "reasons": []}
     assert of_ip(abuseipdb=said, ptr=silent).data["verdict"]["level"] == "clean"
+
+
+def test_a_reason_names_those_who_say_so_themselves() -> None:
+    said = {"hudsonrock": ["Infostealer malware"], "hibp": ["Adobe"]}
+    kind = KINDS["email"]
+    told = [
+        (source, Outcome("ok", {"breach.services": said[source.spec.name]}))
+        if source.spec.name in said
+        else (source, Outcome("empty"))
+        for source in kind.sources
+    ]
+    assert answer(kind, told).data["verdict"] == {
+        "level": "suspicious",
+        "reasons": [{"code": "infected_computer", "source": "hudsonrock"}],
+    }
 
 
 def test_every_sign_reads_a_field_of_its_kind() -> None:
@@ -214,6 +300,22 @@ async def test_queries_that_are_rejected_disable_a_source_for_nobody(code: int, 
         assert (await process.lookup("word", "apple")).data["a"]["value"] == 1
 
 
+async def test_a_rejected_query_closes_a_breaker_as_any_answer_does(world: World) -> None:
+    provider = await world.provider("a", a__value=1)
+    await world.provider("b", b__value=1)
+    lookups = await world.process()
+    provider.says(500)
+    for word in ("ae", "be", "ce", "de", "ee"):
+        await lookups.lookup("word", word)
+    async with world.database.connection() as connection:  # its time is over
+        await connection.execute("update provider_states set blocked_until = now() - interval '1 s'")
+    provider.says(400)
+    another = await world.process()
+    assert (await another.lookup("word", "odd")).reports()[0]["status"] == "rejected"
+    provider.respond = None
+    assert (await another.lookup("word", "good")).reports()[0]["status"] == "ok"
+
+
 # Quotas
 
 
@@ -235,6 +337,17 @@ async def test_a_source_that_fails_leaves_others_of_its_account_alone(world: Wor
         result = await lookups.lookup("word", "x" * (number + 1))
         assert result.reports()[1]["status"] == "ok"
     assert result.reports()[0]["detail"] == "cooling_down"
+
+
+async def test_where_a_key_is_refused_all_sources_of_the_account_are_said_to_cool_down(world: World) -> None:
+    for name in ("a", "b", "c"):
+        await world.provider(name, **{f"{name}__value": 1})
+    specs = [spec("a", account="both"), spec("b", account="both"), spec("c")]
+    lookups, another = await world.process(*specs), await world.process(*specs)
+    world.providers["a"].says(401)
+    await lookups.lookup("word", "apple")
+    states = {row.name: row.state for row in await another.describe()}
+    assert states == {"a": "cooling_down", "b": "cooling_down", "c": "ready"}
 
 
 def test_sources_of_one_account_agree_on_what_it_allows() -> None:
