@@ -32,6 +32,7 @@ from api.deps import Caller, authorised
 from api.http.json_body import StrictRoute
 from api.http.limits import limited
 from api.http.protocol import BoundedHttp
+from api.http.server import ApiServer
 from api.http.validation import Body
 from bench import load
 from database import Database
@@ -90,7 +91,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         proxy_headers=False, server_header=False, backlog=2048,
     )  # fmt: skip
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(uvicorn.Server(config).serve(sockets=[listener]))
+        runner.run(ApiServer(config, app).serve(sockets=[listener]))
 
 
 async def measure_http(

@@ -38,7 +38,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         backlog=2048,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    server = _Server(config, app)
+    server = ApiServer(config, app)
     # uvicorn sends itself the signal that stopped it once more when it is done; it should end with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
@@ -49,7 +49,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         raise StartError("The API did not start; the lines above say why.", ExitCode.UNEXPECTED) from None
 
 
-class _Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """Tidies up after its start; ends streams and waits for runs when it is to stop, not after the grace."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
@@ -57,10 +57,12 @@ class _Server(uvicorn.Server):
         self._app = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and spare what stays from garbage collection."""
         await super().startup(sockets)
         process.spare_what_stays()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wake who waits for runs, then stop."""
         services: Services = self._app.state.services
         services.waiter.close()
         await super().shutdown(sockets)

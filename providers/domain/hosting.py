@@ -50,7 +50,7 @@ async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
 
 
 def look_up(address: Address, datasets: Datasets, disabled: frozenset[str]) -> Fields:
-    """What the sources on this machine that are not `disabled` say of an address, as the kind `ip` names it."""
+    """What the sources on this machine that are not `disabled` say of an address, in the terms of `ip`."""
     query = Query("ip", str(address), address)
     answers: list[tuple[str, Fields]] = []
     for source in _HERE:
