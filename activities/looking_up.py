@@ -51,7 +51,8 @@ async def look_up(
         if _without_database(error):
             # No fault of the sources, and no attempt at the step: the activity is to be repeated.
             raise psycopg.OperationalError("No source can be asked without the database.") from error
-        failed = failure(error.code, error.message, query, retryable=isinstance(error, AllProvidersFailed))
+        retryable = isinstance(error, AllProvidersFailed) and error.repeatable
+        failed = failure(error.code, error.message, query, retryable=retryable)
         return failed._replace(credits_used=await lookups.charged(payer))
     answer = result.answer(shown="failed", fields=step.config.fields)
     output = cut(answer, SHOWN) if step.kind == "websearch" else answer

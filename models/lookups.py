@@ -35,6 +35,8 @@ class AllProvidersFailed(ModelError):
             "Every source that was asked failed; try again later.",
             providers=providers,
         )
+        self.repeatable = any(report["status"] not in ("rejected", "skipped") for report in providers)
+        """Whether the same may be answered later: not where every source does not take this very query."""
 
 
 class NoProvider(ModelError):

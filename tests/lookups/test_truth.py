@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.lookups import FAILURES
+from models.lookups import FAILURES, AllProvidersFailed
 from providers import samples, verdicts
 from providers.base import Kind, RemoteSource, Source
 from providers.breach.kind import KIND as BREACH
@@ -314,6 +314,16 @@ async def test_a_rejected_query_closes_a_breaker_as_any_answer_does(world: World
     assert (await another.lookup("word", "odd")).reports()[0]["status"] == "rejected"
     provider.respond = None
     assert (await another.lookup("word", "good")).reports()[0]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("code", "repeatable"), [(400, False), (500, True)])
+async def test_what_every_source_rejects_is_not_worth_repeating(
+    code: int, repeatable: bool, world: World
+) -> None:
+    (await world.provider("a")).says(code)
+    with pytest.raises(AllProvidersFailed) as failed:
+        await (await world.process()).lookup("word", "apple")
+    assert failed.value.repeatable is repeatable
 
 
 # Quotas
