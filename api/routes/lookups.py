@@ -10,7 +10,7 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.deps import Authorisation, Caller, ServicesDep, authorised, services_of
+from api.deps import Authorisation, Caller, Services, ServicesDep, authorised, services_of
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import Handler, StrictRoute, parse_json
 from api.http.limits import check, limited
@@ -30,7 +30,7 @@ from providers.ip.answer import IpAnswer
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
 from providers.registry import lookup_fields
-from providers.result import LookupResult, Shown
+from providers.result import Shown
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
@@ -63,8 +63,7 @@ class _LookupRoute(StrictRoute):
             services = services_of(request)
             caller = await _authorise(request)
             await check(services, limit, str(caller.account_id), request=request)
-            result = await services.lookups.lookup(kind, target, pointer=f"/{name}")
-            return Options(None, None, "asked").respond(result)
+            return _answered(await _PLAIN.look_up(services, kind, target, pointer=f"/{name}"))
 
         return look_up
 
@@ -223,12 +222,18 @@ class Options:
     max_age: float | None
     shown: Shown
 
-    def respond(self, result: LookupResult, limit: int | None = None) -> Response:
-        """The answer, with its first `limit` results. It is checked where it comes in, source by source."""
-        answer = result.answer(shown=self.shown, fields=self.fields)
-        if limit is not None:
-            answer = cut(answer, limit)
-        return Response(orjson.dumps(answer), media_type="application/json")
+    async def look_up(self, services: Services, kind: str, query: str, **more: Any) -> dict[str, Any]:
+        """The answer to `query`; `more` are arguments of `Lookups.lookup`."""
+        found = await services.lookups.lookup(kind, query, fields=self.fields, max_age=self.max_age, **more)
+        return found.answer(shown=self.shown, fields=self.fields)
+
+
+def _answered(answer: dict[str, Any]) -> Response:
+    """The response. An answer is checked where it comes in, source by source, and not here again."""
+    return Response(orjson.dumps(answer), media_type="application/json")
+
+
+_PLAIN = Options(None, None, "asked")
 
 
 def _options(kind: str) -> Any:
@@ -281,8 +286,7 @@ async def look_up_ip(
     body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
 ) -> Response:
     """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
-    result = await services.lookups.lookup("ip", body.ip, fields=options.fields, max_age=options.max_age)
-    return options.respond(result)
+    return _answered(await options.look_up(services, "ip", body.ip))
 
 
 @router.post(
@@ -295,10 +299,7 @@ async def check_breaches(
     body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("breach")]
 ) -> Response:
     """An e-mail address: the known breaches that it is in. Free."""
-    result = await services.lookups.lookup(
-        "breach", body.email, pointer="/email", fields=options.fields, max_age=options.max_age
-    )
-    return options.respond(result)
+    return _answered(await options.look_up(services, "breach", body.email, pointer="/email"))
 
 
 @router.post("/agent/lookup", **PAID, response_model=EmailAnswer)
@@ -306,10 +307,7 @@ async def look_up_email(
     body: EmailQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("email")]
 ) -> Response:
     """An e-mail address: the person behind it, and the address itself. 1 credit if the person is known."""
-    result = await services.lookups.lookup(
-        "email", body.email, fields=options.fields, max_age=options.max_age, payer=payer()
-    )
-    return options.respond(result)
+    return _answered(await options.look_up(services, "email", body.email, payer=payer()))
 
 
 @router.post(
@@ -322,10 +320,7 @@ async def validate_email(
     body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("validate")]
 ) -> Response:
     """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
-    result = await services.lookups.lookup(
-        "validate", body.email, pointer="/email", fields=options.fields, max_age=options.max_age
-    )
-    return options.respond(result)
+    return _answered(await options.look_up(services, "validate", body.email, pointer="/email"))
 
 
 @router.post("/agent/phone", **PAID, response_model=PhoneAnswer)
@@ -333,10 +328,7 @@ async def look_up_phone(
     body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
 ) -> Response:
     """A phone number: its country, carrier and sort, what is known of it. 1 credit if it is valid."""
-    result = await services.lookups.lookup(
-        "phone", body.target(), fields=options.fields, max_age=options.max_age, payer=payer()
-    )
-    return options.respond(result)
+    return _answered(await options.look_up(services, "phone", body.target(), payer=payer()))
 
 
 @router.post("/agent/domain", **PAID, response_model=DomainAnswer)
@@ -345,10 +337,7 @@ async def look_up_domain(
 ) -> Response:
     """A domain: its registration, DNS, certificate and hosting, what is known against it. 1 credit."""
     text, pointer = either("domain", body.domain, body.query)
-    result = await services.lookups.lookup(
-        "domain", text, pointer=pointer, fields=options.fields, max_age=options.max_age, payer=payer()
-    )
-    return options.respond(result)
+    return _answered(await options.look_up(services, "domain", text, pointer=pointer, payer=payer()))
 
 
 @router.post("/agent/username", **PAID, response_model=UsernameAnswer)
@@ -360,10 +349,7 @@ async def look_up_username(
 ) -> Response:
     """A user name: the sites that have an account of that name. 1 credit."""
     text, pointer = either("username", body.username, body.query)
-    result = await services.lookups.lookup(
-        "username", text, pointer=pointer, fields=options.fields, max_age=options.max_age, payer=payer()
-    )
-    return options.respond(result)
+    return _answered(await options.look_up(services, "username", text, pointer=pointer, payer=payer()))
 
 
 @router.post("/agent/websearch", **PAID, response_model=WebSearchAnswer)
@@ -374,15 +360,8 @@ async def search_web(
     options: Annotated[Options, _options("websearch")],
 ) -> Response:
     """A search of the web, by all engines that are set up. 1 credit."""
-    result = await services.lookups.lookup(
-        "websearch",
-        body.query,
-        pointer="/query",
-        fields=options.fields,
-        max_age=options.max_age,
-        payer=payer(),
-    )
-    return options.respond(result, body.limit)
+    answer = await options.look_up(services, "websearch", body.query, pointer="/query", payer=payer())
+    return _answered(cut(answer, body.limit))
 
 
 @router.post("/agent/company", **PAID, response_model=CompanyAnswer)
@@ -391,16 +370,9 @@ async def search_company(
 ) -> Response:
     """A company by name or domain: its profile, and the people there. 1 credit a person."""
     text, pointer = either("company", body.company, body.query)
-    result = await services.lookups.lookup(
-        "company",
-        text,
-        pointer=pointer,
-        fields=options.fields,
-        max_age=options.max_age,
-        limit=body.limit,
-        payer=payer(),
+    return _answered(
+        await options.look_up(services, "company", text, pointer=pointer, limit=body.limit, payer=payer())
     )
-    return options.respond(result)
 
 
 @router.post("/agent/darkweb", **PAID, response_model=DarkwebAnswer)
@@ -408,16 +380,11 @@ async def search_darkweb(
     body: DarkwebQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("darkweb")]
 ) -> Response:
     """An e-mail address, a domain, an IP address or words: where the dark web has it. 1 credit a block."""
-    result = await services.lookups.lookup(
-        "darkweb",
-        body.query,
-        pointer="/query",
-        fields=options.fields,
-        max_age=options.max_age,
-        offset=body.offset,
-        payer=payer(),
+    return _answered(
+        await options.look_up(
+            services, "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer()
+        )
     )
-    return options.respond(result)
 
 
 @router.get("/providers")
