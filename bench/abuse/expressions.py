@@ -202,8 +202,10 @@ async def dry_runs(target: Target, tally: Tally) -> None:
         waits["dry run"].append(seconds)
         tally.check(status == 200, "a neighbour's dry run", status)
     results = await asyncio.gather(*under_way)
-    tally.check((await second)[0] == 429, "a second dry run of an account at once", (await second)[0])
-    tally.check(all(status == 200 for status, _ in results), "the dry runs", [s for s, _ in results])
+    # Whichever of the two comes first is run.
+    both = sorted([results[0][0], (await second)[0]])
+    tally.check(both == [200, 429], "a second dry run of an account at once", both)
+    tally.check(all(status == 200 for status, _ in results[1:]), "the dry runs", [s for s, _ in results[1:]])
     tally.figures["alone"] = f"{alone:.1f} s"
     tally.figures["six"] = f"{max(seconds for _, seconds in results):.1f} s"
     for name, most in (("ingest", 1), ("dry run", 3)):
