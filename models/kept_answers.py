@@ -103,7 +103,9 @@ async def read(
 _KEEP = """
 with succeeded as (
     update provider_states
-    set failures = 0, blocked_until = null, blocked_as = null, last_success = now(),
+    set failures = 0, last_success = now(),
+        blocked_until = case when blocked_as = 'rate_limited' then blocked_until end,
+        blocked_as = case when blocked_as = 'rate_limited' then blocked_as end,
         error_rate = error_rate * (1 - %(weight)s)
     where source in (%(source)s, %(bucket)s)
 )

@@ -25,6 +25,8 @@ from settings import Rate
 # As many as paid plans give, and as many as the free one gives.
 _MOST, _MOST_FREE = 100, 10
 _QUOTA_SECONDS = 3600.0
+# The pause holds for all sources of the account.
+_TOO_FAST_SECONDS = 1.0
 
 
 async def fetch(query: Query, context: Context) -> Any:
@@ -41,7 +43,7 @@ async def _ask(query: Query, context: Context, limit: int) -> Any:
         timeout=context.timeout,
     )
     if response.status_code == 403:  # here it means too many requests, and 401 a bad key
-        raise SourceError("rate_limited", "http_403", retry_after(response.headers))
+        raise SourceError("rate_limited", "http_403", retry_after(response.headers) or _TOO_FAST_SECONDS)
     if response.status_code == 402:
         raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
     if response.status_code == 400 and limit > _MOST_FREE and b"pagination_error" in response.content:

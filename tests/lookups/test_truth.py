@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models import provider_states
 from models.lookups import FAILURES, AllProvidersFailed
 from providers import samples, verdicts
 from providers.base import Kind, RemoteSource, Source
@@ -18,6 +20,7 @@ from providers.registry import KINDS, lookup_fields
 from providers.result import NO_DATA, LookupResult, Outcome, within
 from settings import Rate
 from tests.lookups.conftest import World, spec
+from tests.stacks import eventually
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SILENT = [
@@ -359,6 +362,25 @@ async def test_where_a_key_is_refused_all_sources_of_the_account_are_said_to_coo
     await lookups.lookup("word", "apple")
     states = {row.name: row.state for row in await another.describe()}
     assert states == {"a": "cooling_down", "b": "cooling_down", "c": "ready"}
+
+
+async def test_an_answer_that_was_under_way_does_not_lift_the_limit_of_its_account(world: World) -> None:
+    for name in ("a", "b", "c"):
+        await world.provider(name, **{f"{name}__value": 1})
+    specs = [spec("a", account="both"), spec("b", account="both"), spec("c")]
+    world.providers["a"].says(429, Retry_After="120")
+    release = world.providers["b"].hangs()
+
+    async def limited() -> bool:
+        async with world.database.connection() as connection:
+            return (await provider_states.states(connection)).get("@both", {}).get("blocked", False)
+
+    lookup = asyncio.create_task((await world.process(*specs)).lookup("word", "apple"))
+    await eventually(limited, what="the limit is noted")
+    release.set()
+    assert (await lookup).reports()[1]["status"] == "ok"
+    result = await (await world.process(*specs)).lookup("word", "berry")
+    assert [report["status"] for report in result.reports()] == ["rate_limited", "rate_limited", "ok"]
 
 
 def test_sources_of_one_account_agree_on_what_it_allows() -> None:
