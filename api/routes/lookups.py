@@ -241,6 +241,7 @@ def _options(kind: str) -> Any:
     names = sorted(lookup_fields()[kind])
 
     async def read(
+        request: Request,
         fields: Annotated[
             str | None,
             Query(description=f"Parted by commas: the only fields that the answer has. {_FIELDS_OF}"),
@@ -250,7 +251,8 @@ def _options(kind: str) -> Any:
             Literal["asked", "all"], Query(description="`all`: list the sources that were skipped, too.")
         ] = "asked",
     ) -> Options:
-        return Options(_chosen(fields, names), 0 if nocache else None, providers)
+        given = None if fields is None else ",".join(request.query_params.getlist("fields"))
+        return Options(_chosen(given, names), 0 if nocache else None, providers)
 
     return Depends(read)
 

@@ -51,6 +51,12 @@ async def test_fields_prune_an_answer_to_what_is_wanted(
     assert all(any(one == name or one.startswith(f"{name}.") for name in names) for one in told)
 
 
+async def test_fields_that_are_given_one_by_one_count_all(person: Person) -> None:
+    body = BODIES["/api/agent/ip"]
+    answer = (await person.key.post("/api/agent/ip?fields=hostname&fields=verdict", json=body)).json()
+    assert {"hostname", "verdict"} <= answer.keys() and "location" not in answer
+
+
 async def test_a_block_has_only_the_members_that_are_wanted(person: Person) -> None:
     body = BODIES["/api/agent/ip"]
     answer = (await person.key.post("/api/agent/ip?fields=location.city", json=body)).json()
