@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Fields, RemoteSource, RemoteSpec
-from providers.ip import abusech
-from providers.ip.threatfoxip import ATTRIBUTION, BASE_URL, EVIDENCE, fetch, indicators
+from providers.base import Fields, RemoteSource
+from providers.ip.threatfoxip import SERVICE, fetch, indicators
 
 _UNKNOWN_MALWARE = "Unknown malware"
 
@@ -21,20 +20,7 @@ def parse(told: tuple[str, Any]) -> Fields:
 
 
 SOURCE = RemoteSource(
-    RemoteSpec(
-        name="threatfox",
-        kind="domain",
-        fields=frozenset({"threat.malicious", "threat.categories"}),
-        licence=abusech.LICENCE,
-        attribution=ATTRIBUTION,
-        evidence=EVIDENCE,
-        base_url=BASE_URL,
-        key="required",
-        account=abusech.ACCOUNT,
-        timeout=5,
-        ttl=3600,
-        negative_ttl=3600,
-    ),
+    SERVICE.spec("threatfox", "domain", "threat.malicious", "threat.categories"),
     fetch,
     parse,
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Fields, RemoteSource, RemoteSpec
+from providers.base import Fields, RemoteSource
 from providers.ip import abusech
-from providers.ip.urlhausip import ATTRIBUTION, BASE_URL, EVIDENCE, fetch, threats
+from providers.ip.urlhausip import SERVICE, fetch, threats
 
 # The DBL's other words are those for domains of others that were abused: `abused_legit_malware` …
 _BAD_DOMAIN = "_domain"
@@ -32,21 +32,7 @@ def parse(raw: Any) -> Fields:
 
 
 SOURCE = RemoteSource(
-    RemoteSpec(
-        name="urlhaus",
-        kind="domain",
-        fields=frozenset({"threat.malicious", "threat.categories"}),
-        licence=abusech.LICENCE,
-        attribution=ATTRIBUTION,
-        evidence=EVIDENCE,
-        base_url=BASE_URL,
-        key="required",
-        account=abusech.ACCOUNT,
-        timeout=5,
-        ttl=3600,
-        negative_ttl=3600,
-        parser_version=2,
-    ),
+    SERVICE.spec("urlhaus", "domain", "threat.malicious", "threat.categories", parser_version=2),
     fetch,
     parse,
 )

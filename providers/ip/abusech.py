@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from providers.base import SourceError
+from providers.base import Evidence, RemoteSpec, SourceError
 
 ACCOUNT = "urlhaus"
 """The source whose key serves all of them."""
 
-LICENCE = "abuse.ch terms of use"
 _NOTHING = frozenset({"no_results", "no_result"})
 _REJECTED = frozenset({"invalid_host", "illegal_search_term"})
+
+
+@dataclass(frozen=True)
+class Service:
+    """One of the services: how it wants to be named, where it is, and where one reads about it."""
+
+    attribution: str
+    base_url: str
+    evidence: Evidence
+
+    def spec(self, name: str, kind: str, *fields: str, parser_version: int = 1) -> RemoteSpec:
+        """What the source `name` of the service says of itself."""
+        return RemoteSpec(
+            name=name,
+            kind=kind,
+            fields=frozenset(fields),
+            licence="abuse.ch terms of use",
+            attribution=self.attribution,
+            evidence=self.evidence,
+            base_url=self.base_url,
+            key="required",
+            account=ACCOUNT,
+            timeout=5,
+            ttl=3600,
+            negative_ttl=3600,
+            parser_version=parser_version,
+        )
 
 
 def known(raw: Any) -> bool:

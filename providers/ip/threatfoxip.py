@@ -8,12 +8,14 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, json_answer
 from providers.ip import abusech
 
-ATTRIBUTION = "ThreatFox by abuse.ch, https://threatfox.abuse.ch"
-BASE_URL = "https://threatfox-api.abuse.ch/api/v1"
-EVIDENCE = Evidence("https://threatfox.abuse.ch/api", date(2026, 11, 22))
+SERVICE = abusech.Service(
+    "ThreatFox by abuse.ch, https://threatfox.abuse.ch",
+    "https://threatfox-api.abuse.ch/api/v1",
+    Evidence("https://threatfox.abuse.ch/api", date(2026, 11, 22)),
+)
 # How sure the reporter is, of 100. Below, it is a suspicion.
 _LEAST_CONFIDENCE = 50
 
@@ -54,20 +56,7 @@ def parse(told: tuple[str, Any]) -> Fields:
 
 
 SOURCE = RemoteSource(
-    RemoteSpec(
-        name="threatfoxip",
-        kind="ip",
-        fields=frozenset({"security.is_abuse"}),
-        licence=abusech.LICENCE,
-        attribution=ATTRIBUTION,
-        evidence=EVIDENCE,
-        base_url=BASE_URL,
-        key="required",
-        account=abusech.ACCOUNT,
-        timeout=5,
-        ttl=3600,
-        negative_ttl=3600,
-    ),
+    SERVICE.spec("threatfoxip", "ip", "security.is_abuse"),
     fetch,
     parse,
     takes=lambda query: query.value.version == 4,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, json_answer
 from providers.ip import abusech
 
-ATTRIBUTION = "URLhaus by abuse.ch, https://urlhaus.abuse.ch"
-BASE_URL = "https://urlhaus-api.abuse.ch/v1"
-EVIDENCE = Evidence(
-    "https://github.com/TundraSoft/tundra-connect/wiki/URLhaus-API", date(2026, 11, 21), second_hand=True
+SERVICE = abusech.Service(
+    "URLhaus by abuse.ch, https://urlhaus.abuse.ch",
+    "https://urlhaus-api.abuse.ch/v1",
+    Evidence(
+        "https://github.com/TundraSoft/tundra-connect/wiki/URLhaus-API", date(2026, 11, 21), second_hand=True
+    ),
 )
 
 
@@ -37,20 +39,7 @@ def parse(raw: Any) -> Fields:
 
 
 SOURCE = RemoteSource(
-    RemoteSpec(
-        name="urlhausip",
-        kind="ip",
-        fields=frozenset({"security.is_abuse"}),
-        licence=abusech.LICENCE,
-        attribution=ATTRIBUTION,
-        evidence=EVIDENCE,
-        base_url=BASE_URL,
-        key="required",
-        account=abusech.ACCOUNT,
-        timeout=5,
-        ttl=3600,
-        negative_ttl=3600,
-    ),
+    SERVICE.spec("urlhausip", "ip", "security.is_abuse"),
     fetch,
     parse,
     takes=lambda query: query.value.version == 4,
