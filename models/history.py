@@ -1,13 +1,15 @@
 """What has been: runs, their steps and their items, in partitions of a week each.
 
 A run is found by its id, and that begins with its time. So a partition holds the runs that were accepted in
-its week, with their steps and items in two others of the same week, and all three are dropped as one. No
-foreign key points to them or from them: what a row belongs to may be gone before it.
+its week, with their steps and items in two others of the same week, and all three are dropped as one; events
+with their deliveries and the attempts at these likewise. No foreign key points to them or from them: what a
+row belongs to may be gone before it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
@@ -18,8 +20,9 @@ from database import Connection
 
 AHEAD = timedelta(days=30)
 """So far ahead partitions stand ready."""
-_TABLES = ("runs", "run_steps", "run_step_items")
-_PARTITION = re.compile(rf"({'|'.join(_TABLES)})_(before|\d{{8}})")
+_RUNS = ("runs", "run_steps", "run_step_items")
+_EVENTS = ("events", "deliveries", "delivery_attempts")
+_PARTITION = re.compile(rf"({'|'.join(_RUNS + _EVENTS)})_(before|\d{{8}})")
 _AT_ONCE = 1000
 
 
@@ -38,14 +41,14 @@ async def stands_ready(connection: Connection, ahead: timedelta) -> bool:
     cursor = await connection.execute(
         "select count(distinct parent) = %s as ready from history_partitions"
         " where not detaching and upper_id > first_id(now() + %s)",
-        (len(_TABLES), ahead),
+        (len(_RUNS + _EVENTS), ahead),
     )
     row = await cursor.fetchone()
     return row is not None and row["ready"]
 
 
 class _Week(NamedTuple):
-    """A partition of `runs`: its name without that of the table, and from which id up to which it goes."""
+    """A week's partitions: their names without that of the table, and from which id up to which they go."""
 
     suffix: str
     lower_id: UUID
@@ -56,7 +59,8 @@ async def drop_old(connection: Connection, kept: timedelta) -> int:
     """Drop what ended longer ago than it is kept.
 
     A week is dropped whole. While a run of it has not ended, or not long enough ago, the others of that week
-    are deleted one by one. Safe to be broken off anywhere: the next call goes on.
+    are deleted one by one; with a delivery that has not ended, it stays. Safe to be broken off anywhere: the
+    next call goes on.
 
     Args:
         connection: outside a transaction, with patience: who reads a partition now is waited for.
@@ -66,21 +70,43 @@ async def drop_old(connection: Connection, kept: timedelta) -> int:
         How many weeks were dropped.
     """
     await _finish_detaching(connection)
-    cursor = await connection.execute(
-        "select name, upper_id from history_partitions where parent = 'runs' and not detaching"
-        " and upper_id <= first_id(now() - %s) order by upper_id",
-        (kept,),
-    )
-    lower_id = UUID(int=0)
-    for row in await cursor.fetchall():
-        week = _Week(row["name"].removeprefix("runs"), lower_id, row["upper_id"])
-        lower_id = week.upper_id
+    for week in await _old_weeks(connection, "runs", kept):
         if await _is_needed(connection, week, kept):
             await _delete_ended(connection, week, kept)
         else:
             await _delete_dedupe_keys(connection, week)
-            await _detach(connection, week)
+            await _detach(connection, _RUNS, week)
+    for week in await _old_weeks(connection, "events", kept):
+        if not await _has_deliveries(connection, week):
+            await _detach(connection, _EVENTS, week)
     return await _drop_detached(connection)
+
+
+async def _old_weeks(connection: Connection, table: str, kept: timedelta) -> list[_Week]:
+    cursor = await connection.execute(
+        "select name, upper_id from history_partitions where parent = %s and not detaching"
+        " and upper_id <= first_id(now() - %s) order by upper_id",
+        (table, kept),
+    )
+    weeks, lower_id = list[_Week](), UUID(int=0)
+    for row in await cursor.fetchall():
+        weeks.append(_Week(row["name"].removeprefix(table), lower_id, row["upper_id"]))
+        lower_id = row["upper_id"]
+    return weeks
+
+
+async def _has_deliveries(connection: Connection, week: _Week) -> bool:
+    """Whether a delivery of the week has not ended; what waits for an endpoint that is off is forgotten."""
+    of_week = (week.lower_id, week.upper_id)
+    await connection.execute(
+        "delete from delivery_work w using endpoints e where w.delivery_id >= %s and w.delivery_id < %s"
+        " and e.id = w.endpoint_id and not e.is_active",
+        of_week,
+    )
+    cursor = await connection.execute(
+        "select 1 from delivery_work where delivery_id >= %s and delivery_id < %s limit 1", of_week
+    )
+    return await cursor.fetchone() is not None
 
 
 async def _finish_detaching(connection: Connection) -> None:
@@ -135,10 +161,11 @@ async def _delete_dedupe_keys(connection: Connection, week: _Week) -> None:
         deleted = cursor.rowcount
 
 
-async def _detach(connection: Connection, week: _Week) -> None:
+async def _detach(connection: Connection, tables: Sequence[str], week: _Week) -> None:
+    """Detach a week's partitions, that of the first table last: by that it is found again."""
     cursor = await connection.execute(
-        "select parent, name from history_partitions where name = any(%s) order by parent = 'runs'",
-        ([table + week.suffix for table in _TABLES],),
+        "select parent, name from history_partitions where name = any(%s) order by parent = %s",
+        ([table + week.suffix for table in tables], tables[0]),
     )
     for row in await cursor.fetchall():
         # Nobody is locked out meanwhile; but it cannot be part of a transaction.
@@ -160,8 +187,8 @@ async def _drop_detached(connection: Connection) -> int:
             continue
         table = Identifier(row["name"])
         async with connection.transaction():
-            if row["name"].startswith("runs_"):
-                weeks += 1
+            weeks += row["name"].startswith((f"{_RUNS[0]}_", f"{_EVENTS[0]}_"))
+            if row["name"].startswith(f"{_RUNS[0]}_"):
                 await connection.execute(
                     SQL(
                         "insert into run_counts (account_id, automation_id, status, runs)"

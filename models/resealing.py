@@ -61,6 +61,7 @@ KEPT = {
         "secrets", "sealed", ("account_id", "name"), (_NOBODY, ""), "secrets", "{account_id}/{name}"
     ),
     "ingest_tokens": Kept("automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"),
+    "webhooks": Kept("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
     # The last: until all else is sealed anew, a start without the old key is refused.
     "canary": CANARY,
 }

@@ -14,7 +14,9 @@ from sqlmodel import SQLModel
 from database import Database
 from embedded.administration import Resealed, reseal
 from migrations.upgrade import load_tables
-from models import root_key, secrets
+from models import endpoints, root_key, secrets
+from models.audit import Actor
+from models.endpoints import Chosen
 from models.resealing import BATCH, CANARY, KEPT, reseal_batch
 from sealing import Keyring
 from settings import ExitCode, Settings
@@ -35,11 +37,15 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
 
 @pytest.fixture
 async def person(api: Api, database: Database) -> AsyncGenerator[Person]:
-    """Someone with two secrets and a workflow, and nobody else has any."""
+    """Someone with two secrets, a workflow and an endpoint, and nobody else has any."""
     person = await api.person()
     for name in ("A", "B"):
         await person.key.post("/api/workflows/secrets", json={"name": name, "value": f"value of {name}"})
     await person.key.post("/api/workflows", json={"name": "w"})
+    async with database.transaction() as connection:
+        actor = Actor(person.account.id, "system", name="test")
+        chosen = Chosen("https://example.com/hook", ["*"], None, {"X-Team": "ops"}, None)
+        await endpoints.create(connection, Keyring([OLD]), actor, chosen, "whsec_c2VjcmV0")
     yield person
     async with database.connection() as connection:
         await connection.execute("delete from accounts where id = %s", (person.account.id,))
@@ -55,11 +61,10 @@ def rotate(settings: Settings, database: Database, keys: str) -> tuple[int, dict
     return done.returncode, json.loads(done.stdout)
 
 
-def counts(secrets: tuple[int, int], tokens: tuple[int, int], canary: int = 0) -> dict[str, Any]:
-    counted = (("secrets", secrets), ("ingest_tokens", tokens), ("canary", (canary, 0)))
-    return {
-        noun: {"resealed": resealed, "unreadable": unreadable} for noun, (resealed, unreadable) in counted
-    }
+def counts(secrets: int, tokens: int, webhooks: int, canary: int) -> dict[str, Any]:
+    """What is said where every key opens."""
+    counted = {"secrets": secrets, "ingest_tokens": tokens, "webhooks": webhooks, "canary": canary}
+    return {noun: {"resealed": resealed, "unreadable": 0} for noun, resealed in counted.items()}
 
 
 async def opened(database: Database, person: Person, key: str) -> dict[str, str]:
@@ -71,7 +76,7 @@ async def test_all_opens_with_the_new_key_alone(
     settings: Settings, database: Database, person: Person
 ) -> None:
     before = (await person.key.get("/api/workflows")).json()
-    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts((2, 0), (1, 0), canary=1))
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts(2, 1, 1, 1))
     assert await opened(database, person, NEW) == {"A": "value of A", "B": "value of B"}
     async with running(settings, secret_key=SecretStr(NEW)) as api:
         after = await (await api.client(x_api_key=person.secret)).get("/api/workflows")
@@ -82,13 +87,13 @@ async def test_a_second_time_nothing_is_left_to_do(
     settings: Settings, database: Database, person: Person
 ) -> None:
     rotate(settings, database, f"{NEW},{OLD}")
-    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts((0, 0), (0, 0)))
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts(0, 0, 0, 0))
 
 
 async def test_with_one_key_there_is_nothing_to_do(
     settings: Settings, database: Database, person: Person
 ) -> None:
-    assert rotate(settings, database, OLD) == (0, counts((0, 0), (0, 0)))
+    assert rotate(settings, database, OLD) == (0, counts(0, 0, 0, 0))
 
 
 async def test_what_no_key_opens_is_told_with_1_and_stays_as_it_is(
@@ -102,6 +107,7 @@ async def test_what_no_key_opens_is_told_with_1_and_stays_as_it_is(
     assert (done.returncode, done.stdout.splitlines()) == (1, [
         "secrets: 1 sealed anew, 1 that no key of the ring opens",
         "ingest_tokens: 1 sealed anew",
+        "webhooks: 1 sealed anew",
         "canary: 1 sealed anew",
     ])  # fmt: skip
     async with database.connection() as connection:

@@ -1,0 +1,178 @@
+"""Events, the endpoints that want them, and their deliveries; all written by one function."""
+
+from alembic import op
+
+revision = "0014"
+down_revision = "0013"
+branch_labels = None
+depends_on = None
+
+_ENDPOINTS = """
+create table endpoints (
+  id uuid not null constraint pk_endpoints primary key,
+  account_id uuid not null
+    constraint fk_endpoints_account_id_accounts references accounts (id) on delete cascade,
+  url text not null, events text[] not null, description text, sealed bytea not null, rate_limit integer,
+  is_active boolean not null default true, disabled_reason text, failing_since timestamptz,
+  strikes integer not null default 0, paused_until timestamptz, next_at timestamptz, served_at timestamptz,
+  created_at timestamptz not null, updated_at timestamptz not null
+) with (fillfactor = 50);
+create index ix_endpoints_account_id_id on endpoints (account_id, id)
+"""
+_HISTORY = """
+create table events (
+  id uuid not null, account_id uuid not null, type text not null, data json not null,
+  created_at timestamptz not null, constraint pk_events primary key (id)
+) partition by range (id);
+create table deliveries (
+  id uuid not null, account_id uuid not null, endpoint_id uuid not null, event_id uuid not null,
+  event_type text not null, status text not null, attempts integer not null, last_attempt_at timestamptz,
+  next_attempt_at timestamptz, created_at timestamptz not null,
+  constraint pk_deliveries primary key (id),
+  constraint ck_deliveries_status check (status in ('pending', 'delivered', 'failed'))
+) partition by range (id);
+create index ix_deliveries_account_id_id on deliveries (account_id, id);
+create index ix_deliveries_endpoint_id_id on deliveries (endpoint_id, id);
+create index ix_deliveries_rare_status on deliveries (account_id, status, id) where status <> 'delivered';
+create index ix_deliveries_account_id_event_type_id on deliveries (account_id, event_type, id);
+create table delivery_attempts (
+  delivery_id uuid not null, number integer not null, trigger text not null, started_at timestamptz not null,
+  duration_ms integer not null, response_status integer, response_body text, error json,
+  constraint pk_delivery_attempts primary key (delivery_id, number)
+) partition by range (delivery_id)
+"""
+_WORK = """
+create table delivery_work (
+  delivery_id uuid not null constraint pk_delivery_work primary key,
+  event_id uuid not null, account_id uuid not null, endpoint_id uuid not null, status text not null,
+  available_at timestamptz not null, batch_id uuid, wake_at timestamptz, attempts integer not null default 0,
+  tries integer not null default 0, manual boolean not null default false,
+  constraint ck_delivery_work_status check (status in ('queued', 'running', 'waiting'))
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+create index ix_delivery_work_queued on delivery_work (endpoint_id, available_at, delivery_id)
+  where status = 'queued';
+create index ix_delivery_work_running on delivery_work (account_id) where status = 'running';
+create index ix_delivery_work_batch on delivery_work (batch_id) where batch_id is not null;
+create index ix_delivery_work_wake on delivery_work (wake_at) where status = 'waiting';
+create index ix_delivery_work_endpoint on delivery_work (endpoint_id);
+create table delivery_batches (
+  id uuid not null constraint pk_delivery_batches primary key,
+  executor uuid, deliveries integer not null, started_at timestamptz,
+  probed_at timestamptz not null default now()
+) with (fillfactor = 50)
+"""
+# Ids that begin with the time, by the clock that chooses the partition.
+_IDS = """
+create function time_ordered_id() returns uuid language sql volatile as $$
+  select (lpad(to_hex(floor(extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
+          || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid
+$$
+"""
+# What an endpoint may have asked for that means this type: all, a prefix, the type.
+_PATTERNS = """
+create function event_patterns(type text) returns text[] language sql immutable strict parallel safe as $$
+  select array['*', type] || array(
+    select array_to_string(parts[1:n], '.') || '.*'
+    from (select string_to_array(type, '.') as parts) as named, generate_subscripts(parts, 1) as n
+    where n < cardinality(parts))
+$$
+"""
+# An event that nobody asked for is not kept: nothing would ever read it. An endpoint that is deleted at this
+# moment is waited for. The dispatchers are told at the commit; causes that have takers are few.
+_EMIT = """
+create function emit_events(p_ids uuid[], p_accounts uuid[], p_types text[], p_data json[]) returns integer
+language plpgsql volatile as $$
+declare
+  made integer;
+begin
+  if not exists (select from endpoints e where e.account_id = any(p_accounts) and e.is_active) then
+    return 0;
+  end if;
+  with emitted as (
+    select * from unnest(p_ids, p_accounts, p_types, p_data) as n (id, account_id, type, data)
+  ), matched as materialized (
+    select n.id, n.account_id, n.type, e.id as endpoint_id, time_ordered_id() as delivery_id
+    from emitted n join endpoints e
+      on e.account_id = n.account_id and e.is_active and e.events && event_patterns(n.type)
+    order by e.id for key share of e
+  ), stored as (
+    insert into events (id, account_id, type, data, created_at)
+    select n.id, n.account_id, n.type, n.data, now() from emitted n where n.id in (select id from matched)
+  ), delivered as (
+    insert into deliveries (id, account_id, endpoint_id, event_id, event_type, status, attempts,
+                            next_attempt_at, created_at)
+    select delivery_id, account_id, endpoint_id, id, type, 'pending', 0, now(), now() from matched
+  ), work as (
+    insert into delivery_work (delivery_id, event_id, account_id, endpoint_id, status, available_at)
+    select delivery_id, id, account_id, endpoint_id, 'queued', clock_timestamp() from matched
+  )
+  select count(*) into made from matched;
+  if made > 0 then
+    perform pg_notify('deliveries_queued', '');
+  end if;
+  return made;
+end $$
+"""
+_TABLES = "'runs', 'run_steps', 'run_step_items'"
+_MORE_TABLES = _TABLES + ", 'events', 'deliveries', 'delivery_attempts'"
+_MAKE_PARTITIONS = """
+create or replace function make_history_partitions(ahead interval) returns void language plpgsql as $$
+declare
+  whole text;
+  child text;
+  week timestamptz;
+  upto uuid;
+begin
+  perform pg_advisory_xact_lock(hashtext('make_history_partitions'));
+  foreach whole in array array[{tables}] loop
+    select p.upper_id into upto from history_partitions p where p.parent = whole
+    order by p.upper_id desc limit 1;
+    week := date_trunc('week', now() - interval '24 hours', 'UTC');
+    while week < now() + ahead loop
+      if upto is null or first_id(week) >= upto then
+        child := whole || to_char(week at time zone 'UTC', '_YYYYMMDD');
+        execute format('create table %I (like %I including defaults including constraints)', child, whole);
+        if whole = 'runs' then
+          execute format(
+            'alter table %I set (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01),'
+            ' add constraint id_time check ('
+            'uuid_extract_timestamp(id) between queued_at - interval ''24 hours'''
+            ' and queued_at + interval ''24 hours'')', child);
+        end if;
+        execute format('alter table %I attach partition %I for values from (%L) to (%L)',
+                       whole, child, first_id(week), first_id(week + interval '168 hours'));
+      end if;
+      week := week + interval '168 hours';
+    end loop;
+  end loop;
+end $$
+"""
+_PARTITIONS = r"""
+create or replace view history_partitions as
+select p.relname::text as parent, c.relname::text as name, i.inhdetachpending as detaching,
+  substring(pg_get_expr(c.relpartbound, c.oid) from $$TO \('([^']+)'\)$$)::uuid as upper_id
+from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
+where i.inhparent in ({tables})
+"""
+
+
+def _history_is_of(tables: str) -> None:
+    classes = ", ".join(f"{table}::regclass" for table in tables.split(", "))
+    op.execute(_PARTITIONS.format(tables=classes))
+    op.execute(_MAKE_PARTITIONS.format(tables=tables))
+
+
+def upgrade() -> None:
+    for statements in (_ENDPOINTS, _HISTORY, _WORK):
+        for statement in statements.split(";\n"):
+            op.execute(statement)
+    _history_is_of(_MORE_TABLES)
+    op.execute("select make_history_partitions('30 days')")
+    for function in (_IDS, _PATTERNS, _EMIT):
+        op.execute(function)
+
+
+def downgrade() -> None:
+    op.execute("drop function emit_events; drop function event_patterns; drop function time_ordered_id")
+    _history_is_of(_TABLES)
+    op.execute("drop table delivery_batches, delivery_work, delivery_attempts, deliveries, events, endpoints")
