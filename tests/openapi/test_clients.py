@@ -10,7 +10,8 @@ import pytest
 
 from tests.api_server import Api
 from tests.openapi import generators
-from tests.openapi.generators import HERE, TYPESCRIPT, run
+from tests.openapi.generators import HERE, TYPESCRIPT
+from tests.pinned_packages import run
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ async def test_openapi_python_client_makes_a_client_that_works(
 
 
 async def test_openapi_typescript_makes_types_that_hold(document: Path, tmp_path: Path) -> None:
-    packages = await asyncio.to_thread(generators.openapi_typescript) / "node_modules"
+    packages = await asyncio.to_thread(generators.openapi_typescript)
     tool = packages / "openapi-typescript" / "bin" / "cli.js"
     await asyncio.to_thread(run, "node", tool, document, "--output", tmp_path / "vedette.d.ts")
     for name in ("program.ts", "tsconfig.json"):
