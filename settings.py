@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 PREFIX = "VEDETTE_"
 _MOST_REQUESTS = 999_999_999
+_MOST_DELAYS, _LONGEST_DELAY = 20, 7 * 24 * 3600
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
 # Beside the keys of providers, what can be given as a file.
@@ -80,6 +81,19 @@ def _networks(value: object) -> object:
     return [ip_network(part.strip()) for part in value.split(",") if part.strip()]
 
 
+def _delays(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        delays = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        delays = ()
+    if not 1 <= len(delays) <= _MOST_DELAYS or not all(0 < delay <= _LONGEST_DELAY for delay in delays):
+        raise ValueError(f"give 1 to {_MOST_DELAYS} delays in seconds, such as 5,300,1800; none over a week")
+    return delays
+
+
+Schedule = Annotated[tuple[float, ...], BeforeValidator(_delays)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
@@ -121,6 +135,7 @@ class Settings(BaseSettings):
     session_hours: int = Field(24, ge=1, le=24 * 365)
     retention_days: int = Field(90, ge=1)
     metrics_token: SecretStr | None = None
+    webhook_schedule: Schedule = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
     local_only: bool = False
     build_id: str | None = None
     allow_private_networks: Networks = ()

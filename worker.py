@@ -16,6 +16,7 @@ import logs
 import process
 from activities.build import name_build
 from activities.credits import CreditActivities, Granting
+from activities.deliveries import DeliveryActivities
 from activities.executor import Executor
 from activities.halting import FailureWatch, Halt
 from activities.loop_lag import LoopLag
@@ -25,6 +26,7 @@ from activities.run_executor import RunExecutor
 from activities.runs import RunActivities
 from activities.writing import RunWriter
 from database import Database, Notifier
+from delivery_dispatcher import DeliveryDispatcher
 from dispatcher import Dispatcher
 from models import root_key
 from models.identifiers import new_id
@@ -38,6 +40,7 @@ from temporal.client import TASK_QUEUE, connect
 from temporal.sandbox import workflow_runner
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
+from workflows.deliveries import DeliveryBatch
 from workflows.maintenance import Maintenance
 from workflows.messages import WAKING_QUEUE
 
@@ -48,8 +51,8 @@ _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
 # those of the pollers.
 _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
-# They only wait: for as many batches as there can be runs at work.
-_ACTIVITY_SLOTS = 1024
+# They only wait: for as many batches as there can be runs and deliveries at work.
+_ACTIVITY_SLOTS = 2048
 # The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
 _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
 CACHED_WORKFLOWS = 1000
@@ -106,13 +109,18 @@ async def work(
     eager = settings.build_id is None
     dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, eager=eager)
     runs = RunActivities(database, notifier, executor)
+    delivering = DeliveryDispatcher(database, client, halt, lag, eager=eager)
+    deliveries = DeliveryActivities(
+        database, notifier, outbound, keyring, settings.webhook_schedule, delivering.freed
+    )
     credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
     worker = Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[AutomationBatch, Maintenance, TopUp],
+        workflows=[AutomationBatch, DeliveryBatch, Maintenance, TopUp],
         activities=[
             runs.advance_runs,
+            deliveries.send_deliveries,
             credits.top_up,
             chores.refresh_datasets,
             chores.purge_lookups,
@@ -128,8 +136,11 @@ async def work(
         sticky_queue_schedule_to_start_timeout=_STICKY,
         deployment_config=_deployment(settings),
     )
-    waking = Worker(client, task_queue=WAKING_QUEUE, activities=[runs.queue_due])
+    waking = Worker(
+        client, task_queue=WAKING_QUEUE, activities=[runs.queue_due, deliveries.queue_due_deliveries]
+    )
     await writer.open()
+    await deliveries.open()
     try:
         async with waking, worker:
             await schedules.ensure(client)
@@ -137,14 +148,16 @@ async def work(
             lag.start()
             executor.start()
             dispatcher.start()
+            delivering.start()
             _log.info("worker_ready")
             await stop.wait()
-            await dispatcher.stop()
+            await asyncio.gather(dispatcher.stop(), delivering.stop())
             await executor.drain(_GRACE.total_seconds())
             await executor.stop()
     finally:
         lag.stop()
         await pool.close()
+        await deliveries.close()
         await writer.close()
     _log.info("worker_stopped")
 

@@ -7,7 +7,7 @@ executor: whoever takes a batch up again puts in its own id, and what the one be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, LiteralString, NamedTuple
@@ -398,16 +398,6 @@ async def mark_started(connection: Connection, batch_id: UUID) -> None:
     await connection.execute(
         "update delivery_batches set started_at = now() where id = %s and started_at is null", (batch_id,)
     )
-
-
-async def find_unknown(connection: Connection, batch_ids: Collection[UUID]) -> set[UUID]:
-    """Find those of these batches that are not in the record."""
-    cursor = await connection.execute(
-        "select id from unnest(%s::uuid[]) as asked (id)"
-        " where not exists (select from delivery_batches b where b.id = asked.id)",
-        (list(batch_ids),),
-    )
-    return {row["id"] for row in await cursor.fetchall()}
 
 
 async def give_back(connection: Connection, batch_id: UUID) -> int:

@@ -18,6 +18,7 @@ from database import Connection
 from models import audit, events
 from models.audit import Actor, Target
 from models.errors import Conflict, NotFound
+from models.event_data import WebhookDisabled
 from models.views import View
 from sealing import Keyring
 
@@ -318,13 +319,10 @@ async def disable(connection: Connection, endpoint_id: UUID, reason: DisabledRea
     await audit.record(
         connection, system, "webhook.disabled", Target("webhook", endpoint_id, row["url"]), {"reason": reason}
     )
-    since = row["failing_since"]
-    await events.emit(
-        connection,
-        row["account_id"],
-        "webhook.disabled",
-        {"webhook_id": endpoint_id, "url": row["url"], "reason": reason, "failing_since": since},
+    data = WebhookDisabled(
+        webhook_id=endpoint_id, url=row["url"], reason=reason, failing_since=row["failing_since"]
     )
+    await events.emit(connection, row["account_id"], data)
     await _announce(connection)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Json
+import orjson
 from sqlalchemy import JSON, Column, DateTime, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models import event_types
+from models.event_data import EventData
 
 QUEUED_CHANNEL = "deliveries_queued"
 """Notified when deliveries can be claimed: dispatchers wake."""
@@ -30,7 +31,19 @@ class Event(SQLModel, table=True):
     created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
 
 
-async def emit(connection: Connection, account_id: UUID, event_type: str, data: Mapping[str, Any]) -> UUID:
+def envelope(event_type: str, data: str, created_at: datetime) -> bytes:
+    """Give what is sent of an event, the same bytes whenever it is.
+
+    Args:
+        event_type: one of `models.event_types`.
+        data: of the event, as JSON.
+        created_at: when it happened.
+    """
+    moment = created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return orjson.dumps({"event": event_type, "data": orjson.loads(data), "created_at": moment})
+
+
+async def emit(connection: Connection, account_id: UUID, data: EventData) -> UUID:
     """Say that something happened; call it in the transaction in which that became true.
 
     It becomes a delivery to each endpoint of the account that is active and has asked for it. SQL that ends
@@ -39,8 +52,7 @@ async def emit(connection: Connection, account_id: UUID, event_type: str, data: 
     Args:
         connection: its transaction is joined.
         account_id: whose event it is.
-        event_type: one of `models.event_types`.
-        data: as the schema of that type says.
+        data: of one of `models.event_types`, which it names by its class.
 
     Returns:
         The event's id.
@@ -48,7 +60,7 @@ async def emit(connection: Connection, account_id: UUID, event_type: str, data: 
     cursor = await connection.execute(
         "with new as materialized (select time_ordered_id() as id)"
         " select id, emit_events(array[id], array[%s::uuid], array[%s], array[%s::json]) from new",
-        (account_id, event_type, Json(data)),
+        (account_id, event_types.name_of(data), data.model_dump_json()),
     )
     row = await cursor.fetchone()
     assert row is not None

@@ -151,6 +151,7 @@ class Outbound:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
+        headers_at_start: Callable[[], Mapping[str, str]] | None = None,
         body: bytes | None = None,
         timeout: float = 15,
         max_bytes: int = _MEBIBYTE,
@@ -165,6 +166,7 @@ class Outbound:
             method: the HTTP method.
             url: an absolute http or https URL.
             headers: sent as they are, but for an Accept-Encoding, which is ours.
+            headers_at_start: gives further ones when the call is begun, such as a signature of that moment.
             body: sent as it is.
             timeout: seconds for the whole exchange with its redirects, from when it is begun; waiting for
                 room is not counted.
@@ -188,6 +190,8 @@ class Outbound:
         try:
             async with self._begun(owner, target, timeout, kept) as clock:
                 limits = ReadLimits(max_bytes, truncate, kept, clock)
+                if headers_at_start is not None:
+                    sent |= headers_at_start()
                 while True:
                     answer = await self._exchange(session, method, target, sent, body, limits)
                     location = answer.headers.get("location")

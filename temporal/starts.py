@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from temporalio.client import Client
@@ -15,7 +16,7 @@ from temporalio.common import (
 )
 
 from temporal.client import TASK_QUEUE
-from workflows.messages import AUTOMATION_BATCH
+from workflows.messages import AUTOMATION_BATCH, DELIVERY_BATCH
 
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
 KIND = SearchAttributeKey.for_keyword("VedetteKind")
@@ -24,11 +25,17 @@ TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 
 # A task that its worker has lost, on the way or by dying, goes to another one after this.
 _TASK_TIMEOUT = timedelta(seconds=10)
+_DELIVERY_PRIORITY = 3
 
 
 def workflow_id(batch_id: UUID | str) -> str:
-    """The id of a batch's workflow."""
+    """The id of the workflow of a batch of runs."""
     return f"automation/{batch_id}"
+
+
+def delivery_workflow_id(batch_id: UUID) -> str:
+    """The id of the workflow of a batch of deliveries."""
+    return f"delivery/{batch_id}"
 
 
 async def start(
@@ -43,7 +50,7 @@ async def start(
     trigger: str,
     eager: bool = False,
 ) -> None:
-    """Start the workflow of a batch, once for its id. All else is for those who look for it.
+    """Start the workflow of a batch of runs, once for its id. All else is for those who look for it.
 
     Args:
         client: for an eager start that of the worker, so that the workflow can run there at once.
@@ -60,22 +67,57 @@ async def start(
         WorkflowAlreadyStartedError: it has been started before, whatever became of it.
         temporalio.service.RPCError: the server is away.
     """
-    await client.start_workflow(
+    attributes = [
+        SearchAttributePair(ACCOUNT, str(account_id)),
+        SearchAttributePair(KIND, "automation"),
+        SearchAttributePair(DEFINITION, str(automation_id)),
+        SearchAttributePair(TRIGGER, trigger),
+    ]
+    await _start(
+        client,
         AUTOMATION_BATCH,
         batch_id,
-        id=workflow_id(batch_id),
+        workflow_id(batch_id),
+        Priority(priority_key=priority, fairness_key=str(account_id)),
+        attributes,
+        f"{runs} runs of version {version}",
+        eager,
+    )
+
+
+async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, eager: bool = False) -> None:
+    """Start the workflow of a batch of deliveries; as `start`."""
+    await _start(
+        client,
+        DELIVERY_BATCH,
+        batch_id,
+        delivery_workflow_id(batch_id),
+        Priority(priority_key=_DELIVERY_PRIORITY),
+        [SearchAttributePair(KIND, "delivery")],
+        f"{deliveries} deliveries",
+        eager,
+    )
+
+
+async def _start(
+    client: Client,
+    workflow: str,
+    batch_id: UUID,
+    id: str,
+    priority: Priority,
+    attributes: list[SearchAttributePair[Any]],
+    summary: str,
+    eager: bool,
+) -> None:
+    await client.start_workflow(
+        workflow,
+        batch_id,
+        id=id,
         task_queue=TASK_QUEUE,
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         task_timeout=_TASK_TIMEOUT,
         request_eager_start=eager,
-        priority=Priority(priority_key=priority, fairness_key=str(account_id)),
-        search_attributes=TypedSearchAttributes(
-            [
-                SearchAttributePair(ACCOUNT, str(account_id)),
-                SearchAttributePair(KIND, "automation"),
-                SearchAttributePair(DEFINITION, str(automation_id)),
-                SearchAttributePair(TRIGGER, trigger),
-            ]
-        ),
-        static_summary=f"{runs} runs of version {version}",
+        priority=priority,
+        search_attributes=TypedSearchAttributes(attributes),
+        static_summary=summary,
     )

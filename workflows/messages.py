@@ -2,7 +2,9 @@
 
 AUTOMATION_BATCH = "AutomationBatch"
 ADVANCE_RUNS, QUEUE_DUE = "advance_runs", "queue_due"
+DELIVERY_BATCH = "DeliveryBatch"
+SEND_DELIVERIES, QUEUE_DUE_DELIVERIES = "send_deliveries", "queue_due_deliveries"
 REFRESH_DATASETS, PURGE_LOOKUPS = "refresh_datasets", "purge_lookups"
 TEND_HISTORY = "tend_history"
 WAKING_QUEUE = "vedette-waking"
-"""The task queue of `queue_due`: it is never behind the work that it wakes."""
+"""The task queue of what queues the due: it is never behind the work that it wakes."""

@@ -31,7 +31,8 @@ ALLOWED = {
         "api.http.server",
     } | LEAVES,
 }  # fmt: skip
-OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "cli", "worker", "dispatcher"}
+DISPATCHERS = {"dispatcher", "delivery_dispatcher", "dispatch_loop"}
+OURS = {*ALLOWED, *LEAVES, *DISPATCHERS, "embedded", "migrations", "cli", "worker"}
 # Pure and fixed for good: the same on every replay.
 WORKFLOW_LIBRARIES = {"temporalio", "pydantic", "orjson"}
 WORKFLOW_STANDARD = sys.stdlib_module_names - {

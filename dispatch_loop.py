@@ -1,0 +1,140 @@
+"""The loop of a dispatcher: claims when it is woken, sweeps each second, starts workflows beside that."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import psycopg
+from psycopg_pool import PoolTimeout
+from temporalio.service import RPCError
+
+import logs
+from database import Database, Listener
+
+_log = logs.get(__name__)
+# While starts are on their way, what comes waits and goes together with the next; but not for a server that
+# does not answer.
+_STARTS_IN_FLIGHT, _START_SECONDS = 4, 0.25
+_SWEEP_SECONDS = 1.0
+ASK_SECONDS = 5.0
+"""How long Temporal may take to answer."""
+
+
+class DispatchLoop(ABC):
+    """Claims what waits and has workflows started for it; one of each kind in each worker process."""
+
+    def __init__(self, database: Database, handlers: Mapping[str, Callable[[str], None]], name: str) -> None:
+        """Prepare.
+
+        Args:
+            database: where work waits.
+            handlers: of the notifications that concern it.
+            name: of the task, for who looks at a process.
+        """
+        self._database = database
+        self._name = name
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._starts: dict[asyncio.Task[None], float] = {}
+        self._chores: dict[str, asyncio.Task[None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        # Whether something waits that may not be served now.
+        self._held_back = False
+        self._listener = Listener(database, handlers)
+
+    def start(self) -> None:
+        """Begin to listen and to claim."""
+        self._listener.start()
+        self._task = asyncio.create_task(self._run(), name=self._name)
+
+    async def stop(self) -> None:
+        """Claim nothing more; wait for the starts in flight."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        await self._listener.stop()
+        await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
+
+    def freed(self) -> None:
+        """There is room for more."""
+        if self._held_back:
+            self._wake.set()
+
+    def _heard(self, _payload: str) -> None:
+        self._wake.set()
+
+    @abstractmethod
+    async def _claim_all(self) -> float:
+        """Claim until nothing waits that may be served, or enough starts are in flight.
+
+        Returns:
+            When to look again by oneself, by the loop's clock.
+        """
+
+    @abstractmethod
+    async def _sweep(self) -> None:
+        """See to what nobody else does. What asks Temporal goes beside."""
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        sweep_at = 0.0
+        while not self._stopping:
+            again_at = sweep_at
+            try:
+                if loop.time() >= sweep_at:
+                    again_at = sweep_at = loop.time() + _SWEEP_SECONDS * random.uniform(0.8, 1.2)
+                    await self._sweep()
+                self._wake.clear()
+                again_at = min(sweep_at, await self._claim_all())
+            except (psycopg.Error, PoolTimeout) as error:
+                _log.warning("dispatcher_waits", error=str(error))
+            except Exception as error:
+                # A worker that claims nothing any more would look alive: it goes on, and says so.
+                _log.error("dispatcher_failed", exc_info=error)
+            try:
+                async with asyncio.timeout(max(0.0, again_at - loop.time())):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _starts_full_until(self) -> float | None:
+        """Until when to wait for starts that are on their way; None if there may be another."""
+        now = asyncio.get_running_loop().time()
+        young = [at for at in self._starts.values() if at > now - _START_SECONDS]
+        return min(young) + _START_SECONDS if len(young) >= _STARTS_IN_FLIGHT else None
+
+    def _spawn_start(self, name: str, start: Coroutine[Any, Any, None]) -> None:
+        def done(task: asyncio.Task[None]) -> None:
+            del self._starts[task]
+            self._wake.set()
+            if not task.cancelled() and (error := task.exception()):
+                _log.error("start_failed", batch_id=name, exc_info=error)
+
+        task = asyncio.create_task(start, name=f"start {name}")
+        self._starts[task] = asyncio.get_running_loop().time()
+        task.add_done_callback(done)
+
+    def _begin_chore(
+        self, name: str, work: Coroutine[Any, Any, object], seconds: float = ASK_SECONDS
+    ) -> None:
+        """Do this beside the loop, unless it is under way since before."""
+        if name in self._chores:
+            work.close()
+            return
+
+        async def chore() -> None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await work
+            except (RPCError, TimeoutError, psycopg.Error, PoolTimeout) as error:
+                _log.warning("chore_failed", chore=name, error=str(error))
+            except Exception as error:
+                _log.error("chore_failed", chore=name, exc_info=error)
+
+        task = self._chores[name] = asyncio.create_task(chore(), name=name)
+        task.add_done_callback(lambda _: self._chores.pop(name, None))
