@@ -62,6 +62,14 @@ class AutomationVersion(SQLModel, table=True):
     """One definition, never changed once written: a run always shows the one it ran."""
 
     __tablename__ = "automation_versions"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        Index(
+            "ix_automation_versions_events",
+            "automation_id",
+            "version",
+            postgresql_where="definition->'trigger'->>'type' = 'monitor_event'",
+        ),
+    )
 
     automation_id: UUID = Field(
         sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), primary_key=True)

@@ -108,7 +108,7 @@ with {before}moved as (
     {source}
     where b.account_id = %(account)s and b.balance + {amount} >= 0
       and not exists (select from credit_entries where kind = %(kind)s and reference = %(reference)s)
-    returning {amount} as amount, b.balance, b.entries
+    returning {amount} as amount, b.balance, b.entries, b.held, b.low_balance_threshold as low
 ), entry as (
     insert into credit_entries
         (id, account_id, number, kind, amount, balance_after, reference, description, key_id, created_at)
@@ -116,8 +116,19 @@ with {before}moved as (
         %(key)s, now()
     from moved
     returning amount, balance_after as balance
+), told as materialized (
+    select case when count(*) > 0 then emit_events(
+        array_agg(time_ordered_id()), array_agg(%(account)s::uuid), array_agg(t.type), array_agg(t.data)) end
+    from moved m, lateral (values
+        ('credits.low', m.balance < m.low and m.balance - m.amount >= m.low,
+         json_build_object('balance', m.balance, 'low_balance_threshold', m.low)),
+        ('credits.exhausted', m.balance = 0 and m.amount < 0,
+         json_build_object('balance', m.balance, 'held', m.held)),
+        ('credits.topped_up', %(kind)s in ('grant', 'topup'),
+         json_build_object('amount', m.amount, 'balance', m.balance, 'kind', %(kind)s::text))
+    ) as t (type, is_so, data) where t.is_so
 ){after}
-select amount, balance, false as replayed from entry
+select entry.amount, entry.balance, false as replayed from entry cross join told
 """
 
 _BOOKED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -65,3 +66,36 @@ async def emit(connection: Connection, account_id: UUID, data: EventData) -> UUI
     row = await cursor.fetchone()
     assert row is not None
     return row["id"]
+
+
+async def emit_all(connection: Connection, told: Sequence[tuple[UUID, EventData]]) -> None:
+    """Say that several things happened, each to the account that it stands with; as `emit`."""
+    await connection.execute(
+        "select emit_events(array_agg(time_ordered_id()), array_agg(account_id), array_agg(type),"
+        " array_agg(data)) from unnest(%s::uuid[], %s::text[], %s::json[]) as told (account_id, type, data)",
+        (
+            [account_id for account_id, _ in told],
+            [event_types.name_of(data) for _, data in told],
+            [data.model_dump_json() for _, data in told],
+        ),
+    )
+
+
+async def erase(connection: Connection, identifier: str) -> int:
+    """Delete the events of lookups of a person, and their deliveries. Returns how many there were.
+
+    Args:
+        connection: any.
+        identifier: from `models.suppressions`.
+    """
+    cursor = await connection.execute(
+        "with erased as (delete from events where type = 'lookup.completed'"
+        "  and lower(data->>'query') = %s returning id"
+        "), work as (delete from delivery_work where event_id in (select id from erased)"
+        "), gone as (delete from deliveries where event_id in (select id from erased) returning id"
+        "), log as (delete from delivery_attempts where delivery_id in (select id from gone))"
+        " select count(*)::int as n from erased",
+        (identifier,),
+    )
+    row = await cursor.fetchone()
+    return row["n"] if row else 0

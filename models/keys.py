@@ -21,9 +21,10 @@ from sqlalchemy import ARRAY, BigInteger, Column, DateTime, ForeignKey, Index, L
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import audit
+from models import audit, events
 from models.audit import Actor, Target
 from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
+from models.event_data import KeyCreated, KeyRevoked
 from models.identifiers import new_id
 from models.sessions import CHANNEL
 
@@ -191,6 +192,10 @@ async def create_key(
     key = _key(cast(dict[str, Any], await cursor.fetchone()))
     changes = {"name": name, "scopes": key.scopes, "expires_at": expires_at and expires_at.isoformat()}
     await audit.record(connection, actor, "key.created", Target("key", key.id, name), changes)
+    told = KeyCreated(
+        key_id=key.id, name=name, key_preview=key.key_preview, scopes=list(key.scopes), expires_at=expires_at
+    )
+    await events.emit(connection, actor.account_id, told)
     return key, secret
 
 
@@ -216,7 +221,7 @@ async def revoke(
         Forbidden: it has a scope that is not `within`.
     """
     cursor = await connection.execute(
-        "select name, scopes from keys where id = %s and account_id = %s for update",
+        "select name, preview, scopes, revoked_at from keys where id = %s and account_id = %s for update",
         (key_id, actor.account_id),
     )
     row = await cursor.fetchone()
@@ -229,6 +234,9 @@ async def revoke(
     await connection.execute("select pg_notify(%s, %s)", (CHANNEL, str(key_id)))
     action = "key.deleted" if permanent else "key.revoked"
     await audit.record(connection, actor, action, Target("key", key_id, row["name"]))
+    if row["revoked_at"] is None:
+        told = KeyRevoked(key_id=key_id, name=row["name"], key_preview=row["preview"], permanent=permanent)
+        await events.emit(connection, actor.account_id, told)
 
 
 async def find_live(connection: Connection, secret: str) -> LiveKey | None:

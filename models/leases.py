@@ -246,6 +246,13 @@ with asked as materialized (
     started_at = h.started_at, batch_id = h.batch_id
   from asked a join held h using (run_id)
   where a.status is not null and r.id = a.run_id and r.completed_at is null and r.id = any(%(ended)s)
+  returning r as run, r.account_id, r.automation_id
+), told as materialized (
+  select case when count(*) > 0 then emit_events(
+    array_agg(time_ordered_id()), array_agg(e.account_id), array_agg('workflow.run.' || (e.run).status),
+    array_agg(run_event(e.run, n.name))) end as deliveries
+  from ended e join automations n on n.id = e.automation_id
+  where exists (select from endpoints p where p.account_id = e.account_id and p.is_active)
 ), gone as (
   delete from run_work w using asked a, held h
   where a.status is not null and a.run_id = h.run_id and w.run_id = h.run_id
@@ -261,7 +268,7 @@ with asked as materialized (
   update run_work w set lost = 0 from asked a join held h using (run_id)
   where a.status is null and a.progress is null and h.lost > 0 and w.run_id = a.run_id
 )
-select run_id from held
+select held.run_id from held cross join told
 """
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Column, DateTime, LargeBinary
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models import events
 from models.kept_answers import query_hashes
 from sealing import Keyring
 
@@ -78,7 +79,8 @@ async def contains(connection: Connection, keyring: Keyring, identifier: str) ->
 async def erase(
     connection: Connection, keyring: Keyring, kinds: Iterable[str], identifier: str
 ) -> list[Erased]:
-    """Delete the kept answers of all sources to lookups of the person, of any of `kinds`."""
+    """Delete what sources have answered to lookups of the person, of any of `kinds`, and told of those."""
+    await events.erase(connection, identifier)
     hashes = [digest for kind in kinds for digest in query_hashes(keyring, kind, identifier)]
     cursor = await connection.execute(
         "with erased as (delete from lookup_answers where query_hash = any(%s) returning source, fetched_at)"

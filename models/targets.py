@@ -13,7 +13,7 @@ from language.triggers import Trigger
 from models.automations import Status, token_hash
 from models.errors import Conflict, NotFound
 from models.inputs import InputSchema
-from models.lanes import INTERACTIVE
+from models.lanes import BULK, INTERACTIVE
 
 # A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
 _REMEMBERED = 256
@@ -84,9 +84,18 @@ async def run_target(connection: Connection, account_id: UUID, automation_id: UU
         NotFound: unknown, or another account's.
         Conflict: if the workflow is not active.
     """
+    return await _target_at(connection, INTERACTIVE, account_id, automation_id)
+
+
+async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
+    """The account's workflow, for a run that an event starts; as `run_target`."""
+    return await _target_at(connection, BULK, account_id, automation_id)
+
+
+async def _target_at(connection: Connection, priority: int, account_id: UUID, automation_id: UUID) -> Target:
     cursor = await connection.execute(
         _TARGET + " where a.account_id = %s and a.id = %s and a.deleted_at is null",
-        (INTERACTIVE, account_id, automation_id),
+        (priority, account_id, automation_id),
     )
     return await _target(connection, await cursor.fetchone())
 

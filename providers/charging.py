@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 from uuid import UUID
 
 from database import Connection, Database
 from models import credits, kept_answers, ledger, paid_blocks
-from models.errors import InsufficientCredits
+from models.errors import Conflict, InsufficientCredits
 from providers.base import Kind, Query
 from providers.result import LookupResult
 from sealing import Keyring
+
+
+class Tell(Protocol):
+    """Says that a lookup was answered, in the transaction of `connection` if one is given."""
+
+    async def __call__(self, result: LookupResult, connection: Connection | None = None) -> None:
+        """Say so."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,28 +83,55 @@ class Till:
             return (await ledger.funds(connection, payer.account_id, payer.reference)).charged
 
     async def charge(
-        self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool
+        self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool, tell: Tell | None = None
     ) -> LookupResult:
         """Charge what was delivered; the result says how much the ledger has for it.
+
+        Args:
+            payer: who pays.
+            terms: what they can have.
+            result: what was delivered.
+            by_block: whether it is paid by blocks of results.
+            tell: is called with what was delivered, in the transaction of the charge; but not again where an
+                attempt before at this very work was charged.
 
         Raises:
             InsufficientCredits: somebody else has spent the credits meanwhile.
         """
-        if terms.charged or not result.credits:
+        if terms.charged:
             return replace(result, credits=terms.charged)
-        if not by_block:
+        if not result.credits:
+            if tell is not None:
+                await tell(result)
+            return result
+        if tell is None and not by_block:
             # A single statement: where another attempt books the same at this moment, it is repeated.
             async with self._database.connection() as connection:
-                return await self._booked(connection, payer, result)
+                return (await self._booked(connection, payer, result))[0]
+        try:
+            return await self._charge_and_tell(payer, result, by_block, tell)
+        except Conflict:
+            # Another attempt has booked the same at this moment.
+            return await self._charge_and_tell(payer, result, by_block, tell)
+
+    async def _charge_and_tell(
+        self, payer: Payer, result: LookupResult, by_block: bool, tell: Tell | None
+    ) -> LookupResult:
         async with self._database.transaction() as connection:
             place = self._place(payer, result.kind, result.query, result.block)
-            if await paid_blocks.claim(connection, *place):
-                return await self._booked(connection, payer, result)
-            # Somebody has paid for the block: perhaps another attempt at this very work.
-            funds = await ledger.funds(connection, payer.account_id, payer.reference)
-            return replace(result, credits=funds.charged)
+            if not by_block or await paid_blocks.claim(connection, *place):
+                charged, is_new = await self._booked(connection, payer, result)
+            else:
+                # Somebody has paid for the block: perhaps another attempt at this very work.
+                funds = await ledger.funds(connection, payer.account_id, payer.reference)
+                charged, is_new = replace(result, credits=funds.charged), not funds.charged
+            if tell is not None and is_new:
+                await tell(charged, connection)
+            return charged
 
-    async def _booked(self, connection: Connection, payer: Payer, result: LookupResult) -> LookupResult:
+    async def _booked(
+        self, connection: Connection, payer: Payer, result: LookupResult
+    ) -> tuple[LookupResult, bool]:
         change = await credits.charge(
             connection,
             payer.account_id,
@@ -105,7 +141,7 @@ class Till:
             key_id=payer.key_id,
             run_id=payer.run_id,
         )
-        return replace(result, credits=-change.amount)
+        return replace(result, credits=-change.amount), not change.replayed
 
     def _place(self, payer: Payer, kind: str, query: str, block: int) -> tuple[UUID, str, bytes, int]:
         return payer.account_id, kind, kept_answers.query_hash(self._keyring, kind, query), block

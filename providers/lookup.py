@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from database import Database
@@ -31,6 +31,7 @@ from providers.recent import RecentAnswers
 from providers.registry import KINDS
 from providers.result import LookupResult, Outcome, Outcomes, within
 from providers.standing import row, switched_off
+from providers.telling import LookupTeller
 from sealing import Keyring
 from settings import Settings
 
@@ -100,6 +101,7 @@ class Lookups:
         """
         self._database = database
         self._till = Till(database, keyring)
+        self.teller = LookupTeller(database)
         self._kinds = kinds
         self._datasets = Datasets(settings.data)
         self._types = {
@@ -119,6 +121,7 @@ class Lookups:
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
+        self.teller.start()
         for kind in self._kinds.values():
             for source in kind.sources:
                 spec = source.spec
@@ -128,6 +131,7 @@ class Lookups:
     async def close(self) -> None:
         """Give up what is on its way."""
         await self._asker.close()
+        await self.teller.stop()
 
     async def lookup(
         self,
@@ -153,7 +157,7 @@ class Lookups:
             deadline: seconds for everything.
             offset: how many results to leave out, for a kind that has pages.
             limit: the most results to deliver, for a kind that has many.
-            payer: who pays; None where nobody does.
+            payer: whose lookup it is, and who pays, if it costs something; None for nobody's.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
@@ -169,9 +173,14 @@ class Lookups:
             limit = terms.limit
         question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit)
         result = await self._answer(question)
-        if payer is None or terms is None:
+        if payer is None:
             return result
-        return await self._till.charge(payer, terms, result, by_block=chosen.block > 0)
+        tell = partial(self.teller.tell, payer) if await self.teller.wants(payer.account_id) else None
+        if terms is not None:
+            return await self._till.charge(payer, terms, result, by_block=chosen.block > 0, tell=tell)
+        if tell is not None:
+            await tell(result)
+        return result
 
     async def charged(self, payer: Payer) -> int:
         """The credits that the work of `payer` has cost, although it may have failed since."""

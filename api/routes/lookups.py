@@ -63,7 +63,8 @@ class _LookupRoute(StrictRoute):
             services = services_of(request)
             caller = await _authorise(request)
             await check(services, limit, str(caller.account_id), request=request)
-            return _answered(await _PLAIN.look_up(services, kind, target, pointer=f"/{name}"))
+            payer = _unpaid(caller)
+            return _answered(await _PLAIN.look_up(services, kind, target, pointer=f"/{name}", payer=payer))
 
         return look_up
 
@@ -79,6 +80,11 @@ async def _only_field(request: Request, name: str) -> str | None:
 
 
 router = APIRouter(prefix="/api", tags=["lookups"], route_class=_LookupRoute)
+
+
+def _unpaid(caller: Caller) -> Payer:
+    """Whose lookup it is, where it costs nothing."""
+    return Payer(caller.account_id, "", caller.credential_id if caller.kind == "key" else None)
 
 
 async def _payer(request: Request, caller: Reader) -> Callable[[], Payer]:
@@ -288,7 +294,7 @@ async def look_up_ip(
     body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
 ) -> Response:
     """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
-    return _answered(await options.look_up(services, "ip", body.ip))
+    return _answered(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
 
 
 @router.post(
@@ -301,7 +307,8 @@ async def check_breaches(
     body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("breach")]
 ) -> Response:
     """An e-mail address: the known breaches that it is in. Free."""
-    return _answered(await options.look_up(services, "breach", body.email, pointer="/email"))
+    payer = _unpaid(caller)
+    return _answered(await options.look_up(services, "breach", body.email, pointer="/email", payer=payer))
 
 
 @router.post("/agent/lookup", **PAID, response_model=EmailAnswer)
@@ -322,7 +329,8 @@ async def validate_email(
     body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("validate")]
 ) -> Response:
     """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
-    return _answered(await options.look_up(services, "validate", body.email, pointer="/email"))
+    payer = _unpaid(caller)
+    return _answered(await options.look_up(services, "validate", body.email, pointer="/email", payer=payer))
 
 
 @router.post("/agent/phone", **PAID, response_model=PhoneAnswer)

@@ -113,6 +113,34 @@ begin
   return made;
 end $$
 """
+_TIME = """
+create function iso_time(moment timestamptz) returns text language sql immutable strict parallel safe as $$
+  select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$
+"""
+# The data of `workflow.run.completed` and `workflow.run.failed`.
+_RUN = """
+create function run_event(r runs, workflow_name text) returns json language plpgsql stable as $$
+declare
+  started text := iso_time(r.started_at);
+  seconds numeric := extract(epoch from r.completed_at - r.started_at);
+begin
+  if r.status = 'completed' then
+    return json_build_object(
+      'run_id', r.id, 'workflow_id', r.automation_id, 'workflow_name', workflow_name, 'version', r.version,
+      'trigger', r.trigger, 'credits_used', r.credits_used, 'queued_at', iso_time(r.queued_at),
+      'started_at', started, 'completed_at', iso_time(r.completed_at),
+      'duration_ms', floor(seconds * 1000)::bigint);
+  end if;
+  return json_build_object(
+    'run_id', r.id, 'workflow_id', r.automation_id, 'workflow_name', workflow_name, 'version', r.version,
+    'trigger', r.trigger, 'credits_used', r.credits_used, 'queued_at', iso_time(r.queued_at),
+    'started_at', started, 'completed_at', iso_time(r.completed_at),
+    'duration_ms', floor(seconds * 1000)::bigint,
+    'error', json_build_object(
+      'code', r.error->'code', 'message', r.error->'message', 'step', r.error->'step'));
+end $$
+"""
 _TABLES = "'runs', 'run_steps', 'run_step_items'"
 _MORE_TABLES = _TABLES + ", 'events', 'deliveries', 'delivery_attempts'"
 _MAKE_PARTITIONS = """
@@ -168,11 +196,17 @@ def upgrade() -> None:
             op.execute(statement)
     _history_is_of(_MORE_TABLES)
     op.execute("select make_history_partitions('30 days')")
-    for function in (_IDS, _PATTERNS, _EMIT):
+    for function in (_IDS, _PATTERNS, _EMIT, _TIME, _RUN):
         op.execute(function)
+    op.execute(
+        "create index ix_automation_versions_events on automation_versions (automation_id, version)"
+        " where definition->'trigger'->>'type' = 'monitor_event'"
+    )
 
 
 def downgrade() -> None:
-    op.execute("drop function emit_events; drop function event_patterns; drop function time_ordered_id")
+    op.execute("drop index ix_automation_versions_events")
+    for function in ("run_event", "iso_time", "emit_events", "event_patterns", "time_ordered_id"):
+        op.execute(f"drop function {function}")
     _history_is_of(_TABLES)
     op.execute("drop table delivery_batches, delivery_work, delivery_attempts, deliveries, events, endpoints")
