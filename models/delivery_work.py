@@ -410,3 +410,22 @@ async def give_back(connection: Connection, batch_id: UUID) -> int:
             (batch_id,),
         )
     return cursor.rowcount
+
+
+async def count_unfinished(connection: Connection) -> dict[str, int]:
+    """How many deliveries of the installation have not ended, by status."""
+    cursor = await connection.execute(
+        "select s.status, count(w.delivery_id)::int as n"
+        " from unnest(array['queued', 'running', 'waiting']) as s (status)"
+        " left join delivery_work w using (status) group by s.status order by s.status"
+    )
+    return {row["status"]: row["n"] for row in await cursor.fetchall()}
+
+
+async def delete_empty_batches(connection: Connection) -> int:
+    """Delete batches of an hour ago that have no delivery left. Returns how many there were."""
+    cursor = await connection.execute(
+        "delete from delivery_batches b where probed_at < now() - interval '1 hour'"
+        " and not exists (select from delivery_work w where w.batch_id = b.id)"
+    )
+    return cursor.rowcount
