@@ -94,9 +94,11 @@ class DeliveryActivities:
             executor = new_id()
             async with self._database.connection() as connection:
                 deliveries = await delivery_work.take(connection, batch_id, executor)
-            async with asyncio.TaskGroup() as group:
-                for delivery in deliveries:
-                    group.create_task(self._deliver(batch_id, executor, delivery))
+            sent = (self._deliver(batch_id, executor, delivery) for delivery in deliveries)
+            for error in await asyncio.gather(*sent, return_exceptions=True):
+                if isinstance(error, Exception):
+                    # It stays at work, until a sweep finds that its workflow is over and gives it back.
+                    _log.error("delivery_dropped", batch_id=str(batch_id), exc_info=error)
             async with self._database.connection() as connection:
                 return rounded(await delivery_work.look(connection, batch_id))
 

@@ -86,6 +86,10 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
         )
     except OutboundError as error:
         code, message = error.code, str(error)
+    except Exception as error:
+        # A fault of ours, of which other deliveries know nothing: tried again by the schedule.
+        _log.error("delivery_not_sent", delivery_id=str(delivery.delivery_id), exc_info=error)
+        code, message = "internal_error", "The service failed to send this."
     else:
         # Postgres keeps no NUL in a text.
         status, text = answer.status, answer.body.decode(errors="replace").replace("\0", "")
