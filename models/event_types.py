@@ -125,8 +125,8 @@ _TYPES = (
         "A monitor's run has failed.",
         MonitorRunFailed(
             monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, total_records=250,
-            processed_records=250, credits_used=0,
-            error=Failure(code="all_targets_failed", message="No target could be looked up."),
+            processed_records=0, credits_used=0,
+            error=Failure(code="insufficient_credits", message="This needs 250 credits; the balance is 12."),
         ),
     ),
     _type(

@@ -13,6 +13,7 @@ from models import endpoints, events
 from models.delivery_work import Attempt, Delivery, Ending
 from outbound.client import Outbound
 from outbound.errors import OutboundError
+from outbound.response import Answer
 from outbound.signing import signed_headers
 from sealing import Keyring, UnsealError
 
@@ -46,33 +47,30 @@ class Plan(NamedTuple):
     gone: bool = False
 
 
+class _Fault(NamedTuple):
+    """Why an attempt is no success."""
+
+    code: str
+    message: str
+
+
 async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> Attempt:
     """Send a delivery once. Whatever comes of it is the attempt that is returned."""
-    try:
-        sending = endpoints.unseal(keyring, delivery.endpoint_id, delivery.sealed)
-    except UnsealError:
-        _log.error("endpoint_not_opened", endpoint_id=str(delivery.endpoint_id))
-        message = "The endpoint's secret was sealed with a key that is no longer known."
-        return Attempt(
-            delivery.manual, datetime.now(UTC), 0, None, None, code="secret_not_opened", message=message
-        )
-    body = events.envelope(delivery.event_type, delivery.data, delivery.created_at)
     loop = asyncio.get_running_loop()
     began_at, began = datetime.now(UTC), loop.time()
-
-    def sign() -> Mapping[str, str]:
-        # When its turn has come: a signature is good for five minutes.
-        nonlocal began_at, began
-        began_at, began = datetime.now(UTC), loop.time()
-        secrets = sending.secrets_at(began_at)
-        return signed_headers(secrets, str(delivery.event_id), int(began_at.timestamp()), body)
-
-    status: int | None = None
-    text: str | None = None
-    code: str | None = None
-    message: str | None = None
-    retry_after: float | None = None
+    answer: Answer | None = None
+    fault: _Fault | None = None
     try:
+        sending = endpoints.unseal(keyring, delivery.endpoint_id, delivery.sealed)
+        body = events.envelope(delivery.event_type, delivery.data, delivery.created_at)
+
+        def sign() -> Mapping[str, str]:
+            # When its turn has come: a signature is good for five minutes.
+            nonlocal began_at, began
+            began_at, began = datetime.now(UTC), loop.time()
+            secrets = sending.secrets_at(began_at)
+            return signed_headers(secrets, str(delivery.event_id), int(began_at.timestamp()), body)
+
         answer = await outbound.send(
             "POST",
             delivery.url,
@@ -84,28 +82,38 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
             truncate=True,
             owner=f"deliveries/{delivery.account_id}",
         )
+        fault = _judge(answer.status)
     except OutboundError as error:
-        code, message = error.code, str(error)
+        fault = _Fault(error.code, str(error))
+    except UnsealError:
+        _log.error("endpoint_not_opened", endpoint_id=str(delivery.endpoint_id))
+        message = "The webhook's secret was sealed with a key that is no longer known."
+        fault = _Fault(code="secret_not_opened", message=message)
     except Exception as error:
         # A fault of ours, of which other deliveries know nothing: tried again by the schedule.
         _log.error("delivery_not_sent", delivery_id=str(delivery.delivery_id), exc_info=error)
-        code, message = "internal_error", "The service failed to send this."
-    else:
+        fault = _Fault(code="internal_error", message="The service failed to send this.")
+    return Attempt(
+        manual=delivery.manual,
+        started_at=began_at,
+        duration_ms=round((loop.time() - began) * 1000),
+        response_status=answer and answer.status,
         # Postgres keeps no NUL in a text.
-        status, text = answer.status, answer.body.decode(errors="replace").replace("\0", "")
-        retry_after = answer.retry_after()
-        code, message = _judge(status)
-    duration = round((loop.time() - began) * 1000)
-    return Attempt(delivery.manual, began_at, duration, status, text, code, message, retry_after)
+        response_body=answer and answer.body.decode(errors="replace").replace("\0", ""),
+        code=fault and fault.code,
+        message=fault and fault.message,
+        retry_after=answer and answer.retry_after(),
+    )
 
 
-def _judge(status: int) -> tuple[str | None, str | None]:
-    """The code and message of an answer that is no success."""
+def _judge(status: int) -> _Fault | None:
+    """What is wrong with an answer, if it is no success."""
     if 200 <= status < 300:
-        return None, None
+        return None
     if 300 <= status < 400:
-        return "redirected", f"The endpoint answered {status}; redirects are not followed: change its URL."
-    return "http_status", f"The endpoint answered {status}; only 2xx is success."
+        message = f"The receiver answered {status}. Redirects are not followed: change the webhook's URL."
+        return _Fault(code="redirected", message=message)
+    return _Fault(code="http_status", message=f"The receiver answered {status}; only 2xx is success.")
 
 
 def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
