@@ -24,7 +24,8 @@ MAX_ROWS = 256
 """How many deliveries are claimed at a time at most."""
 ACCOUNT_WINDOW = 256
 """How many deliveries of an account are at work at a time."""
-# After so many failures in a row an endpoint gets so many requests in so many seconds, until one succeeds.
+# After so many failures in a row an endpoint gets so many requests in so many seconds, and has no more at
+# work, until one succeeds.
 _STRIKES, _THROTTLED_ROWS, _THROTTLED_SECONDS = 4, 32, 1.0
 _OVERDUE_SECONDS = 30
 _START_SECONDS, _UNSEEN_SECONDS = 5, 60
@@ -46,7 +47,9 @@ class DeliveryWork(SQLModel, table=True):
             "ix_delivery_work_queued", "endpoint_id", "available_at", "delivery_id",
             postgresql_where="status = 'queued'",
         ),
-        Index("ix_delivery_work_running", "account_id", postgresql_where="status = 'running'"),
+        Index(
+            "ix_delivery_work_running", "account_id", "endpoint_id", postgresql_where="status = 'running'"
+        ),
         Index("ix_delivery_work_batch", "batch_id", postgresql_where="batch_id is not null"),
         Index("ix_delivery_work_wake", "wake_at", postgresql_where="status = 'waiting'"),
         Index("ix_delivery_work_endpoint", "endpoint_id"),
@@ -103,7 +106,8 @@ async def claim(connection: Connection, batch_id: UUID, *, window: int, rows: in
     """Claim what waits, of all endpoints together, up to `rows` deliveries; None if nothing waits.
 
     Accounts and endpoints that were served longest ago go first. An account has at most as many at work as
-    are free, and no more than a quarter of a batch while others wait.
+    are free, and no more than a quarter of a batch while others wait; an endpoint at most as many as its
+    account has free.
 
     Args:
         connection: outside a transaction.

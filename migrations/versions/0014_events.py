@@ -51,7 +51,7 @@ create table delivery_work (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 create index ix_delivery_work_queued on delivery_work (endpoint_id, available_at, delivery_id)
   where status = 'queued';
-create index ix_delivery_work_running on delivery_work (account_id) where status = 'running';
+create index ix_delivery_work_running on delivery_work (account_id, endpoint_id) where status = 'running';
 create index ix_delivery_work_batch on delivery_work (batch_id) where batch_id is not null;
 create index ix_delivery_work_wake on delivery_work (wake_at) where status = 'waiting';
 create index ix_delivery_work_endpoint on delivery_work (endpoint_id);

@@ -27,6 +27,8 @@ declare
   left_rows int := p_rows;
   lane record;
   others boolean;
+  of_account int;
+  of_endpoint int;
   most int;
   taken int;
   wait_until timestamptz;
@@ -60,15 +62,17 @@ begin
       wait_until := least(wait_until, lane.paused_until);
       continue;
     end if;
-    -- Nobody has more at work than is free: however many hang, there is room for others.
-    select least(room, p_account_window) - count(*) into most
+    -- Nobody has more at work than is free: however many hang, there is room for others. An endpoint has no
+    -- more than its account has free: one that hangs leaves room for the account's others.
+    select count(*), count(*) filter (where w.endpoint_id = lane.id) into of_account, of_endpoint
     from delivery_work w where w.account_id = lane.account_id and w.status = 'running';
-    most := least(most, left_rows);
+    most := least(room, p_account_window) - of_account;
+    most := least(most, (most - of_endpoint + 1) / 2, left_rows);
     if others then
       most := least(most, greatest(1, p_rows / 4));
     end if;
     if lane.strikes >= p_strikes then
-      most := least(most, p_throttled_rows);
+      most := least(most, p_throttled_rows - of_endpoint);
     end if;
     if lane.rate_limit is not null then
       -- A token bucket that holds a tenth of a minute's, and fills so that no minute has more than all.
