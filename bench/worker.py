@@ -16,6 +16,7 @@ from typing import Any
 from temporalio.worker import PollerBehaviorAutoscaling, UnsandboxedWorkflowRunner
 
 import cli
+import dispatch_loop
 import dispatcher
 import worker
 from models import run_work
@@ -30,7 +31,7 @@ class NeverEager(dispatcher.Dispatcher):
 
 CONSTANTS: dict[str, tuple[ModuleType, str]] = {
     "rows": (run_work, "MAX_ROWS"),
-    "starts": (dispatcher, "_STARTS_IN_FLIGHT"),
+    "starts": (dispatch_loop, "_STARTS_IN_FLIGHT"),
     "pollers": (worker, "_WORKFLOW_POLLERS"),
 }
 
