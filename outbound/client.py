@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
@@ -37,7 +36,15 @@ from outbound.errors import (
     TooLarge,
     TooManyRedirects,
 )
-from outbound.guard import GuardedResolver, SystemResolver, check_header, guarded_sockets, parse_url
+from outbound.guard import (
+    GuardedResolver,
+    SystemResolver,
+    check_header,
+    check_header_name,
+    check_header_value,
+    guarded_sockets,
+    parse_url,
+)
 from outbound.hosts import HANGING_SECONDS, HostLimiter
 from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
 from outbound.response import Answer, ReadLimits, read_body, read_headers
@@ -59,8 +66,6 @@ _STALL_SECONDS = 30
 # What is read of an answer, twice that, before somebody takes it.
 _READ_BYTES = CALL_BYTES // 2
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # What survives a redirect to another origin. Any other header may be a credential, whatever its name.
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
@@ -370,8 +375,8 @@ def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise InvalidRequest("A header has characters that HTTP does not allow.")
+        if refusal := check_header_name(name) or check_header_value(value):
+            raise InvalidRequest(refusal.message)
         if refusal := check_header(name):
             raise ForbiddenHeader(refusal.message)
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}

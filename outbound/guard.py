@@ -53,6 +53,8 @@ _CONNECTION_HEADERS = frozenset(
     " te trailer transfer-encoding upgrade".split()
 )
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,20 @@ def check_header(name: str) -> Refusal | None:
         return None
     message = f"The header {known} describes the connection, which is not yours to say: leave it out."
     return Refusal(ForbiddenHeader.code, message)
+
+
+def check_header_name(name: str) -> Refusal | None:
+    """Why HTTP allows no header of this name, with the code `invalid_format`; None if it does."""
+    if _HEADER_NAME.fullmatch(name):
+        return None
+    return Refusal("invalid_format", "The name of a header has letters, digits and !#$%&'*+-.^_`|~ only.")
+
+
+def check_header_value(value: str) -> Refusal | None:
+    """Why HTTP allows no header of this value, with the code `invalid_format`; None if it does."""
+    if _HEADER_VALUE.fullmatch(value):
+        return None
+    return Refusal("invalid_format", "The value of a header has no line breaks or other control characters.")
 
 
 def check_url(url: str, allowed: Networks = ()) -> Refusal | None:
