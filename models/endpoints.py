@@ -319,9 +319,8 @@ async def disable(connection: Connection, endpoint_id: UUID, reason: DisabledRea
     await audit.record(
         connection, system, "webhook.disabled", Target("webhook", endpoint_id, row["url"]), {"reason": reason}
     )
-    data = WebhookDisabled(
-        webhook_id=endpoint_id, url=row["url"], reason=reason, failing_since=row["failing_since"]
-    )
+    since = row["failing_since"] if reason == "failing" else None
+    data = WebhookDisabled(webhook_id=endpoint_id, url=row["url"], reason=reason, failing_since=since)
     await events.emit(connection, row["account_id"], data)
     await _announce(connection)
 

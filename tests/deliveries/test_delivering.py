@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -96,6 +97,20 @@ async def test_410_switches_the_endpoint_off_and_tells_the_others(hooks: Hooks, 
     assert (row["is_active"], row["disabled_reason"]) == (False, "gone")
     await hooks.emit()
     assert len(await hooks.rows()) == 2
+
+
+async def test_others_are_told_since_when_an_endpoint_failed_only_where_that_is_why_it_is_off(
+    hooks: Hooks, receiver: Endpoint
+) -> None:
+    await hooks.endpoint(receiver.url, events=["webhook.*"])
+    for reason in ("gone", "failing"):
+        off = await hooks.endpoint("http://127.0.0.1:9/", events=["key.created"])
+        async with hooks.database.transaction() as connection:
+            await connection.execute("update endpoints set failing_since = now() where id = %s", (off,))
+            await endpoints.disable(connection, off, reason)
+    await hooks.settled()
+    told = [json.loads(request["body"])["data"] for request in receiver.requests]
+    assert {one["reason"]: one["failing_since"] is None for one in told} == {"gone": True, "failing": False}
 
 
 async def test_five_days_of_failures_switch_the_endpoint_off(hooks: Hooks, receiver: Endpoint) -> None:
