@@ -290,16 +290,25 @@ async def delete(connection: Connection, actor: Actor, endpoint_id: UUID) -> Non
     Raises:
         NotFound: unknown, or another account's.
     """
-    row = await _row(connection, actor.account_id, endpoint_id, lock="for update")
-    await connection.execute(
-        "with gone as (delete from delivery_work where endpoint_id = %(id)s returning delivery_id)"
-        " update deliveries set status = 'failed', next_attempt_at = null"
-        " where id = any(array(select delivery_id from gone))",
-        {"id": endpoint_id},
-    )
+    row = await _row(connection, actor.account_id, endpoint_id)
+    # Its deliveries come first, as they do where attempts are recorded; then what was queued meanwhile.
+    await _give_up_deliveries(connection, endpoint_id)
+    await _row(connection, actor.account_id, endpoint_id, lock="for update")
+    await _give_up_deliveries(connection, endpoint_id)
     await connection.execute("delete from endpoints where id = %s", (endpoint_id,))
     await audit.record(connection, actor, "webhook.deleted", Target("webhook", endpoint_id, row["url"]))
     await _announce(connection)
+
+
+async def _give_up_deliveries(connection: Connection, endpoint_id: UUID) -> None:
+    await connection.execute(
+        "with held as materialized ("
+        " select delivery_id from delivery_work where endpoint_id = %s order by delivery_id for update"
+        "), gone as (delete from delivery_work w using held h where w.delivery_id = h.delivery_id)"
+        " update deliveries set status = 'failed', next_attempt_at = null"
+        " where id = any(array(select delivery_id from held))",
+        (endpoint_id,),
+    )
 
 
 async def disable(connection: Connection, endpoint_id: UUID, reason: DisabledReason) -> None:
