@@ -1,8 +1,11 @@
-"""Pages of lists. A cursor is a number: that of the entry before which the next page goes on."""
+"""Pages of lists. A cursor is the number, or the id, of the entry before which the next page goes on."""
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Query
 
@@ -24,11 +27,40 @@ def number_of(cursor: str | None, digits: int) -> int | None:
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= digits):
-        message = "This is not a cursor of an earlier answer."
-        raise Invalid([FieldError("", "invalid_cursor", message, parameter="cursor")])
+        raise _not_ours()
     return int(cursor)
 
 
 def cursor_of(number: int | None) -> str | None:
     """The cursor to go on with; None where there is no more."""
     return None if number is None else str(number)
+
+
+def id_of(cursor: str | None) -> UUID | None:
+    """The id in a cursor; None without one.
+
+    Raises:
+        Invalid: it is not a cursor of ours.
+    """
+    if cursor is None:
+        return None
+    try:
+        id = UUID(bytes=base64.urlsafe_b64decode(cursor.encode("ascii"))[:16])
+    except ValueError:
+        raise _not_ours() from None
+    if cursor_of_id(id) != cursor:
+        raise _not_ours()
+    return id
+
+
+def cursor_of_id(id: UUID | None) -> str | None:
+    """The cursor to go on with; None where there is no more. Its checksum finds what was cut or changed."""
+    if id is None:
+        return None
+    # 21 bytes, so that base64 needs no padding.
+    return base64.urlsafe_b64encode(id.bytes + zlib.crc32(id.bytes).to_bytes(5, "big")).decode()
+
+
+def _not_ours() -> Invalid:
+    message = "This is not a cursor of an earlier answer."
+    return Invalid([FieldError("", "invalid_cursor", message, parameter="cursor")])

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidatorFunctionWrapHandler, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from language.validation.findings import meaning, path_of, pointer_of, suggestion
-from models.errors import FieldError
+from models.errors import FieldError, Invalid
 
 _MOST_UNKNOWN = 100
 _STANDARD: frozenset[str] = frozenset(get_args(ErrorType))
@@ -57,6 +64,33 @@ class Body(BaseModel):
         elif kind not in _STANDARD:
             kind = PydanticCustomError(kind, line["msg"].replace("{", "(").replace("}", ")"))
         return InitErrorDetails(type=kind, loc=location, input=line["input"], ctx=context)
+
+
+def as_it_came(documented: Any) -> PlainValidator:
+    """For a body that the function of a route validates, be it any object; `documented` is for OpenAPI."""
+    return PlainValidator(_object, json_schema_input_type=documented)
+
+
+def _object(body: Any) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise PydanticCustomError("wrong_type", "The body must be an object.")
+    return cast(dict[str, Any], body)
+
+
+SomeBody = TypeVar("SomeBody", bound=Body)
+
+
+def validated(model: type[SomeBody], body: dict[str, Any], context: Any) -> SomeBody:
+    """Validate a body as the route would, with a context for the validators of its fields.
+
+    Raises:
+        Invalid: naming all that is wrong with it.
+    """
+    try:
+        return model.model_validate(body, context=context)
+    except ValidationError as error:
+        found = [{**line, "loc": ("body", *line["loc"])} for line in error.errors(include_url=False)]
+        raise Invalid(field_errors(found, body)) from None
 
 
 def field_errors(found: Iterable[Any], body: Any) -> list[FieldError]:

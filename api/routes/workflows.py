@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import fastapi
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field, PlainValidator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from api import saving
@@ -17,7 +16,7 @@ from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
 from api.http.idempotency import Idempotent
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
-from api.http.validation import Body
+from api.http.validation import Body, as_it_came
 from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed_key
 from language.definition import MAX_STEPS, Name, Status, Step
 from language.triggers import Trigger
@@ -57,19 +56,9 @@ class WorkflowChanges(TypedDict, total=False):
     status: Annotated[Status, Field(description="Only an active workflow starts runs.")]
 
 
-def _object(body: Any) -> dict[str, Any]:
-    if not isinstance(body, dict):
-        raise PydanticCustomError("wrong_type", "The body must be an object.")
-    return cast(dict[str, Any], body)
-
-
-# Bodies as they came: all that is wrong with them is found in one go, later. The models are for OpenAPI.
-GivenDocument = Annotated[
-    dict[str, Any], PlainValidator(_object, json_schema_input_type=Document), fastapi.Body()
-]
-GivenChanges = Annotated[
-    dict[str, Any], PlainValidator(_object, json_schema_input_type=WorkflowChanges), fastapi.Body()
-]
+# All that is wrong with them is found in one go, later.
+GivenDocument = Annotated[dict[str, Any], as_it_came(Document), fastapi.Body()]
+GivenChanges = Annotated[dict[str, Any], as_it_came(WorkflowChanges), fastapi.Body()]
 
 
 class RunBody(Body):
