@@ -1,0 +1,114 @@
+"""Sending deliveries again: one that somebody names, or all that have failed in some time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from database import Connection
+from models.errors import Conflict, NotFound
+
+MAX_RECOVERED = 10_000
+"""How many deliveries are recovered at a time at most."""
+
+# Locks are taken as elsewhere: endpoint, work, delivery. So nobody deletes the endpoint meanwhile, and what
+# an attempt under way brings is written either before this or after.
+_WAKE: LiteralString = """
+with woken as (
+  update delivery_work set status = 'queued', available_at = clock_timestamp(), batch_id = null,
+    wake_at = null, manual = true
+  where delivery_id = %(id)s and status = 'waiting' returning delivery_id
+)
+update deliveries set next_attempt_at = now() where id = any(array(select delivery_id from woken))
+"""
+_QUEUE: LiteralString = """
+with queued as (
+  insert into delivery_work (delivery_id, event_id, account_id, endpoint_id, status, available_at, attempts,
+                             manual)
+  select id, event_id, account_id, endpoint_id, 'queued', clock_timestamp(), attempts, true from deliveries
+  where id = any(%(ids)s) order by id
+  on conflict (delivery_id) do nothing returning delivery_id
+)
+update deliveries set status = 'pending', next_attempt_at = now()
+where id = any(%(ids)s) and id in (select delivery_id from queued)
+"""
+# An id has the time of the insert; the transaction that it was made in began a little earlier.
+_FAILED: LiteralString = """
+select id from deliveries
+where endpoint_id = %(endpoint_id)s and account_id = %(account_id)s and status = 'failed'
+  and created_at >= %(since)s and created_at < coalesce(%(until)s, 'infinity'::timestamptz)
+  and id >= first_id(greatest(%(since)s, 'epoch'::timestamptz))
+  and id < first_id(coalesce(%(until)s, now()) + interval '1 hour')
+order by id limit %(limit)s for update
+"""
+
+
+async def resend(connection: Connection, account_id: UUID, delivery_id: UUID) -> None:
+    """Queue a delivery now, whatever became of it; call it in a transaction.
+
+    One that has ended begins the schedule anew; one that is queued or at work already stays as it is.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        Conflict: its endpoint is deleted or not active.
+    """
+    cursor = await connection.execute(
+        "select endpoint_id from deliveries where id = %s and account_id = %s", (delivery_id, account_id)
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("delivery")
+    if not await _hold_endpoint(connection, account_id, row["endpoint_id"]):
+        raise Conflict("webhook_deleted", "The webhook of this delivery was deleted.")
+    cursor = await connection.execute(
+        "select from delivery_work where delivery_id = %s for update", (delivery_id,)
+    )
+    if cursor.rowcount:
+        await connection.execute(_WAKE, {"id": delivery_id})
+    else:
+        await connection.execute("select from deliveries where id = %s for update", (delivery_id,))
+        await connection.execute(_QUEUE, {"ids": [delivery_id]})
+
+
+async def recover(
+    connection: Connection, account_id: UUID, endpoint_id: UUID, since: datetime, until: datetime | None
+) -> int:
+    """Queue what has failed for an endpoint, the oldest first; call it in a transaction.
+
+    Args:
+        connection: inside a transaction.
+        account_id: whose endpoint it is.
+        endpoint_id: which.
+        since: deliveries that were made then or later.
+        until: and before this; None for no bound.
+
+    Returns:
+        How many were queued, 10,000 at most.
+
+    Raises:
+        NotFound: no such endpoint of the account.
+        Conflict: the endpoint is not active.
+    """
+    if not await _hold_endpoint(connection, account_id, endpoint_id):
+        raise NotFound("webhook")
+    wanted = {
+        "account_id": account_id, "endpoint_id": endpoint_id, "since": since, "until": until,
+        "limit": MAX_RECOVERED,
+    }  # fmt: skip
+    cursor = await connection.execute(_FAILED, wanted)
+    cursor = await connection.execute(_QUEUE, {"ids": [row["id"] for row in await cursor.fetchall()]})
+    return cursor.rowcount
+
+
+async def _hold_endpoint(connection: Connection, account_id: UUID, endpoint_id: UUID) -> bool:
+    """See that an endpoint is active, and that it stays until the transaction ends; False if it is gone."""
+    cursor = await connection.execute(
+        "select is_active from endpoints where id = %s and account_id = %s for key share",
+        (endpoint_id, account_id),
+    )
+    row = await cursor.fetchone()
+    if row is not None and not row["is_active"]:
+        message = "The webhook is not active; set is_active to true first."
+        raise Conflict("webhook_not_active", message)
+    return row is not None
