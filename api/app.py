@@ -20,6 +20,7 @@ from api.http.routetable import RouteTable
 from api.routes import (
     auth,
     credits,
+    deliveries,
     dry_runs,
     error_pages,
     health,
@@ -28,6 +29,7 @@ from api.routes import (
     lookups,
     runs,
     secrets,
+    webhooks,
     workflows,
 )
 from api.waiting import RunWaiter
@@ -86,6 +88,8 @@ def create_app(settings: Settings) -> FastAPI:
         secrets,
         workflows,
         dry_runs,
+        deliveries,
+        webhooks,
         health,
         error_pages,
     ):

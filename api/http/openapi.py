@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from api.deps import AGENT_PREFIX, SESSION_SCHEME
 from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
+from api.http.openapi_webhooks import webhook_operations
 
 _REFERENCE = "#/components/schemas/"
 _RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
@@ -78,6 +79,7 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
     for path, _, operation in operations(document):
         _complete(path, operation)
     _tell_mounts_apart(document)
+    document["webhooks"] = webhook_operations()
     return document
 
 

@@ -1,0 +1,197 @@
+"""Outgoing webhooks: make, change, try and delete the endpoints that events are sent to."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Annotated, Any
+from uuid import UUID
+
+import fastapi
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.http.validation import as_it_came, validated
+from api.webhook_bodies import NewWebhook, Rotation, WebhookChanges, WebhookName, WebhookReplacement
+from models import deliveries, endpoints
+from models.deliveries import DeliveryDetail
+from models.endpoints import Chosen, EndpointView
+from models.errors import FieldError, Invalid
+from models.event_types import EVENT_TYPES
+from models.views import View
+from outbound.signing import new_secret
+from services import delivering
+
+router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], route_class=StrictRoute)
+
+Owner = Annotated[Caller, authorised("webhooks")]
+
+# Validated with the operator's settings, in the function of the route.
+GivenWebhook = Annotated[dict[str, Any], as_it_came(NewWebhook), fastapi.Body()]
+GivenChanges = Annotated[dict[str, Any], as_it_came(WebhookChanges), fastapi.Body()]
+GivenReplacement = Annotated[dict[str, Any], as_it_came(WebhookReplacement), fastapi.Body()]
+
+
+class WebhookCreated(EndpointView):
+    """The new webhook. `secret` is shown this once."""
+
+    secret: str = Field(description="What its requests are signed with, shown this once.")
+
+
+class SecretRotated(BaseModel):
+    """The new secret, shown this once."""
+
+    secret: str = Field(description="What requests are signed with from now on, shown this once.")
+    previous_expires_at: datetime = Field(description="Until when the secret before signs, too.")
+
+
+class Webhooks(BaseModel):
+    """All webhooks of the account, newest first."""
+
+    webhooks: list[EndpointView] = Field(description="The webhooks.")
+
+
+class EventTypeView(View):
+    """A type of events."""
+
+    name: str = Field(description="What webhooks subscribe to.")
+    description: str = Field(description="When such an event is written.")
+    json_schema: dict[str, Any] = Field(
+        alias="schema", description="The JSON Schema (draft 2020-12) of the whole event."
+    )
+    example: dict[str, Any] = Field(description="Such an event as it is sent.")
+
+
+class EventTypes(View):
+    """All types of events."""
+
+    event_types: list[EventTypeView] = Field(description="The types.")
+
+
+@router.get("")
+async def list_webhooks(caller: Owner, services: ServicesDep) -> Webhooks:
+    """The account's webhooks, newest first; no secrets."""
+    async with services.database.connection() as connection:
+        found = await endpoints.list_all(connection, services.keyring, caller.account_id)
+    return Webhooks(webhooks=found)
+
+
+@router.post("", status_code=201, responses=problems("too_many_webhooks"))
+async def create_webhook(
+    body: GivenWebhook, request: Request, caller: Owner, services: ServicesDep
+) -> WebhookCreated:
+    """Make a webhook. Its secret is shown this once."""
+    chosen = Chosen(**validated(NewWebhook, body, _context(services)).model_dump())
+    secret = new_secret()
+    async with services.database.transaction() as connection:
+        made = await endpoints.create(connection, services.keyring, actor(request, caller), chosen, secret)
+    return WebhookCreated(**made.model_dump(), secret=secret)
+
+
+@router.put("", responses=problems("not_found"))
+async def replace_webhook(
+    body: GivenReplacement, request: Request, caller: Owner, services: ServicesDep
+) -> EndpointView:
+    """Change some fields of the webhook that the body names; what is absent stays."""
+    wanted = validated(WebhookReplacement, body, _context(services))
+    return await _change(services, request, caller, wanted.id, wanted)
+
+
+@router.delete("", status_code=204, responses=problems("not_found"))
+async def delete_webhook_by_body(
+    request: Request,
+    caller: Owner,
+    services: ServicesDep,
+    body: WebhookName | None = None,
+    id: Annotated[Id | None, Query(description="The webhook's id, unless the body has it.")] = None,
+) -> None:
+    """Delete the webhook that the body or the query names. What it has not got yet has failed."""
+    named = id if body is None else body.id
+    if named is None:
+        raise Invalid([FieldError("/id", "required", "Name the webhook, here or as `?id=`.")])
+    await delete_webhook(named, request, caller, services)
+
+
+@router.get("/event-types")
+async def list_event_types(caller: Owner) -> EventTypes:
+    """The types of events, each with the JSON Schema of the whole event and an example."""
+    return _event_types()
+
+
+@cache
+def _event_types() -> EventTypes:
+    return EventTypes(
+        event_types=[
+            EventTypeView(
+                name=one.name, description=one.description, schema=one.envelope_schema(), example=one.example
+            )
+            for one in EVENT_TYPES.values()
+        ]
+    )
+
+
+@router.post("/test", responses=problems("not_found"))
+async def test_webhook(body: WebhookName, caller: Owner, services: ServicesDep) -> DeliveryDetail:
+    """Send a signed `webhook.test` now, once; also to a webhook that is not active.
+
+    It goes out whatever the webhook is subscribed to. The answer is the delivery, `delivered` or `failed`.
+    """
+    async with services.database.connection() as connection:
+        delivery = await deliveries.new_test(connection, caller.account_id, body.id)
+    attempt = await delivering.attempt(services.outbound, services.keyring, delivery)
+    async with services.database.transaction() as connection:
+        await deliveries.store_test(connection, delivery, attempt)
+        return await deliveries.get(connection, caller.account_id, delivery.delivery_id)
+
+
+@router.get("/{webhook_id}")
+async def get_webhook(webhook_id: Id, caller: Owner, services: ServicesDep) -> EndpointView:
+    """The webhook, without its secret."""
+    async with services.database.connection() as connection:
+        return await endpoints.get(connection, services.keyring, caller.account_id, webhook_id)
+
+
+@router.patch("/{webhook_id}")
+async def change_webhook(
+    webhook_id: Id, body: GivenChanges, request: Request, caller: Owner, services: ServicesDep
+) -> EndpointView:
+    """Change some fields; what is absent stays."""
+    return await _change(
+        services, request, caller, webhook_id, validated(WebhookChanges, body, _context(services))
+    )
+
+
+@router.delete("/{webhook_id}", status_code=204)
+async def delete_webhook(webhook_id: Id, request: Request, caller: Owner, services: ServicesDep) -> None:
+    """Delete the webhook. What it has not got yet has failed; its deliveries stay in the log."""
+    async with services.database.transaction() as connection:
+        await endpoints.delete(connection, actor(request, caller), webhook_id)
+
+
+@router.post("/{webhook_id}/rotate-secret")
+async def rotate_webhook_secret(
+    webhook_id: Id, request: Request, caller: Owner, services: ServicesDep, body: Rotation | None = None
+) -> SecretRotated:
+    """Give the webhook another secret, which is shown this once. Both sign for a while."""
+    secret, overlap = new_secret(), timedelta(seconds=(body or Rotation()).overlap_seconds)
+    async with services.database.transaction() as connection:
+        until = await endpoints.rotate_secret(
+            connection, services.keyring, actor(request, caller), webhook_id, secret, overlap
+        )
+    return SecretRotated(secret=secret, previous_expires_at=until)
+
+
+async def _change(
+    services: Services, request: Request, caller: Caller, webhook_id: UUID, changes: WebhookChanges
+) -> EndpointView:
+    async with services.database.transaction() as connection:
+        return await endpoints.change(
+            connection, services.keyring, actor(request, caller), webhook_id, changes.given()
+        )
+
+
+def _context(services: Services) -> dict[str, Any]:
+    return {"networks": services.settings.allow_private_networks}
