@@ -88,6 +88,7 @@ async def create_webhook(
     secret = new_secret()
     async with services.database.transaction() as connection:
         made = await endpoints.create(connection, services.keyring, actor(request, caller), chosen, secret)
+    services.lookups.teller.forget()
     return WebhookCreated(**made.model_dump(), secret=secret)
 
 
@@ -169,6 +170,7 @@ async def delete_webhook(webhook_id: Id, request: Request, caller: Owner, servic
     """Delete the webhook. What it has not got yet has failed; its deliveries stay in the log."""
     async with services.database.transaction() as connection:
         await endpoints.delete(connection, actor(request, caller), webhook_id)
+    services.lookups.teller.forget()
 
 
 @router.post("/{webhook_id}/rotate-secret")
@@ -188,9 +190,12 @@ async def _change(
     services: Services, request: Request, caller: Caller, webhook_id: UUID, changes: WebhookChanges
 ) -> EndpointView:
     async with services.database.transaction() as connection:
-        return await endpoints.change(
+        changed = await endpoints.change(
             connection, services.keyring, actor(request, caller), webhook_id, changes.given()
         )
+    # Another process hears of it; here the very next lookup is told.
+    services.lookups.teller.forget()
+    return changed
 
 
 def _context(services: Services) -> dict[str, Any]:
