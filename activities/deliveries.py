@@ -117,7 +117,9 @@ class DeliveryActivities:
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
         attempt = await delivering.attempt(self._outbound, self._keyring, delivery)
-        plan = delivering.plan(attempt, delivery.tries, self._schedule)
+        # A test that somebody sends again is not repeated either.
+        schedule = () if delivery.event_type == "webhook.test" else self._schedule
+        plan = delivering.plan(attempt, delivery.tries, schedule)
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *plan)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from database import Notifier
-from models import endpoints
+from models import deliveries, endpoints, resending
+from models.delivery_work import Attempt
 from tests.automations.engine import Endpoint, until
 from tests.deliveries.receivers import Hooks
 
+HOUR = timedelta(hours=1)
 pytestmark = pytest.mark.usefixtures("notifier")
 
 
@@ -210,3 +213,16 @@ async def test_a_host_that_may_not_be_reached_fails_at_once(hooks: Hooks, notifi
     [row] = await hooks.settled()
     [attempt] = await hooks.attempts()
     assert (row["status"], attempt["error"]["code"]) == ("failed", "forbidden_address")
+
+
+async def test_a_test_that_is_sent_again_is_not_repeated(hooks: Hooks, receiver: Endpoint) -> None:
+    receiver.answer = lambda _: web.Response(status=500)
+    endpoint_id = await hooks.endpoint(receiver.url)
+    async with hooks.database.transaction() as connection:
+        test = await deliveries.new_test(connection, hooks.account_id, endpoint_id)
+        now = datetime.now(UTC)
+        await deliveries.store_test(connection, test, Attempt(True, now, 1, 500, "", "http_status", "-"))
+        assert await resending.recover(connection, hooks.account_id, endpoint_id, now - HOUR, None) == 0
+        await resending.resend(connection, hooks.account_id, test.delivery_id)
+    [row] = await hooks.settled()
+    assert (row["status"], row["attempts"]) == ("failed", 2)
