@@ -235,37 +235,38 @@ with asked as materialized (
     manual boolean, started_at timestamptz, duration_ms integer, response_status integer, response_body text,
     error json, ending text, delay float, pause float, gone boolean)
 ), mine as materialized (
-  select b.id from delivery_batches b where (b.id, b.executor) in (select batch_id, executor from asked)
-  order by b.id for key share
+  select b.id, b.executor from delivery_batches b
+  where (b.id, b.executor) in (select batch_id, executor from asked) order by b.id for key share
 ), held as materialized (
-  select w.delivery_id, w.endpoint_id, w.attempts + 1 as attempts, w.tries + 1 as tries from delivery_work w
-  join asked a on a.delivery_id = w.delivery_id and a.batch_id = w.batch_id join mine m on m.id = w.batch_id
+  select w.delivery_id, a.executor, w.endpoint_id, w.attempts + 1 as attempts, w.tries + 1 as tries
+  from delivery_work w join asked a on a.delivery_id = w.delivery_id and a.batch_id = w.batch_id
+  join mine m on m.id = a.batch_id and m.executor = a.executor
   where w.status = 'running' order by w.delivery_id for update of w
 ), attempts as (
   insert into delivery_attempts (delivery_id, number, trigger, started_at, duration_ms, response_status,
                                  response_body, error)
   select delivery_id, h.attempts, case when a.manual then 'manual' else 'scheduled' end, a.started_at,
     a.duration_ms, a.response_status, a.response_body, a.error
-  from asked a join held h using (delivery_id)
+  from asked a join held h using (delivery_id, executor)
 ), changed as (
   update deliveries d set attempts = h.attempts, last_attempt_at = a.started_at,
     status = case a.ending when 'retry' then 'pending' else a.ending end,
     next_attempt_at = case a.ending when 'retry' then clock_timestamp() + make_interval(secs => a.delay) end
-  from asked a join held h using (delivery_id)
+  from asked a join held h using (delivery_id, executor)
   where d.id = a.delivery_id and d.id = any(%(ids)s)
 ), gone as (
-  delete from delivery_work w using asked a, held h
-  where a.ending <> 'retry' and a.delivery_id = h.delivery_id and w.delivery_id = h.delivery_id
+  delete from delivery_work w using asked a join held h using (delivery_id, executor)
+  where a.ending <> 'retry' and w.delivery_id = a.delivery_id
 ), waiting as (
   update delivery_work w set status = 'waiting', attempts = h.attempts, tries = h.tries, manual = false,
     wake_at = clock_timestamp() + make_interval(secs => a.delay)
-  from asked a join held h using (delivery_id)
+  from asked a join held h using (delivery_id, executor)
   where a.ending = 'retry' and w.delivery_id = a.delivery_id
 ), told as materialized (
   select h.endpoint_id, bool_or(a.ending = 'delivered') as succeeded, count(*)::integer as failures,
     min(a.started_at) filter (where a.ending <> 'delivered') as failed_at, max(a.pause) as pause,
     bool_or(a.gone) as gone
-  from asked a join held h using (delivery_id) group by h.endpoint_id
+  from asked a join held h using (delivery_id, executor) group by h.endpoint_id
 ), locked as materialized (
   select e.id from endpoints e join told t on t.endpoint_id = e.id
   where not t.succeeded or e.strikes > 0 or e.failing_since is not null

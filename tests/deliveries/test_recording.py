@@ -1,0 +1,36 @@
+"""What attempts brought is written under the fence of their batch, and counts once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from models import delivery_work
+from models.delivery_work import Attempt, Change, Delivery
+from models.identifiers import new_id
+from tests.deliveries.receivers import Hooks
+
+NOWHERE = "http://127.0.0.1:9/"
+
+
+def change(delivery: Delivery, batch: UUID, executor: UUID, status: int) -> Change:
+    code = None if status == 200 else "http_status"
+    attempt = Attempt(False, datetime.now(UTC), 1, status, None, code, "-")
+    return Change(batch, executor, delivery.delivery_id, attempt, "delivered" if status == 200 else "failed")
+
+
+async def test_of_two_who_have_a_batch_only_the_later_one_writes_even_in_the_same_statement(
+    hooks: Hooks,
+) -> None:
+    await hooks.endpoint(NOWHERE)
+    await hooks.emit()
+    batch, overtaken, holder = new_id(), new_id(), new_id()
+    async with hooks.database.connection() as connection:
+        await delivery_work.claim(connection, batch, window=1024)
+        [delivery] = await delivery_work.take(connection, batch, overtaken)
+        assert await delivery_work.take(connection, batch, holder) == [delivery]
+    changes = [change(delivery, batch, overtaken, 500), change(delivery, batch, holder, 200)]
+    async with hooks.database.transaction() as connection:
+        assert await delivery_work.record(connection, changes) == {delivery.delivery_id}
+    assert [one["response_status"] for one in await hooks.attempts()] == [200]
+    assert [row["status"] for row in await hooks.rows()] == ["delivered"]
