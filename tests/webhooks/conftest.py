@@ -1,0 +1,27 @@
+"""An API that may reach receivers on this machine, and somebody who has webhooks there."""
+
+from collections.abc import AsyncGenerator
+from ipaddress import ip_network
+
+import pytest
+
+from settings import Settings
+from tests.api_server import Api, Person, running
+from tests.automations.engine import Endpoint, endpoint
+
+
+@pytest.fixture(scope="module")
+async def api(settings: Settings) -> AsyncGenerator[Api]:
+    async with running(settings, allow_private_networks=(ip_network("127.0.0.1/32"),)) as api:
+        yield api
+
+
+@pytest.fixture
+async def person(api: Api) -> Person:
+    return await api.person()
+
+
+@pytest.fixture
+async def receiver() -> AsyncGenerator[Endpoint]:
+    async with endpoint() as served:
+        yield served
