@@ -48,7 +48,7 @@ def _is_later(until: datetime, info: ValidationInfo) -> datetime:
 class Recovery(Body):
     """What to send again: the deliveries that have failed, and were made in this time."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"since": "2026-11-23T09:30:00Z"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"since": "2026-11-01T00:00:00Z"}]})
 
     since: Annotated[AwareDatetime, AfterValidator(_is_past)] = Field(description="From then on.")
     until: Annotated[AwareDatetime, AfterValidator(_is_later)] | None = Field(

@@ -32,3 +32,14 @@ async def an_ended_run(owner: Person) -> str:
 async def a_secret(owner: Person) -> str:
     secret = {"name": f"S{uuid4().hex}", "value": f"theirs-{uuid4()}"}
     return (await owner.session.post("/api/workflows/secrets", json=secret)).json()["name"]
+
+
+async def a_webhook(owner: Person) -> str:
+    # A name that leads to this machine: nothing is ever sent there.
+    wanted = {"url": f"http://localhost:8080/{uuid4()}", "events": ["*"]}
+    return (await owner.session.post("/api/webhooks", json=wanted)).json()["id"]
+
+
+async def a_delivery(owner: Person) -> str:
+    webhook = await a_webhook(owner)
+    return (await owner.session.post("/api/webhooks/test", json={"id": webhook})).json()["id"]

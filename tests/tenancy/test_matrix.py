@@ -13,7 +13,16 @@ import pytest
 from api.app import create_app
 from settings import Settings
 from tests.api_server import Api
-from tests.tenancy.makers import Maker, a_key, a_run, a_secret, a_workflow, an_ended_run
+from tests.tenancy.makers import (
+    Maker,
+    a_delivery,
+    a_key,
+    a_run,
+    a_secret,
+    a_webhook,
+    a_workflow,
+    an_ended_run,
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,17 @@ MATRIX = {
     "GET /api/workflows/runs/{run_id}/events": Case(an_ended_run),
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
     "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
+    "PUT /api/webhooks": Case(a_webhook, in_body="id"),
+    "DELETE /api/webhooks": Case(a_webhook, query="id"),
+    "POST /api/webhooks/test": Case(a_webhook, in_body="id"),
+    "GET /api/webhooks/{webhook_id}": Case(a_webhook),
+    "PATCH /api/webhooks/{webhook_id}": Case(a_webhook, json={"description": "changed"}),
+    "DELETE /api/webhooks/{webhook_id}": Case(a_webhook),
+    "POST /api/webhooks/{webhook_id}/rotate-secret": Case(a_webhook),
+    "POST /api/webhooks/{webhook_id}/recover": Case(a_webhook, json={"since": "2026-11-01T00:00:00Z"}),
+    "GET /api/webhooks/deliveries": Case(a_webhook, query="webhook_id", status=200),
+    "GET /api/webhooks/deliveries/{delivery_id}": Case(a_delivery),
+    "POST /api/webhooks/deliveries/{delivery_id}/resend": Case(a_delivery),
 }
 # Routes whose id is not an account's: an ingest token is its own credential, error codes are everyone's.
 EXEMPT = {"POST /api/workflows/ingest/{token}", "GET /errors/{code}"}
@@ -117,7 +137,7 @@ async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> No
 
 async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     owner, stranger = await api.person(credits=77), await api.person()
-    ids = [await make(owner) for make in (a_key, a_workflow, a_run, a_secret)]
+    ids = [await make(owner) for make in (a_key, a_workflow, a_run, a_secret, a_webhook, a_delivery)]
     listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]
     for name in listings:
         path = name.split(" ")[1]

@@ -5,6 +5,7 @@ from ipaddress import ip_network
 
 import pytest
 
+from database import Database
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, endpoint
@@ -25,3 +26,10 @@ async def person(api: Api) -> Person:
 async def receiver() -> AsyncGenerator[Endpoint]:
     async with endpoint() as served:
         yield served
+
+
+@pytest.fixture
+async def nothing_waits(database: Database) -> None:
+    """Deliveries that earlier tests left are not claimed."""
+    async with database.connection() as connection:
+        await connection.execute("delete from delivery_work")
