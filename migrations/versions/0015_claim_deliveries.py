@@ -29,7 +29,9 @@ declare
   others boolean;
   of_account int;
   of_endpoint int;
+  of_batch int;
   most int;
+  tokens int;
   taken int;
   wait_until timestamptz;
   burst int;
@@ -47,7 +49,9 @@ begin
     return;
   end if;
   select p_window - count(*) into room from delivery_work w where w.status = 'running';
-  others := (select count(distinct e.account_id) > 1 from endpoints e where e.id = any(found_endpoints));
+  others := (select count(distinct e.account_id) > 1 from endpoints e
+             where e.id = any(found_endpoints) and e.is_active
+               and (e.paused_until is null or e.paused_until <= moment));
 
   for lane in
     select e.id, e.account_id, e.rate_limit, e.strikes, e.paused_until, greatest(e.next_at, moment) as next_at
@@ -62,14 +66,16 @@ begin
       wait_until := least(wait_until, lane.paused_until);
       continue;
     end if;
-    -- Nobody has more at work than is free: however many hang, there is room for others. An endpoint has no
-    -- more than its account has free: one that hangs leaves room for the account's others.
-    select count(*), count(*) filter (where w.endpoint_id = lane.id) into of_account, of_endpoint
+    select count(*), count(*) filter (where w.endpoint_id = lane.id),
+      count(*) filter (where w.batch_id = p_batch)
+    into of_account, of_endpoint, of_batch
     from delivery_work w where w.account_id = lane.account_id and w.status = 'running';
-    most := least(room, p_account_window) - of_account;
-    most := least(most, (most - of_endpoint + 1) / 2, left_rows);
+    -- Nobody gets more while he has as many at work as are free, nor does an endpoint of what its account may
+    -- have: however many hang, there is room for others.
+    most := least(left_rows, p_account_window - of_account, (room - of_account + 1) / 2,
+                  (p_account_window - of_account - of_endpoint + 1) / 2);
     if others then
-      most := least(most, greatest(1, p_rows / 4));
+      most := least(most, greatest(1, p_rows / 4) - of_batch);
     end if;
     if lane.strikes >= p_strikes then
       most := least(most, p_throttled_rows - of_endpoint);
@@ -78,11 +84,11 @@ begin
       -- A token bucket that holds a tenth of a minute's, and fills so that no minute has more than all.
       burst := greatest(1, lane.rate_limit / 10);
       apart := interval '60 seconds' / (lane.rate_limit - burst + 1);
-      most := least(most, floor(burst - extract(epoch from lane.next_at - moment)
-                                        / extract(epoch from apart))::int);
-      if most <= 0 then
+      tokens := floor(burst - extract(epoch from lane.next_at - moment) / extract(epoch from apart));
+      if tokens <= 0 then
         wait_until := least(wait_until, lane.next_at - (burst - 1) * apart);
       end if;
+      most := least(most, tokens);
     end if;
     continue when most <= 0;
     update delivery_work w set status = 'running', batch_id = p_batch, wake_at = null
@@ -100,7 +106,6 @@ begin
     if lane.strikes >= p_strikes then
       throttled := throttled || lane.id;
     end if;
-    apart := null;
   end loop;
 
   perform from endpoints where id = any(served) order by id for no key update;
