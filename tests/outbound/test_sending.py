@@ -453,6 +453,13 @@ async def test_retry_after_in_seconds(value: str, seconds: float | None, serve: 
         assert (await outbound.send("GET", server.url())).retry_after() == seconds
 
 
+@pytest.mark.parametrize("value", ["20 Nov 1995 19:12:08 -99999999999999", "20 Nov 99999999999 19:12:08 GMT"])
+async def test_retry_after_on_a_day_that_no_calendar_has_is_not_read(value: str, serve: Serve) -> None:
+    server = await serve(response(b"", f"Retry-After: {value}", status=503))
+    async with Outbound(LOOPBACK) as outbound:
+        assert (await outbound.send("GET", server.url())).retry_after() is None
+
+
 async def test_retry_after_as_a_date(serve: Serve) -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     past = format_datetime(datetime.now(UTC) - timedelta(seconds=90), usegmt=True)
