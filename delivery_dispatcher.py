@@ -94,8 +94,7 @@ class DeliveryDispatcher(DispatchLoop):
         async with self._database.connection() as connection:
             self._workers = await workers.alive(connection)
             unseen = await delivery_work.find_unseen(connection)
-            if overdue := await delivery_work.queue_overdue(connection):
-                _log.warning("overdue_deliveries_queued", deliveries=overdue)
+            await delivery_work.queue_overdue(connection)
         for batch_id, deliveries in unseen:
             self._begin_chore(str(batch_id), self.begin(batch_id, deliveries))
 

@@ -27,7 +27,8 @@ ACCOUNT_WINDOW = 384
 # After so many failures in a row an endpoint gets so many requests in so many seconds, and has no more at
 # work, until one succeeds.
 _STRIKES, _THROTTLED_ROWS, _THROTTLED_SECONDS = 4, 32, 1.0
-_OVERDUE_SECONDS = 30
+# So late the sweeps queue what waits: its batch may have others at work for long, or nobody to see to it.
+_OVERDUE_SECONDS = 1
 _START_SECONDS, _UNSEEN_SECONDS = 5, 60
 
 
@@ -365,7 +366,7 @@ async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float 
 
 
 async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
-    """Queue deliveries that were due half a minute ago: their batch has failed to. Returns how many."""
+    """Queue deliveries that were due a second ago, and that their batch has not queued. Returns how many."""
     cursor = await connection.execute(
         _WAKE + " and delivery_id = any(array(select delivery_id from delivery_work"
         " where status = 'waiting' and wake_at < clock_timestamp() - make_interval(secs => %s)"
