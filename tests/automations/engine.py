@@ -69,15 +69,15 @@ class Endpoint:
 
 
 @asynccontextmanager
-async def endpoint() -> AsyncGenerator[Endpoint]:
-    """Serve on a random port of the loopback interface."""
+async def endpoint(port: int = 0) -> AsyncGenerator[Endpoint]:
+    """Serve on a port of the loopback interface, a random one by default."""
     served = Endpoint()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", served.handle)
     # What is held when a test ends is let go at once.
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield served

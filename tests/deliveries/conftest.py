@@ -43,11 +43,17 @@ async def notifier(
 
 @pytest.fixture
 def at_work(quick_settings: Settings, client: Client, database: Database, keyring: Keyring) -> Work:
-    """A worker for the time of a block; `around` stands around each of its activities."""
+    """A worker for the time of a block.
 
-    def work(around: Around | None = None) -> AbstractAsyncContextManager[Notifier]:
+    `around` stands around each of its activities; `schedule` is that of its retries.
+    """
+
+    def work(
+        around: Around | None = None, schedule: tuple[float, ...] = (0.3, 0.3)
+    ) -> AbstractAsyncContextManager[Notifier]:
         chosen = client if around is None else with_faults(client, around)
-        return working(quick_settings, chosen, database, keyring)
+        settings = quick_settings.model_copy(update={"webhook_schedule": schedule})
+        return working(settings, chosen, database, keyring)
 
     return work
 
