@@ -144,12 +144,26 @@ async def test_an_account_has_so_many_at_work_as_its_window_allows(
     database: Database, new_hooks: NewHooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_work, "ACCOUNT_WINDOW", 8)
-    await waiting(new_hooks, 10, endpoints=2)
+    await waiting(new_hooks, 10, endpoints=8)
     claims = await claim_all(database, rows=5)
     assert [len(one.deliveries) for one in claims] == [5, 3]
     async with database.connection() as connection:
         await end(connection, claims[1], attempt())
     assert [len(one.deliveries) for one in await claim_all(database, rows=5)] == [3]
+
+
+async def test_an_endpoint_that_hangs_leaves_room_for_the_others_of_its_account(
+    database: Database, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_work, "ACCOUNT_WINDOW", 8)
+    hangs = await hooks.endpoint(NOWHERE)
+    await hooks.emit(40)
+    assert [one.endpoints for one in await claim_all(database)] == [{hangs: 4}]
+    other = await hooks.endpoint(NOWHERE, events=["key.created"])
+    await change_endpoint(database, hangs, "is_active = false")
+    await hooks.emit(1)
+    await change_endpoint(database, hangs, "is_active = true")
+    assert [one.endpoints for one in await claim_all(database)] == [{other: 1}]
 
 
 async def test_however_much_accounts_want_there_is_room_for_the_next(
