@@ -238,7 +238,8 @@ async def change(
             (endpoint_id,),
         )
     old, new = _told(was), _told(chosen)
-    told = {name: {"old": old[name], "new": new[name]} for name in changes if old[name] != new[name]}
+    changed = [name for name in sorted(changes) if getattr(was, name) != getattr(chosen, name)]
+    told = {name: {"old": old[name], "new": new[name]} for name in changed}
     await audit.record(connection, actor, "webhook.changed", Target("webhook", endpoint_id, chosen.url), told)
     await _announce(connection)
     return await get(connection, keyring, actor.account_id, endpoint_id)
