@@ -96,11 +96,11 @@ async def _old_weeks(connection: Connection, table: str, kept: timedelta) -> lis
 
 
 async def _has_deliveries(connection: Connection, week: _Week) -> bool:
-    """Whether a delivery of the week has not ended; what waits for an endpoint that is off is forgotten."""
+    """Whether a delivery of the week has not ended; what no endpoint will ever take is forgotten."""
     of_week = (week.lower_id, week.upper_id)
     await connection.execute(
-        "delete from delivery_work w using endpoints e where w.delivery_id >= %s and w.delivery_id < %s"
-        " and e.id = w.endpoint_id and not e.is_active",
+        "delete from delivery_work w where w.delivery_id >= %s and w.delivery_id < %s"
+        " and not exists (select from endpoints e where e.id = w.endpoint_id and e.is_active)",
         of_week,
     )
     cursor = await connection.execute(

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Identifier
 from temporalio.testing import ActivityEnvironment
 
 from activities.maintenance import MaintenanceActivities
@@ -21,6 +21,7 @@ from models.audit import Actor
 from models.targets import Target
 from sealing import Keyring
 from settings import Settings
+from tests.weeks import id_of, make_week, partitions
 
 DAY = timedelta(days=1)
 KEPT = 90 * DAY
@@ -40,27 +41,6 @@ async def target(database: Database, keyring: Keyring) -> Target:
         definition = Definition.model_validate({"name": "test"})
         created = await automations.create(connection, keyring, actor, definition, "active")
         return await targets.run_target(connection, account.id, created)
-
-
-def first_id(moment: datetime) -> UUID:
-    """What is before all ids that are made at that moment or later."""
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
-
-
-def id_of(moment: datetime, number: int = 0) -> UUID:
-    """An id as it was made at that moment."""
-    return UUID(int=first_id(moment).int | 0x7 << 76 | 0x8 << 60 | number)
-
-
-async def make_week(connection: Connection, moment: datetime) -> str:
-    """Make the partitions of a week that is over, as time would have; the end of their names."""
-    monday = (moment - timedelta(days=moment.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
-    suffix = f"_{monday:%Y%m%d}"
-    for table in TABLES:
-        make = SQL("create table if not exists {} partition of {} for values from ({}) to ({})")
-        bounds = [Literal(str(first_id(day))) for day in (monday, monday + 7 * DAY)]
-        await connection.execute(make.format(Identifier(table + suffix), Identifier(table), *bounds))
-    return suffix
 
 
 class Stored(NamedTuple):
@@ -128,21 +108,13 @@ async def stored(connection: Connection, runs: Sequence[Stored]) -> set[int]:
     return counts
 
 
-async def partitions(connection: Connection, suffix: str) -> int:
-    cursor = await connection.execute(
-        "select count(*) as n from pg_class where relname = any(%s)", ([table + suffix for table in TABLES],)
-    )
-    row: Any = await cursor.fetchone()
-    return row["n"]
-
-
 async def test_a_week_whose_runs_all_ended_long_ago_is_dropped(database: Database, target: Target) -> None:
     async with database.connection() as connection:
-        suffix = await make_week(connection, LONG_AGO)
+        suffix = await make_week(connection, TABLES, LONG_AGO)
         runs = [await store(connection, target, LONG_AGO, LONG_AGO + DAY, number) for number in range(3)]
         assert await stored(connection, runs) == {3}
         assert await history.drop_old(connection, KEPT) == 1
-        assert (await stored(connection, runs), await partitions(connection, suffix)) == ({0}, 0)
+        assert (await stored(connection, runs), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 
 
 async def test_the_total_of_a_list_knows_of_what_was_dropped(database: Database, target: Target) -> None:
@@ -150,7 +122,7 @@ async def test_the_total_of_a_list_knows_of_what_was_dropped(database: Database,
         return await run_counts.count(connection, target.account_id, automation_id=None, status="completed")
 
     async with database.connection() as connection:
-        await make_week(connection, LONG_AGO)
+        await make_week(connection, TABLES, LONG_AGO)
         await store(connection, target, LONG_AGO, LONG_AGO + DAY)
         assert await total() == 1
         await history.drop_old(connection, KEPT)
@@ -162,7 +134,7 @@ async def test_of_a_week_with_a_run_that_is_wanted_only_the_others_go(
     database: Database, target: Target, ended: datetime | None
 ) -> None:
     async with database.connection() as connection:
-        suffix = await make_week(connection, LONG_AGO)
+        suffix = await make_week(connection, TABLES, LONG_AGO)
         wanted = await store(connection, target, LONG_AGO, ended, 1)
         others = [await store(connection, target, LONG_AGO, LONG_AGO + DAY, number) for number in (2, 3)]
         assert await history.drop_old(connection, KEPT) == 0
@@ -173,7 +145,7 @@ async def test_of_a_week_with_a_run_that_is_wanted_only_the_others_go(
             (LONG_AGO, wanted.run_id),
         )
         assert await history.drop_old(connection, KEPT) == 1
-        assert await partitions(connection, suffix) == 0
+        assert await partitions(connection, TABLES, suffix) == 0
 
 
 async def test_a_run_that_is_wanted_keeps_its_key_when_a_later_week_goes(
@@ -181,8 +153,8 @@ async def test_a_run_that_is_wanted_keeps_its_key_when_a_later_week_goes(
 ) -> None:
     later = LONG_AGO + 7 * DAY
     async with database.connection() as connection:
-        await make_week(connection, LONG_AGO)
-        await make_week(connection, later)
+        await make_week(connection, TABLES, LONG_AGO)
+        await make_week(connection, TABLES, later)
         wanted = await store(connection, target, LONG_AGO, NOW - DAY, 1)
         gone = await store(connection, target, later, later, 2)
         assert await history.drop_old(connection, KEPT) == 1
@@ -193,10 +165,10 @@ async def test_a_run_that_is_wanted_keeps_its_key_when_a_later_week_goes(
 async def test_what_is_not_old_enough_stays(database: Database, target: Target) -> None:
     accepted = NOW - KEPT + 8 * DAY
     async with database.connection() as connection:
-        suffix = await make_week(connection, accepted)
+        suffix = await make_week(connection, TABLES, accepted)
         run = await store(connection, target, accepted, accepted)
         assert await history.drop_old(connection, KEPT) == 0
-        assert (await stored(connection, [run]), await partitions(connection, suffix)) == ({1}, 3)
+        assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({1}, 3)
         await connection.execute("delete from runs where id = %s", (run.run_id,))
         await history.drop_old(connection, DAY)
 
@@ -212,7 +184,7 @@ async def test_a_call_that_was_broken_off_is_ended_by_the_next(
     database: Database, target: Target, detached: str
 ) -> None:
     async with database.connection() as connection:
-        suffix = await make_week(connection, LONG_AGO)
+        suffix = await make_week(connection, TABLES, LONG_AGO)
         run = await store(connection, target, LONG_AGO, LONG_AGO)
         for table in BROKEN_OFF[detached]:
             await connection.execute(
@@ -222,12 +194,12 @@ async def test_a_call_that_was_broken_off_is_ended_by_the_next(
             )
         await connection.execute("delete from run_dedupe_keys where run_id = %s", (run.run_id,))
         assert await history.drop_old(connection, KEPT) == 1
-        assert (await stored(connection, [run]), await partitions(connection, suffix)) == ({0}, 0)
+        assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 
 
 async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, target: Target) -> None:
     async with database.connection() as connection:
-        suffix = await make_week(connection, LONG_AGO)
+        suffix = await make_week(connection, TABLES, LONG_AGO)
         run = await store(connection, target, LONG_AGO, LONG_AGO)
         async with await database.dedicated() as dump, dump.transaction():
             await dump.execute("select count(*) from runs")
@@ -235,9 +207,9 @@ async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, t
                 with pytest.raises(psycopg.errors.QueryCanceled):
                     await history.drop_old(impatient, KEPT)
             await accepting.accept(connection, [Event(target, "manual", 1)])
-        assert await partitions(connection, suffix) == 3
+        assert await partitions(connection, TABLES, suffix) == 3
         assert await history.drop_old(connection, KEPT) == 1
-        assert (await stored(connection, [run]), await partitions(connection, suffix)) == ({0}, 0)
+        assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 
 
 async def test_a_month_of_weeks_stands_ready(database: Database, settings: Settings) -> None:

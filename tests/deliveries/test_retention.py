@@ -1,0 +1,49 @@
+"""Events and deliveries that are too old are dropped, week by week; what is still on its way stays."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from models import endpoints, history
+from tests.deliveries.receivers import Hooks
+from tests.weeks import id_of, make_week, partitions
+
+TABLES = ("events", "deliveries", "delivery_attempts")
+KEPT = timedelta(days=90)
+LONG_AGO = datetime.now(UTC) - timedelta(days=200)
+# As if they had been made then.
+AGE = (
+    "update delivery_work set delivery_id = %(id)s where account_id = %(account)s",
+    "update events set id = %(id)s where account_id = %(account)s",
+    "update deliveries set id = %(id)s, event_id = %(id)s where account_id = %(account)s",
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "dropped"),
+    [("ended", True), ("waits", False), ("endpoint off", True), ("endpoint gone with its account", True)],
+)
+async def test_a_week_goes_once_nothing_of_it_is_on_its_way(hooks: Hooks, state: str, dropped: bool) -> None:
+    endpoint_id = await hooks.endpoint("http://127.0.0.1:9/")
+    await hooks.emit()
+    async with hooks.database.connection() as connection:
+        suffix = await make_week(connection, TABLES, LONG_AGO)
+        for statement in AGE:
+            await connection.execute(statement, {"id": id_of(LONG_AGO), "account": hooks.account_id})
+        match state:
+            case "ended":
+                await connection.execute(
+                    "delete from delivery_work where account_id = %s", (hooks.account_id,)
+                )
+            case "endpoint off":
+                await endpoints.disable(connection, endpoint_id, "gone")
+            case "endpoint gone with its account":
+                await connection.execute("delete from endpoints where id = %s", (endpoint_id,))
+            case _:
+                pass
+        assert await history.drop_old(connection, KEPT) == int(dropped)
+        assert await partitions(connection, TABLES, suffix) == (0 if dropped else 3)
+        await connection.execute("delete from delivery_work where account_id = %s", (hooks.account_id,))
+        await history.drop_old(connection, KEPT)
