@@ -380,7 +380,7 @@ async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
 
 
 async def find_unseen(connection: Connection, limit: int = 32) -> list[tuple[UUID, int]]:
-    """Find batches to be probed: not started for 5 s, or with deliveries at work and not probed for 60 s.
+    """Find batches to be probed: not started for 5 s; or with deliveries at work, or none, for 60 s.
 
     Returns:
         Each with the number of its deliveries. What is found is not found again for as long.
@@ -389,8 +389,8 @@ async def find_unseen(connection: Connection, limit: int = 32) -> list[tuple[UUI
         "with unseen as ("
         " select id from delivery_batches b where b.probed_at < clock_timestamp() -"
         "  case when b.started_at is null then make_interval(secs => %s) else make_interval(secs => %s) end"
-        "  and (b.started_at is null or exists ("
-        "   select from delivery_work w where w.batch_id = b.id and w.status = 'running'))"
+        "  and (b.started_at is null or coalesce(("
+        "   select bool_or(w.status = 'running') from delivery_work w where w.batch_id = b.id), true))"
         " order by b.probed_at limit %s for no key update of b skip locked"
         ") update delivery_batches b set probed_at = clock_timestamp() from unseen u where b.id = u.id"
         " returning b.id, b.deliveries",
