@@ -80,7 +80,10 @@ class DeliveryBatchRow(SQLModel, table=True):
     """
 
     __tablename__ = "delivery_batches"  # pyright: ignore[reportAssignmentType]
-    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+    __table_args__ = (
+        Index("ix_delivery_batches_unstarted", "probed_at", postgresql_where="started_at is null"),
+        {"postgresql_with": {"fillfactor": 50}},
+    )
 
     id: UUID = Field(primary_key=True)
     executor: UUID | None
@@ -379,23 +382,31 @@ async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
 # ---- batches that nobody may see to
 
 
+_FIND_UNSEEN: LiteralString = """
+with unseen as (
+  select id from delivery_batches
+  where started_at is null and probed_at < clock_timestamp() - make_interval(secs => %(start)s)
+  union
+  select b.id from delivery_batches b
+  where b.id = any(array(select distinct batch_id from delivery_work where status = 'running'))
+    and b.probed_at < clock_timestamp() - make_interval(secs => %(unseen)s)
+), chosen as (
+  select b.id from delivery_batches b join unseen using (id)
+  order by b.probed_at limit %(limit)s for no key update of b skip locked
+)
+update delivery_batches b set probed_at = clock_timestamp() from chosen c where b.id = c.id
+returning b.id, b.deliveries
+"""
+
+
 async def find_unseen(connection: Connection, limit: int = 32) -> list[tuple[UUID, int]]:
-    """Find batches to be probed: not started for 5 s; or with deliveries at work, or none, for 60 s.
+    """Find batches to be probed: not started for 5 s, or with deliveries at work and not probed for 60 s.
 
     Returns:
         Each with the number of its deliveries. What is found is not found again for as long.
     """
-    cursor = await connection.execute(
-        "with unseen as ("
-        " select id from delivery_batches b where b.probed_at < clock_timestamp() -"
-        "  case when b.started_at is null then make_interval(secs => %s) else make_interval(secs => %s) end"
-        "  and (b.started_at is null or coalesce(("
-        "   select bool_or(w.status = 'running') from delivery_work w where w.batch_id = b.id), true))"
-        " order by b.probed_at limit %s for no key update of b skip locked"
-        ") update delivery_batches b set probed_at = clock_timestamp() from unseen u where b.id = u.id"
-        " returning b.id, b.deliveries",
-        (_START_SECONDS, _UNSEEN_SECONDS, limit),
-    )
+    wanted = {"start": _START_SECONDS, "unseen": _UNSEEN_SECONDS, "limit": limit}
+    cursor = await connection.execute(_FIND_UNSEEN, wanted)
     return [(row["id"], row["deliveries"]) for row in await cursor.fetchall()]
 
 

@@ -59,7 +59,8 @@ create table delivery_batches (
   id uuid not null constraint pk_delivery_batches primary key,
   executor uuid, deliveries integer not null, started_at timestamptz,
   probed_at timestamptz not null default now()
-) with (fillfactor = 50)
+) with (fillfactor = 50);
+create index ix_delivery_batches_unstarted on delivery_batches (probed_at) where started_at is null
 """
 # Ids that begin with the time, by the clock that chooses the partition.
 _IDS = """

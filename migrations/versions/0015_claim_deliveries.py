@@ -91,12 +91,12 @@ begin
       most := least(most, tokens);
     end if;
     continue when most <= 0;
+    -- An array is made once: a subquery to be joined may be read again for each row, and each time lock others.
     update delivery_work w set status = 'running', batch_id = p_batch, wake_at = null
-    from (
+    where w.delivery_id = any(array(
       select delivery_id from delivery_work
       where status = 'queued' and endpoint_id = lane.id and available_at <= moment
-      order by available_at, delivery_id limit most for update skip locked
-    ) as next where w.delivery_id = next.delivery_id;
+      order by available_at, delivery_id limit most for update skip locked));
     get diagnostics taken = row_count;
     continue when taken = 0;
     left_rows := left_rows - taken;
