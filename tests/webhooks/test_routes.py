@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -305,58 +304,6 @@ class TestDeleting:
 
     async def test_which_one_must_be_named(self, person: Person) -> None:
         assert found(await person.key.delete(PATH)) == [("/id", "required")]
-
-
-class TestRotating:
-    async def rotate(self, person: Person, webhook_id: str, **options: Any) -> dict[str, Any]:
-        response = await person.key.post(f"{PATH}/{webhook_id}/rotate-secret", **options)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    @pytest.mark.parametrize(
-        ("options", "seconds"),
-        [
-            ({}, 86_400), ({"json": {}}, 86_400), ({"json": {"overlap_seconds": 60}}, 60),
-            ({"json": {"overlap_seconds": 604_800}}, 604_800),
-        ],
-        ids=str,
-    )  # fmt: skip
-    async def test_the_secret_before_signs_for_as_long_as_was_asked(
-        self, person: Person, database: Database, keyring: Keyring, options: dict[str, Any], seconds: int
-    ) -> None:
-        created = await made(person)
-        before = datetime.now(UTC)
-        rotated = await self.rotate(person, created["id"], **options)
-        after = datetime.now(UTC)
-        assert rotated.keys() == {"secret", "previous_expires_at"}
-        until = datetime.fromisoformat(rotated["previous_expires_at"])
-        assert before <= until - timedelta(seconds=seconds) <= after
-        async with database.connection() as connection:
-            _, sending = await endpoints.load_sending(
-                connection, keyring, person.account.id, UUID(created["id"])
-            )
-        both = [rotated["secret"], created["secret"]]
-        assert sending.secrets_at(until - timedelta(seconds=1)) == both
-        assert sending.secrets_at(until) == both[:1]
-
-    async def test_without_overlap_only_the_new_secret_signs(
-        self, person: Person, database: Database, keyring: Keyring
-    ) -> None:
-        created = await made(person)
-        rotated = await self.rotate(person, created["id"], json={"overlap_seconds": 0})
-        async with database.connection() as connection:
-            _, sending = await endpoints.load_sending(
-                connection, keyring, person.account.id, UUID(created["id"])
-            )
-        assert sending.secrets_at(datetime.now(UTC)) == [rotated["secret"]]
-
-    @pytest.mark.parametrize("seconds", [-1, 604_801, "60", 1.5, None])
-    async def test_a_bad_overlap_is_refused(self, person: Person, seconds: Any) -> None:
-        created = await made(person)
-        response = await person.key.post(
-            f"{PATH}/{created['id']}/rotate-secret", json={"overlap_seconds": seconds}
-        )
-        assert [pointer for pointer, _ in found(response)] == ["/overlap_seconds"]
 
 
 async def test_every_change_is_audited_without_secrets_and_values_of_headers(
