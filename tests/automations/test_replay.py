@@ -10,9 +10,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from aiohttp import web
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -24,11 +25,14 @@ from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE
 from temporal.sandbox import workflow_runner
+from temporal.starts import delivery_workflow_id
 from tests.automations.claims import batch_of
-from tests.automations.engine import NewTarget, accept_each, ended, until, working
+from tests.automations.engine import Endpoint, NewAccount, NewTarget, accept_each, ended, until, working
 from tests.automations.faults import Do, Lost, with_faults
+from tests.deliveries.receivers import Hooks
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
+from workflows.deliveries import DeliveryBatch
 from workflows.maintenance import Maintenance
 from workflows.messages import PURGE_LOOKUPS
 
@@ -42,6 +46,13 @@ BATCHES: dict[str, list[float]] = {
     LOST: [2.5],
 }
 """The seconds that each run of a batch waits for."""
+LOST_DELIVERIES = "deliveries-whose-activities-are-lost"
+DELIVERIES: dict[str, list[int]] = {
+    "deliveries-that-are-done": [200],
+    "deliveries-that-wait": [500, 200],
+    LOST_DELIVERIES: [500, 200],
+}
+"""What the receiver answers to each attempt at a delivery."""
 OTHERS = {"maintenance": ("Maintenance", PURGE_LOOKUPS), "a-top-up": ("TopUp", f"topup/{uuid4()}/1")}
 WAIT = {"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}
 
@@ -54,7 +65,7 @@ async def lose_at_first(_: ExecuteActivityInput, do: Do) -> Any:
 
 def replayer() -> Replayer:
     return Replayer(
-        workflows=[AutomationBatch, Maintenance, TopUp],
+        workflows=[AutomationBatch, DeliveryBatch, Maintenance, TopUp],
         workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
     )
@@ -67,7 +78,7 @@ async def test_a_committed_history_replays(path: Path) -> None:
 
 
 def test_every_shape_has_a_committed_history() -> None:
-    assert {path.stem for path in HISTORIES.glob("*.json")} == set(BATCHES) | set(OTHERS)
+    assert {path.stem for path in HISTORIES.glob("*.json")} == {*BATCHES, *DELIVERIES, *OTHERS}
 
 
 @pytest.fixture
@@ -106,6 +117,40 @@ async def test_a_history_of_a_batch_made_now_replays(
         for run_id in run_ids:
             await ended(database, notifier, target.account_id, run_id)
         await replayed(client.get_workflow_handle(f"automation/{batch_id}"), name)
+
+
+@pytest.mark.parametrize("name", DELIVERIES)
+async def test_a_history_of_deliveries_made_now_replays(
+    name: str,
+    open_settings: Settings,
+    database: Database,
+    keyring: Keyring,
+    new_account: NewAccount,
+    receiver: Endpoint,
+    unsealed: Client,
+) -> None:
+    answers = iter(DELIVERIES[name])
+    receiver.answer = lambda _: web.Response(status=next(answers))
+    hooks = Hooks(database, keyring, await new_account())
+    await hooks.endpoint(f"{receiver.url}/held")
+    await hooks.emit()
+    settings = open_settings.model_copy(update={"webhook_schedule": (2.5,)})
+    client = with_faults(unsealed, lose_at_first) if name == LOST_DELIVERIES else unsealed
+    async with working(settings, client, database, keyring):
+        batch_id = await until(lambda: first_batch(database, hooks.account_id))
+        receiver.open.set()
+        await hooks.settled()
+        await replayed(client.get_workflow_handle(delivery_workflow_id(batch_id)), name)
+
+
+async def first_batch(database: Database, account_id: UUID) -> UUID | None:
+    """The batch that has claimed the only delivery of an account."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select batch_id from delivery_work where account_id = %s", (account_id,)
+        )
+        row = await cursor.fetchone()
+    return row["batch_id"] if row else None
 
 
 @pytest.mark.parametrize("name", OTHERS)
