@@ -95,18 +95,25 @@ async def _old_weeks(connection: Connection, table: str, kept: timedelta) -> lis
     return weeks
 
 
+# A delivery is made a moment after its event, and may be of the week after it.
+_OF_WEEK: LiteralString = """ from delivery_work w where (
+  w.delivery_id >= %(lower)s and w.delivery_id < %(upper)s
+  or w.event_id >= %(lower)s and w.event_id < %(upper)s
+) """
+
+
 async def _has_deliveries(connection: Connection, week: _Week) -> bool:
-    """Whether a delivery of the week has not ended; what no endpoint will ever take is forgotten."""
-    of_week = (week.lower_id, week.upper_id)
-    await connection.execute(
-        "delete from delivery_work w where w.delivery_id >= %s and w.delivery_id < %s"
-        " and not exists (select from endpoints e where e.id = w.endpoint_id and e.is_active)",
+    """Whether a delivery of the week can still be made; what no endpoint will take is forgotten with it."""
+    of_week = {"lower": week.lower_id, "upper": week.upper_id}
+    cursor = await connection.execute(
+        "select 1" + _OF_WEEK + "and exists (select from endpoints e where e.id = w.endpoint_id"
+        " and e.is_active) limit 1",
         of_week,
     )
-    cursor = await connection.execute(
-        "select 1 from delivery_work where delivery_id >= %s and delivery_id < %s limit 1", of_week
-    )
-    return await cursor.fetchone() is not None
+    if await cursor.fetchone() is not None:
+        return True
+    await connection.execute("delete" + _OF_WEEK, of_week)
+    return False
 
 
 async def _finish_detaching(connection: Connection) -> None:
