@@ -119,13 +119,13 @@ async def test_what_is_not_answered_until_a_worker_has_to_stop_is_sent_again_by_
 async def test_an_attempt_at_the_activity_that_was_overtaken_records_nothing(
     at_work: Work, hooks: Hooks, receiver: Endpoint
 ) -> None:
-    left = list[asyncio.Task[Any]]()
+    left = list[asyncio.Future[Any]]()
 
     async def lose(input: ExecuteActivityInput, do: Do) -> Any:
         if input.fn.__name__ != SEND_DELIVERIES or activity.info().attempt > 1:
             return await do()
         # It is at it, as nobody knows any more.
-        left.append(asyncio.create_task(do()))
+        left.append(asyncio.ensure_future(do()))
         await requested(receiver, 1)
         raise Lost
 
