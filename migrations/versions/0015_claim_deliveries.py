@@ -91,7 +91,7 @@ begin
       most := least(most, tokens);
     end if;
     continue when most <= 0;
-    -- An array is made once: a subquery to be joined may be read again for each row, and each time lock others.
+    -- An array is made once; a subquery may be read again for each row joined to it, and lock others then.
     update delivery_work w set status = 'running', batch_id = p_batch, wake_at = null
     where w.delivery_id = any(array(
       select delivery_id from delivery_work
