@@ -7,8 +7,7 @@ down_revision = "0014"
 branch_labels = None
 depends_on = None
 
-# One claim after the other: each counts what those before it have taken. The endpoints are changed at the
-# end and in the order of their ids, as whoever else changes several of them does it.
+# One claim after the other: each counts what those before it have taken. It waits for no other lock.
 _CLAIM = """
 create function claim_deliveries(
   p_batch uuid, p_rows int, p_window int, p_account_window int, p_strikes int, p_throttled_rows int,
@@ -91,6 +90,9 @@ begin
       most := least(most, tokens);
     end if;
     continue when most <= 0;
+    -- One that somebody holds has its turn later: nobody else waits for it.
+    perform from endpoints e where e.id = lane.id for no key update skip locked;
+    continue when not found;
     -- An array is made once; a subquery may be read again for each row joined to it, and lock others then.
     update delivery_work w set status = 'running', batch_id = p_batch, wake_at = null
     where w.delivery_id = any(array(
@@ -108,7 +110,6 @@ begin
     end if;
   end loop;
 
-  perform from endpoints where id = any(served) order by id for no key update;
   update endpoints e set served_at = clock_timestamp(),
     next_at = case when e.rate_limit is null then null else s.next_at end,
     paused_until = case when e.id = any(throttled)

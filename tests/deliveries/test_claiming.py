@@ -87,9 +87,9 @@ async def test_the_deliveries_of_an_endpoint_go_in_the_order_of_their_events(
     await hooks.endpoint(NOWHERE)
     for _ in range(4):
         await hooks.emit()
-    assert [one for each in await claim_all(database, rows=1) for one in each.deliveries] == [
-        row["id"] for row in await hooks.rows()
-    ]
+    claimed = [one for each in await claim_all(database, rows=1) for one in each.deliveries]
+    rows = sorted(await hooks.rows(), key=lambda row: row["created_at"])
+    assert claimed == [row["id"] for row in rows]
 
 
 async def test_who_waits_alone_gets_the_whole_batch(database: Database, new_hooks: NewHooks) -> None:
@@ -130,6 +130,18 @@ async def test_a_claim_says_when_a_paused_endpoint_has_its_turn(
     found = await claim(database)
     assert not found.deliveries
     assert found.seconds is None if state == "is off" else 50 < (found.seconds or 0) <= 60
+
+
+async def test_an_endpoint_that_somebody_holds_is_passed_over(
+    database: Database, new_hooks: NewHooks
+) -> None:
+    held, other = await waiting(new_hooks, 2), await waiting(new_hooks, 2)
+    async with database.transaction() as connection:
+        await connection.execute(
+            "select from endpoints where account_id = %s for no key update", (held.account_id,)
+        )
+        assert (await claim(database)).accounts == {other.account_id: 2}
+    assert (await claim(database)).accounts == {held.account_id: 2}
 
 
 async def test_where_nothing_waits_nothing_is_said(database: Database, hooks: Hooks) -> None:
