@@ -216,7 +216,7 @@ class Outbound:
         self, owner: str, target: URL, timeout: float, room: Reservation
     ) -> AsyncGenerator[asyncio.Timeout]:
         """Have a place and room to begin, then `timeout` seconds; note whether the host hangs."""
-        host = f"{target.host}:{target.port}"
+        host = f"{target.raw_host}:{target.port}"
         async with self._hosts.taken(owner, host), self._places.taken(owner):
             await room.grow(CALL_BYTES)
             clock = asyncio.timeout(timeout)

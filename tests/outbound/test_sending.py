@@ -372,6 +372,13 @@ async def test_a_name_without_an_address_is_dns_failed() -> None:
     assert (failed.value.code, failed.value.retryable) == ("dns_failed", True)
 
 
+async def test_a_name_that_spells_no_characters_is_dns_failed() -> None:
+    async with Outbound(LOOPBACK, resolver=Names({})) as outbound:
+        with pytest.raises(OutboundError) as caught:
+            await outbound.send("GET", "http://xn--zzzzzz/")
+    assert caught.value.code == "dns_failed"
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
     """A self-signed certificate for `right.example`, as a server uses it, and what trusts it."""
