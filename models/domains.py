@@ -11,6 +11,7 @@ import tldextract
 
 from models.errors import FieldError, Invalid
 
+LONGEST_LABEL = 63
 _LONGEST = 253
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
@@ -83,6 +84,8 @@ def _ascii(text: str) -> str:
 
 def _label(label: str) -> str:
     """A label as DNS knows it (IDNA 2008); plain ones are taken as registries do, with any hyphens within."""
+    if len(label) > LONGEST_LABEL:  # encoding takes time by the square of its length
+        raise ValueError
     if label.isascii() and not label.startswith("xn--"):
         if not _LABEL.fullmatch(label):
             raise ValueError

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
 
 from email_validator import EmailNotValidError, validate_email
 
+from models.domains import LONGEST_LABEL
 from models.errors import FieldError, Invalid
 from providers.base import Query
 
 _LONGEST = 254  # RFC 5321, errata 1690
+# A label without these, the dots of all scripts: the library would encode it, by the square of its length.
+_NO_LABEL = re.compile(rf"@(.*[.。．｡])?[^.。．｡]{{{LONGEST_LABEL + 1}}}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -22,8 +27,8 @@ class Address:
 
 def parsed(text: str) -> Address | None:
     """The address that `text` is, in lower case, or None. Comments, names and quotes are not accepted."""
-    text = text.strip()
-    if len(text) > _LONGEST:
+    text = unicodedata.normalize("NFC", text.strip())
+    if len(text) > _LONGEST or _NO_LABEL.search(text):
         return None
     try:
         found = validate_email(text, check_deliverability=False)

@@ -58,6 +58,7 @@ def test_every_way_to_write_a_domain_is_the_same_query(given: str, name: str, re
         ("xn--zzzzzz.com", "not a domain"),
         ("☃.net", "not a domain"),
         ("a" * 64 + ".com", "not a domain"),
+        ("漢" * 64 + ".com", "not a domain"),
         ("a." * 126 + "com", "not a domain"),
         ("x" * 10_000, "not a domain"),
     ],

@@ -16,6 +16,8 @@ from providers.email.address import normalise
         ("ada+news@example.com", "ada+news@example.com"),
         ("ada@bücher.de", "ada@xn--bcher-kva.de"),
         ("josé@example.com", "josé@example.com"),
+        ("ada@例え。jp", "ada@xn--r8jz45g.jp"),
+        ("ada@" + "e\u0301" * 40 + ".com", "ada@xn--" + "9c" + "a" * 40 + ".com"),
     ],
 )
 def test_all_ways_to_write_an_address_become_one(text: str, normal: str) -> None:
@@ -30,6 +32,7 @@ def test_all_ways_to_write_an_address_become_one(text: str, normal: str) -> None
         "ada(a comment)@example.com", '"ada l"@example.com', "ada@example.com, bob@example.com",
         "a\x00da@example.com", "ada@exa\x07mple.com", "ada@example.com\r\nbcc: bob@example.com",
         "a" * 10_000 + "@example.com", "ada@" + "a" * 10_000 + ".com",
+        "ada@" + "漢" * 64 + ".com", "ada@mail。" + "漢" * 64 + "。com",
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
