@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from weakref import WeakValueDictionary
 
 import logs
 from models.errors import Unavailable
 from process import python_like_this
 from services.pool_process import LENGTH_BYTES, Done, framed
+from services.turns import Turns
 
 _SIZE = 2
 # What counts its work is done within one or two, also on a busy machine.
@@ -67,7 +67,7 @@ class ProcessPool:
         self._seconds = seconds
         self._patience = patience
         self._places = asyncio.Semaphore(_SIZE)
-        self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+        self._turns = Turns()
         self._processes: set[Process] = set()
         self._idle: list[Process] = []
 
@@ -105,7 +105,7 @@ class ProcessPool:
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._patience):
-                    await held.enter_async_context(self._turns.setdefault(owner, asyncio.Lock()))
+                    await held.enter_async_context(self._turns.of(owner))
                     await held.enter_async_context(self._places)
             except TimeoutError:
                 raise PoolBusy from None
