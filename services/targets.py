@@ -1,0 +1,91 @@
+"""Targets: texts as people write them → the one form in which each is kept, or why it is none of its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from models.errors import FieldError, Invalid
+from models.lists import TargetType
+from providers.registry import KINDS
+from services.process_pool import Ask, ProcessPool
+
+LONGEST = 500
+"""Characters of a target."""
+
+# About 2 ms of e-mail addresses; 20 ms where every character is of a script that takes long.
+_INLINE_CHARACTERS = 4_000
+_POOLED_TARGETS = 1_000
+
+
+class Rejected(NamedTuple):
+    """A text that is no target, by its place among those given; with a stable code."""
+
+    position: int
+    code: str
+    message: str
+
+
+class Checked(NamedTuple):
+    """The normal forms of those texts that are targets, in their order, and the other texts."""
+
+    targets: list[str]
+    rejected: list[Rejected]
+
+
+async def check_targets(
+    pool: ProcessPool, account_id: UUID, type: TargetType, texts: Sequence[str]
+) -> Checked:
+    """Normalise texts, here if they are few, else in processes of the pool.
+
+    Args:
+        pool: where more than a few are normalised, a thousand at a time.
+        account_id: whose work it is.
+        type: what the texts should be. Names of companies and what is looked for on the dark web are only
+            trimmed; see `normalise` of the lookup of that kind for the others.
+        texts: as they were given.
+
+    Raises:
+        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
+    """
+    if type in _JUST_TRIMMED or sum(map(len, texts)) <= _INLINE_CHARACTERS:
+        return _check(type, texts, 0)
+    checked = Checked([], [])
+    for start in range(0, len(texts), _POOLED_TARGETS):
+        chunk = texts[start : start + _POOLED_TARGETS]
+        found = await pool.run(("targets", account_id), None, _check_in_pool, type, chunk, start)
+        checked.targets.extend(found.targets)
+        checked.rejected.extend(found.rejected)
+    return checked
+
+
+def _check_in_pool(ask: Ask, type: TargetType, texts: Sequence[str], start: int) -> Checked:
+    return _check(type, texts, start)
+
+
+def _check(type: TargetType, texts: Sequence[str], start: int) -> Checked:
+    checked = Checked([], [])
+    for position, text in enumerate(texts, start):
+        try:
+            checked.targets.append(_normal_form(type, text.strip()))
+        except Invalid as invalid:
+            error = invalid.errors[0]
+            checked.rejected.append(Rejected(position, error.code, error.message))
+    return checked
+
+
+def _normal_form(type: TargetType, text: str) -> str:
+    if type not in _JUST_TRIMMED:
+        # What is longer is a target of no type, and need not be read to its end.
+        return KINDS[type].normalise(text[: LONGEST + 1], "").text
+    if not 1 <= len(text) <= LONGEST:
+        raise Invalid([_JUST_TRIMMED[type]])
+    return text
+
+
+_LENGTHS = f"has 1 to {LONGEST} characters."
+_JUST_TRIMMED = {
+    "company": FieldError("", "invalid_company", f"A company's name {_LENGTHS}"),
+    "darkweb": FieldError("", "invalid_query", f"A query {_LENGTHS}"),
+}
