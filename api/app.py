@@ -26,6 +26,7 @@ from api.routes import (
     health,
     ingest,
     keys,
+    lists,
     lookups,
     runs,
     secrets,
@@ -44,6 +45,7 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
+from services.turns import Turns
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
 
@@ -83,6 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
         keys,
         credits,
         lookups,
+        lists,
         ingest,
         runs,
         secrets,
@@ -137,6 +140,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         limiter=Limiter(database, settings),
         pool=pool,
         event_checks=EventChecks(pool),
+        list_turns=Turns(),
         ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
         accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
     )

@@ -35,6 +35,7 @@ from providers.registry import lookup_fields
 from sealing import Keyring
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
+from services.turns import Turns
 from settings import Settings
 
 AGENT_PREFIX = "/api/agent/"
@@ -60,6 +61,7 @@ class Services:
     limiter: Limiter
     pool: ProcessPool
     event_checks: EventChecks
+    list_turns: Turns
     ingest_targets: MicroBatcher[str, Target]
     accepting: MicroBatcher[Event, Accepted]
 

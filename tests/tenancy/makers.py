@@ -43,3 +43,7 @@ async def a_webhook(owner: Person) -> str:
 async def a_delivery(owner: Person) -> str:
     webhook = await a_webhook(owner)
     return (await owner.session.post("/api/webhooks/test", json={"id": webhook})).json()["id"]
+
+
+async def a_list(owner: Person) -> str:
+    return (await owner.session.post("/api/lists", json={"name": "theirs"})).json()["id"]

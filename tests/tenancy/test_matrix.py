@@ -17,6 +17,7 @@ from tests.tenancy.makers import (
     Maker,
     a_delivery,
     a_key,
+    a_list,
     a_run,
     a_secret,
     a_webhook,
@@ -72,6 +73,13 @@ MATRIX = {
     "GET /api/webhooks/deliveries/{delivery_id}": Case(a_delivery),
     "POST /api/webhooks/deliveries/{delivery_id}/resend": Case(a_delivery),
 }
+_OF_LISTS = {"GET": None, "PATCH": {"name": "changed"}, "DELETE": None}
+_OF_TARGETS = {"GET": None, "POST": ["ada@example.com"], "DELETE": ["ada@example.com"]}
+for _list in ("/api/lists/{id}", "/api/agent/lists/{id}"):
+    for _path, _bodies in (("", _OF_LISTS), ("/emails", _OF_TARGETS), ("/targets", _OF_TARGETS)):
+        MATRIX.update(
+            {f"{method} {_list}{_path}": Case(a_list, json=body) for method, body in _bodies.items()}
+        )
 # Routes whose id is not an account's: an ingest token is its own credential, error codes are everyone's.
 EXEMPT = {"POST /api/workflows/ingest/{token}", "GET /errors/{code}"}
 
@@ -137,7 +145,8 @@ async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> No
 
 async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     owner, stranger = await api.person(credits=77), await api.person()
-    ids = [await make(owner) for make in (a_key, a_workflow, a_run, a_secret, a_webhook, a_delivery)]
+    makers = (a_key, a_list, a_workflow, a_run, a_secret, a_webhook, a_delivery)
+    ids = [await make(owner) for make in makers]
     listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]
     for name in listings:
         path = name.split(" ")[1]
