@@ -26,6 +26,7 @@ class Entry(BaseModel):
     status: int | None = None
     pointer: str = ""
     parameter: str | None = None
+    row: int | None = None
     details: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
@@ -77,15 +78,15 @@ def problem_body(
 
 def example_of(entry: Entry, address: str) -> dict[str, Any]:
     """The JSON in which a client meets the code."""
-    found = {"pointer": entry.pointer, "code": entry.code, "message": entry.example}
+    found: dict[str, Any] = {"pointer": entry.pointer, "code": entry.code, "message": entry.example}
     if entry.place == "warnings":
         return {"warnings": [found]}
     if entry.place == "runs":
         return {"error": {"code": entry.code, "message": entry.example}}
     code, status, message, details = entry.code, entry.status, entry.example, dict(entry.details)
     if status is None:
-        if entry.parameter is not None:
-            found["parameter"] = entry.parameter
+        where = {"parameter": entry.parameter, "row": entry.row}
+        found |= {name: value for name, value in where.items() if value is not None}
         code, status, details = "invalid_input", 400, {"errors": [found]}
         message = f"{entry.parameter or entry.pointer or '/'}: {message}"
     return problem_body(

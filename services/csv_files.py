@@ -1,0 +1,311 @@
+"""CSV files: read row by row while their bytes come, and written so that no spreadsheet executes a cell.
+
+It is for uploads and downloads, none of which is there yet. Rows are numbered as in spreadsheets, from 1 and
+with the blank ones. Python's csv module parses, in its strict mode; only the delimiter is guessed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from models.errors import FieldError, Invalid
+
+MAX_CELL, MAX_ROW = 100_000, 250_000
+"""Characters of a cell and of a row, whatever the bounds: the csv module reads no longer cells."""
+
+_PIECE = 64 * 1024
+_DELIMITERS = ",;\t|"
+_QUOTED = re.compile(r'"[^"]*"?')
+_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_NOT_CSV = {
+    b"PK\x03\x04": "a ZIP archive, as Excel workbooks are",
+    b"\x1f\x8b": "a gzip file",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+}
+_LONGEST_START = 4
+_BLANK_PER_ROW = 10
+# What a spreadsheet takes for the beginning of a formula or a command.
+_EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+class BadCsv(Invalid):
+    """A file that is no CSV file, or beyond the bounds."""
+
+    def __init__(self, code: str, row: int, message: str, column: str | None = None) -> None:
+        super().__init__([FieldError("", code, f"Row {row}: {message}", row=row, column=column)])
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large a file may be.
+
+    Attributes:
+        rows: without the header, and without blank rows as long as there are not ten times as many.
+        columns: of the header.
+        cell: characters of a cell, at most `MAX_CELL`.
+    """
+
+    rows: int = 10_000
+    columns: int = 200
+    cell: int = 10_000
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be read."""
+        if self.cell > MAX_CELL:
+            raise ValueError(f"cells of more than {MAX_CELL} characters cannot be read")
+
+
+class Row(NamedTuple):
+    """A row: its number, and as many cells as the header has."""
+
+    number: int
+    cells: list[str]
+
+
+class _Starved(Exception):
+    """The rest of a row has not come yet."""
+
+
+class CsvReader:
+    """Reads a file: `read_header` first, then `rows`. It holds a piece of 64 KiB and the row under way."""
+
+    def __init__(self, chunks: AsyncIterable[bytes], bounds: Bounds | None = None) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            chunks: the file's bytes, however they are cut.
+            bounds: how large it may be.
+        """
+        self._bounds = bounds or Bounds()
+        self._records = self._read(chunks)
+        self._pending = ""
+        self._ended = False
+        self._delimiter: str | None = None
+        self._number = 0
+        self._header: list[str] = []
+
+    async def read_header(self) -> list[str]:
+        """The cells of the first row that is not blank, without spaces around them.
+
+        Raises:
+            BadCsv: the file is none, has no rows, or too many columns.
+        """
+        async for row in self._records:
+            self._header = [cell.strip() for cell in row.cells]
+            if len(self._header) > self._bounds.columns:
+                message = f"A file may have {self._bounds.columns} columns."
+                raise BadCsv("too_many_columns", row.number, message)
+            return self._header
+        raise BadCsv("no_rows", 1, "The file is empty.")
+
+    async def rows(self) -> AsyncGenerator[Row]:
+        """The rows after the header, but for blank ones; empty cells are added where cells are missing.
+
+        Raises:
+            BadCsv: at the first row that is wrong, after those before it; or there is no row.
+        """
+        count, width = 0, len(self._header)
+        async for number, cells in self._records:
+            count += 1
+            if count > self._bounds.rows:
+                raise self._too_many(number)
+            if any(cells[width:]):
+                message = f"There are {len(cells)} cells, and {width} columns."
+                raise BadCsv("too_many_columns", number, message)
+            yield Row(number, [*cells[:width], *[""] * (width - len(cells))])
+        if not count:
+            raise BadCsv("no_rows", self._number, "There is no row after the header.")
+
+    def position_of(self, column: str) -> int:
+        """Where in a row a column stands, by its name, of whatever case.
+
+        Raises:
+            BadCsv: the header does not have it.
+        """
+        names = [name.casefold() for name in self._header]
+        try:
+            return names.index(column.strip().casefold())
+        except ValueError:
+            raise BadCsv("no_such_column", 1, "The header has no column of this name.") from None
+
+    async def _read(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[Row]:
+        """All rows that are not blank, with the cells that they have."""
+        enough = 0
+        try:
+            async for text in _decoded(chunks):
+                self._pending += text
+                # What is left of a row is read anew: only when it has doubled, or a long one would take long.
+                if len(self._pending) >= enough:
+                    for row in self._parsed():
+                        yield row
+                    enough = 2 * len(self._pending)
+                    if len(self._pending) > MAX_ROW:
+                        raise self._too_long(self._number + 1)
+        except UnicodeDecodeError:
+            for row in self._parsed():
+                yield row
+            message = "This is neither UTF-8, nor UTF-16 that begins with a BOM; save the file as UTF-8."
+            raise BadCsv("bad_encoding", self._number + 1, message) from None
+        self._ended = True
+        for row in self._parsed():
+            yield row
+
+    def _parsed(self) -> Generator[Row]:
+        """The whole rows in what is pending, which is then what they leave."""
+        self._delimiter = self._delimiter or self._guessed()
+        if self._delimiter is None:
+            return
+        text = io.StringIO(self._pending, newline="")
+        rows = csv.reader(self._lines(text), delimiter=self._delimiter, strict=True)
+        begin = 0
+        try:
+            for cells in rows:
+                self._number += 1
+                self._check(cells, text.tell() - begin)
+                begin = text.tell()
+                if any(cells):
+                    yield Row(self._number, cells)
+        except _Starved:
+            pass
+        except csv.Error:
+            raise self._refused(self._pending[begin:]) from None
+        self._pending = self._pending[begin:]
+
+    def _lines(self, text: io.StringIO) -> Iterator[str]:
+        while line := text.readline():
+            # A carriage return at the end may be the first half of a line's end.
+            whole = line.endswith("\n") or (line.endswith("\r") and text.tell() < len(self._pending))
+            if not (whole or self._ended):
+                break
+            yield line
+        if not self._ended:
+            raise _Starved
+
+    def _guessed(self) -> str | None:
+        """The delimiter that the first row has most of; None while it has not come."""
+        unquoted = _QUOTED.sub("x", self._pending).replace("\r", "\n").lstrip("\n")
+        line, end, _ = unquoted.partition("\n")
+        known = end or self._ended or len(self._pending) >= _PIECE
+        return max(_DELIMITERS, key=line.count) if known else None
+
+    def _check(self, cells: Sequence[str], length: int) -> None:
+        if self._number > (1 + _BLANK_PER_ROW) * self._bounds.rows:
+            raise self._too_many(self._number)
+        if length > MAX_ROW:
+            raise self._too_long(self._number)
+        for position, cell in enumerate(cells):
+            column = self._header[position] if position < len(self._header) else None
+            if len(cell) > self._bounds.cell:
+                raise self._too_long(self._number, column)
+            if "\0" in cell:
+                message = "There is a NUL character; a file in UTF-16 must begin with a BOM."
+                raise BadCsv("nul_character", self._number, message, column)
+
+    def _too_many(self, number: int) -> BadCsv:
+        return BadCsv("too_many_rows", number, f"A file may have {self._bounds.rows:,} rows.")
+
+    def _too_long(self, number: int, column: str | None = None) -> BadCsv:
+        bounds = f"A cell may have {self._bounds.cell:,} characters, and a row {MAX_ROW:,}"
+        return BadCsv("cell_too_long", number, f"{bounds}; is there a quote that is not closed?", column)
+
+    def _refused(self, text: str) -> BadCsv:
+        """What is wrong with the row that `text` begins with."""
+        try:
+            # Without strictness nothing but a long cell is refused.
+            next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter or ","), None)
+        except csv.Error:
+            return self._too_long(self._number + 1)
+        message = (
+            "A quote is not closed, or something follows the closing one. Quotes in quoted cells come twice."
+        )
+        return BadCsv("bad_quoting", self._number + 1, message)
+
+
+async def write_csv(header: Sequence[str], rows: AsyncIterable[Sequence[Any]]) -> AsyncGenerator[bytes]:
+    """Write a file in UTF-8 with commas, in pieces of about 64 KiB.
+
+    Args:
+        header: the names of the columns.
+        rows: values, as many as there are columns; `cell_text` says what they become.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([_harmless(name) for name in header])
+    async for row in rows:
+        writer.writerow([cell_text(value) for value in row])
+        if text.tell() >= _PIECE:
+            yield text.getvalue().encode()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue().encode()
+
+
+def cell_text(value: Any) -> str:
+    """A JSON value as the text of a cell.
+
+    Null is empty, arrays of scalars are joined by `; `, other arrays and objects are JSON. A text that a
+    spreadsheet would execute gets a `'` before it; a number never does.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, list) and not any(isinstance(one, dict | list) for one in cast(list[Any], value)):
+        return _harmless("; ".join(_plain(one) for one in cast(list[Any], value) if one is not None))
+    return _harmless(value) if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_EXECUTED) else text
+
+
+async def _decoded(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
+    """The text of a file.
+
+    Raises:
+        BadCsv: it is a file of another sort.
+        UnicodeDecodeError: after the text before it.
+    """
+    start, decoder = b"", None
+    async for chunk in chunks:
+        start += chunk
+        if decoder is None and len(start) >= _LONGEST_START:
+            decoder, start = _begun(start)
+        if decoder is not None:
+            for text in _texts(decoder, start, final=False):
+                yield text
+            start = b""
+    if decoder is None:
+        decoder, start = _begun(start)
+    for text in _texts(decoder, start, final=True):
+        yield text
+
+
+def _begun(start: bytes) -> tuple[codecs.IncrementalDecoder, bytes]:
+    """What decodes the file that begins so, and what is to be decoded of that."""
+    for mark, sort in _NOT_CSV.items():
+        if start.startswith(mark):
+            raise BadCsv("not_csv", 1, f"This is {sort}; export the table as CSV.")
+    bom, encoding = next((one for one in _BOMS.items() if start.startswith(one[0])), (b"", "utf-8"))
+    return codecs.getincrementaldecoder(encoding)(), start.removeprefix(bom)
+
+
+def _texts(decoder: codecs.IncrementalDecoder, data: bytes, *, final: bool) -> Iterator[str]:
+    try:
+        for begin in range(0, len(data), _PIECE):
+            yield decoder.decode(data[begin : begin + _PIECE])
+        if final:
+            yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        yield error.object[: error.start].decode(error.encoding)
+        raise
