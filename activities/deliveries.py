@@ -27,8 +27,15 @@ from workflows.messages import QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
 _log = logs.get(__name__)
 _IN_FLIGHT = 2
-# A row that somebody else has locked is found out, so that it holds up no others.
-_OPTIONS = "-c lock_timeout=1s"
+# A row that somebody else has locked is found out, and who stops within a write: neither holds up others.
+OPTIONS = "-c lock_timeout=1s -c idle_in_transaction_session_timeout=5s"
+"""Of the connections that write what attempts brought."""
+_AWAY = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    PoolTimeout,
+)
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -64,7 +71,7 @@ class DeliveryActivities:
         self._keyring = keyring
         self._schedule = schedule
         self._freed = freed
-        self._writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=_OPTIONS)
+        self._writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=OPTIONS)
         self._batcher = MicroBatcher(
             self._record_many,
             size=lambda change: change.size,
@@ -136,7 +143,7 @@ class DeliveryActivities:
                     raise
                 _log.error("answer_not_stored", delivery_id=str(change.delivery_id), error=str(error))
                 change = replace(change, attempt=replace(change.attempt, response_body=None))
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            except _AWAY as error:
                 _log.info("recording_waits", delivery_id=str(change.delivery_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
                 tries += 1

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
+from activities.deliveries import OPTIONS
 from database import Connection, Database
 from models import delivery_work, endpoints
 from models.delivery_work import Change
@@ -116,6 +118,30 @@ async def test_a_take_over_waits_for_a_write_that_has_begun_and_does_not_send_ag
         taking = asyncio.create_task(take())
         await until(waits)
     assert await taking == []
+
+
+async def test_a_take_over_outlasts_a_writer_that_has_stopped_within_its_write(
+    database: Database, taken: Change
+) -> None:
+    writer = Database(database.url, name="tests", options=OPTIONS)
+    await writer.open()
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        async with writer.transaction() as stopped:
+            await delivery_work.record(stopped, [taken])
+            async with database.connection() as connection:
+                assert len(await delivery_work.take(connection, taken.batch_id, new_id())) == 1
+    await writer.close()
+    assert await is_at_work(database, taken)
+
+
+async def is_at_work(database: Database, change: Change) -> bool:
+    """Whether the delivery is still to be made."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select attempts from delivery_work where delivery_id = %s and status = 'running'",
+            (change.delivery_id,),
+        )
+        return [row["attempts"] for row in await cursor.fetchall()] == [0]
 
 
 async def test_of_many_written_together_only_what_was_overtaken_is_dropped(
