@@ -216,6 +216,7 @@ class Change:
         delay: seconds to its next attempt, if there is one.
         pause: seconds for which the endpoint gets nothing.
         gone: the receiver says that the endpoint is gone for good.
+        ours: the fault is the service's own, and is not held against the endpoint.
     """
 
     batch_id: UUID
@@ -226,6 +227,7 @@ class Change:
     delay: float = 0
     pause: float = 0
     gone: bool = False
+    ours: bool = False
 
     @property
     def size(self) -> int:
@@ -237,7 +239,7 @@ _RECORD: LiteralString = """
 with asked as materialized (
   select * from json_to_recordset(%(changes)s::json) as a (delivery_id uuid, batch_id uuid, executor uuid,
     manual boolean, started_at timestamptz, duration_ms integer, response_status integer, response_body text,
-    error json, ending text, delay float, pause float, gone boolean)
+    error json, ending text, delay float, pause float, gone boolean, ours boolean)
 ), mine as materialized (
   select b.id, b.executor from delivery_batches b
   where (b.id, b.executor) in (select batch_id, executor from asked) order by b.id for key share
@@ -270,7 +272,7 @@ with asked as materialized (
   select h.endpoint_id, bool_or(a.ending = 'delivered') as succeeded, count(*)::integer as failures,
     min(a.started_at) filter (where a.ending <> 'delivered') as failed_at, max(a.pause) as pause,
     bool_or(a.gone) as gone
-  from asked a join held h using (delivery_id, executor) group by h.endpoint_id
+  from asked a join held h using (delivery_id, executor) where not a.ours group by h.endpoint_id
 ), locked as materialized (
   select e.id from endpoints e join told t on t.endpoint_id = e.id
   where not t.succeeded or e.strikes > 0 or e.failing_since is not null
@@ -326,6 +328,7 @@ def _written(change: Change) -> dict[str, Any]:
         "response_status": attempt.response_status, "response_body": attempt.response_body,
         "error": attempt.code and {"code": attempt.code, "message": attempt.message},
         "ending": change.ending, "delay": change.delay, "pause": change.pause, "gone": change.gone,
+        "ours": change.ours,
     }  # fmt: skip
 
 

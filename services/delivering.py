@@ -29,6 +29,7 @@ _JITTER = 0.2
 _GONE, _THROTTLED = 410, frozenset({429, 503})
 # Faults of the endpoint itself, which no repetition mends.
 _FINAL = frozenset({"forbidden_address", "forbidden_header", "invalid_request"})
+_OURS = frozenset({"internal_error", "secret_not_opened"})
 
 
 class Plan(NamedTuple):
@@ -39,12 +40,14 @@ class Plan(NamedTuple):
         delay: seconds until its next attempt, if there is one.
         pause: seconds for which the whole endpoint gets nothing.
         gone: the endpoint is to be switched off.
+        ours: the fault is the service's own, and is not held against the endpoint.
     """
 
     ending: Ending
     delay: float = 0.0
     pause: float = 0.0
     gone: bool = False
+    ours: bool = False
 
 
 class _Fault(NamedTuple):
@@ -130,7 +133,8 @@ def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
     pause = min(asked, _LONGEST_PAUSE) if status in _THROTTLED else 0.0
     if status == _GONE:
         return Plan("failed", gone=True)
+    ours = attempt.code in _OURS
     if attempt.code in _FINAL or tries >= len(schedule):
-        return Plan("failed", pause=pause)
+        return Plan("failed", pause=pause, ours=ours)
     delay = max(schedule[tries], min(asked, _LONGEST_RETRY_AFTER))
-    return Plan("retry", delay * random.uniform(1, 1 + _JITTER), pause)
+    return Plan("retry", delay * random.uniform(1, 1 + _JITTER), pause, ours=ours)

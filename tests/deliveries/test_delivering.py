@@ -13,6 +13,7 @@ from standardwebhooks import Webhook
 from database import Notifier
 from models import deliveries, endpoints, resending
 from models.delivery_work import Attempt
+from sealing import Keyring
 from tests.automations.engine import Endpoint, until
 from tests.deliveries.receivers import Hooks
 
@@ -226,3 +227,16 @@ async def test_a_test_that_is_sent_again_is_not_repeated(hooks: Hooks, receiver:
         await resending.resend(connection, hooks.account_id, test.delivery_id)
     [row] = await hooks.settled()
     assert (row["status"], row["attempts"]) == ("failed", 2)
+
+
+async def test_a_fault_of_our_own_is_not_held_against_the_endpoint(hooks: Hooks) -> None:
+    endpoint_id = await hooks.endpoint("http://127.0.0.1:9/")
+    async with hooks.database.connection() as connection:
+        sealed = Keyring(["a key of thirty-two characters that is lost"]).seal("endpoints", b"{}", "-")
+        await connection.execute("update endpoints set sealed = %s where id = %s", (sealed, endpoint_id))
+    await hooks.emit()
+    [row] = await hooks.settled()
+    assert (row["status"], row["attempts"]) == ("failed", 3)
+    assert {one["error"]["code"] for one in await hooks.attempts()} == {"secret_not_opened"}
+    endpoint = await hooks.endpoint_row(endpoint_id)
+    assert (endpoint["strikes"], endpoint["failing_since"]) == (0, None)
