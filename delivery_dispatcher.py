@@ -15,7 +15,7 @@ from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from database import Database
 from dispatch_loop import ASK_SECONDS, DispatchLoop
-from models import delivery_work, workers
+from models import delivery_recovery, delivery_work, workers
 from models.endpoints import CHANGED_CHANNEL
 from models.events import QUEUED_CHANNEL
 from models.identifiers import new_id
@@ -93,8 +93,8 @@ class DeliveryDispatcher(DispatchLoop):
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
             self._workers = await workers.alive(connection)
-            unseen = await delivery_work.find_unseen(connection)
-            await delivery_work.queue_overdue(connection)
+            unseen = await delivery_recovery.find_unseen(connection)
+            await delivery_recovery.queue_overdue(connection)
         for batch_id, deliveries in unseen:
             self._begin_chore(str(batch_id), self.begin(batch_id, deliveries))
 
@@ -106,11 +106,11 @@ class DeliveryDispatcher(DispatchLoop):
             await self._mark_started(batch_id)
             return
         async with self._database.connection() as connection:
-            deliveries = await delivery_work.give_back(connection, batch_id)
+            deliveries = await delivery_recovery.give_back(connection, batch_id)
         if deliveries:
             _log.warning("batch_given_back", batch_id=str(batch_id), deliveries=deliveries)
             self._wake.set()
 
     async def _mark_started(self, batch_id: UUID) -> None:
         async with self._database.connection() as connection:
-            await delivery_work.mark_started(connection, batch_id)
+            await delivery_recovery.mark_started(connection, batch_id)

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import delivery_work, history, kept_answers, paid_blocks
+from models import delivery_recovery, history, kept_answers, paid_blocks
 from providers import datasets
 from settings import Settings
 
@@ -77,7 +77,7 @@ class MaintenanceActivities:
             # Who reads what goes is waited for. If it takes longer, the next time goes on with it.
             async with await self._database.dedicated(options="-c statement_timeout=10min") as connection:
                 await history.make_partitions(connection)
-                await delivery_work.delete_empty_batches(connection)
+                await delivery_recovery.delete_empty_batches(connection)
                 return await history.drop_old(connection, timedelta(days=self._settings.retention_days))
 
 

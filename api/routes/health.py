@@ -19,7 +19,7 @@ from api.http import metrics
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from migrations.upgrade import head
-from models import delivery_work, recovery, root_key, run_counts, workers
+from models import delivery_recovery, recovery, root_key, run_counts, workers
 from models.errors import Forbidden, Unauthenticated
 from models.views import View
 from providers.inventory import State, Stock, take_stock
@@ -106,7 +106,7 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
         async with services.database.connection() as connection:
             shared = metrics.Shared(
                 await run_counts.unfinished(connection),
-                await delivery_work.count_unfinished(connection),
+                await delivery_recovery.count_unfinished(connection),
                 await workers.count_halted(connection),
                 await recovery.count_lanes_aside(connection),
                 await workers.longest_loop_lag(connection),

@@ -13,7 +13,7 @@ import pytest
 
 from activities.deliveries import OPTIONS
 from database import Connection, Database
-from models import delivery_work, endpoints
+from models import delivery_recovery, delivery_work, endpoints
 from models.delivery_work import Change
 from models.identifiers import new_id
 from tests.automations.engine import until
@@ -61,7 +61,7 @@ async def take_over(connection: Connection, batch_id: UUID) -> None:
 
 
 async def give_back(connection: Connection, batch_id: UUID) -> None:
-    assert await delivery_work.give_back(connection, batch_id) == 1
+    assert await delivery_recovery.give_back(connection, batch_id) == 1
 
 
 OVERTAKEN = {"taken over": take_over, "given back": give_back}

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from database import Database
 from embedded.postgres import Postgres
 from embedded.temporal import Temporal
-from models import delivery_work
+from models import delivery_recovery
 from temporal import starts
 from tests.automations.engine import Endpoint, Work, requested, until
 from tests.deliveries.claims import claim
@@ -41,7 +41,7 @@ async def no_batch_is_left(database: Database) -> None:
     async def none() -> bool:
         await make_unseen(database)
         async with database.connection() as connection:
-            await delivery_work.delete_empty_batches(connection)
+            await delivery_recovery.delete_empty_batches(connection)
         return not await batch_rows(database)
 
     await until(none)
