@@ -13,6 +13,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from models.lookups import LookupAnswer
+from models.names import bare_name
 from providers.base import Fields, Rule, Source, Spec
 
 
@@ -188,11 +189,6 @@ def bare_url(url: str) -> str:
     address = url.partition("#")[0].partition("://")[2]
     host, slash, path = address.partition("/")
     return f"{host.lower().removeprefix('www.')}{slash}{path}".rstrip("/")
-
-
-def bare_name(name: str) -> str:
-    """A name without what sources write differently: case and punctuation."""
-    return "".join(character for character in name.casefold() if character.isalnum()) or name
 
 
 _UNIONS = frozenset({"union", "union_by_name", "union_by_url"})

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, TypeAdapter
 
-from providers.aggregate import bare_name
+from models.names import bare_name
 from providers.base import Context, Fields, Query, RemoteSource
 from providers.downloads import Dataset
 from providers.lists import Lists, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from providers.aggregate import bare_name
+from models.names import bare_name
 
 # Their spellings, without case and punctuation → that of Have I Been Pwned.
 _USUAL = {
