@@ -23,12 +23,18 @@ PEOPLE, MOST_PEOPLE = 25, 100
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """Where no source tells of people, those that run the company, each once."""
-    people = {
-        officer["name"]: {"email": None, "name": officer["name"], "role": officer["role"], "linkedin": None}
-        for officer in reversed(fields.get("profile.officers", []))
-    }
-    return {"results": (list(reversed(people.values())), "profile.officers")} if people else {}
+    """Where no source tells of people, those that run the company, each once.
+
+    Of several roles one has the first by the alphabet: the order in which a register lists them says nothing.
+    """
+    roles: dict[str, list[str]] = {}
+    for officer in fields.get("profile.officers", []):
+        roles.setdefault(officer["name"], []).extend([officer["role"]] if officer["role"] else [])
+    people = [
+        {"email": None, "name": name, "role": min(own, default=None), "linkedin": None}
+        for name, own in roles.items()
+    ]
+    return {"results": (people, "profile.officers")} if people else {}
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
