@@ -56,9 +56,10 @@ def _invalid(pointer: str, complaint: str) -> Invalid:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """One page, the latest mentions first; it ends where its block does."""
+    """One page, the latest mentions first; it ends where its block does, unless it is longer than a block."""
     found = sorted(fields.get("results", []), key=lambda one: one["crawl_date"] or "", reverse=True)
-    end = min(offset + (limit or PAGE), (offset // BLOCK + 1) * BLOCK)
+    most = limit or PAGE
+    end = offset + most if most > BLOCK else min(offset + most, (offset // BLOCK + 1) * BLOCK)
     page = found[offset:end]
     total = max(fields.get("total", 0), len(found)) if found else fields.get("total")
     return {**fields, "results": page, "result_count": len(page), "total": total}
