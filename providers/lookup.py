@@ -29,7 +29,7 @@ from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
-from providers.result import LookupResult, Outcome, Outcomes, within
+from providers.result import SUPPRESSED, LookupResult, Outcome, suppressed, within
 from providers.standing import row, switched_off
 from providers.telling import LookupTeller
 from sealing import Keyring
@@ -40,7 +40,7 @@ _DEADLINE_SECONDS = 8.0
 
 _NOT_WANTED = "not_wanted"
 _NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
-_SUPPRESSED = Outcome("skipped", detail="suppressed")
+_SUPPRESSED = Outcome("skipped", detail=SUPPRESSED)
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Lookups:
         max_age = 0 if chosen.price else None
         question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
         outcomes = await self._ask(question)
-        if not _suppressed(outcomes):
+        if not suppressed(outcomes):
             outcomes += samples.added(chosen, outcomes)
         return compose(chosen, parsed, outcomes, datetime.now(UTC), fields=fields)
 
@@ -233,7 +233,7 @@ class Lookups:
                 question.limit,
                 question.fields,
             )
-            if _suppressed(outcomes):
+            if suppressed(outcomes):
                 return replace(result, credits=0)
             self._recent.add(question.place, result)
         _check(result)
@@ -347,10 +347,6 @@ class Lookups:
             cooling_down = bool(known.get("blocked") or account.get("blocked"))
             cooling_down = cooling_down or not self._gates.open(source.spec)
         return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
-
-
-def _suppressed(outcomes: Outcomes) -> bool:
-    return all(outcome is _SUPPRESSED for _, outcome in outcomes)
 
 
 def _check(result: LookupResult) -> None:

@@ -21,6 +21,9 @@ NOT_ASKED = "not_asked"
 NO_DATA = "no_data"
 """Why a source was skipped whose data is not on this machine."""
 
+SUPPRESSED = "suppressed"
+"""Why a source was skipped where nothing is to be looked up, nor kept, of the person."""
+
 _NOTHING: Fields = {}
 
 Shown = Literal["asked", "all", "failed"]
@@ -87,6 +90,11 @@ class Outcome(NamedTuple):
 
 Outcomes = Sequence[tuple[Source, Outcome]]
 """Every source of a kind, in the order of precedence, with its fields named as in this kind."""
+
+
+def suppressed(outcomes: Outcomes) -> bool:
+    """Whether nothing is to be looked up, nor kept, of the person."""
+    return all(outcome.detail == SUPPRESSED for _, outcome in outcomes)
 
 
 def all_kept(outcomes: Outcomes) -> bool:

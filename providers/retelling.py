@@ -12,7 +12,7 @@ from typing import Any
 
 from providers.base import Kind, Query
 from providers.composing import compose
-from providers.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes
+from providers.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
 
 Said = Mapping[str, Mapping[str, Any]]
 """Source → its fields, named as in the kind that it stands in."""
@@ -33,7 +33,12 @@ def said(outcomes: Outcomes) -> Said:
 
 
 def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
-    """The outcomes, where each source that has not answered says again what it said last, if it ever did."""
+    """The outcomes, where each source that has not answered says again what it said last, if it ever did.
+
+    Of a person who is `suppressed` nothing is said again: what was kept of them is to be forgotten.
+    """
+    if suppressed(outcomes):
+        return outcomes
     now = said(outcomes)
     return [
         (source, Outcome("ok", dict(last[source.spec.name])))

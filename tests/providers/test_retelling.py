@@ -9,7 +9,7 @@ import pytest
 from providers.base import Fields
 from providers.composing import compose
 from providers.registry import KINDS
-from providers.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
+from providers.result import NO_DATA, NOT_ASKED, SUPPRESSED, Outcome, Outcomes
 from providers.retelling import filled_up, retell, said
 
 MOMENT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -51,6 +51,12 @@ def test_a_source_that_has_not_answered_says_again_what_it_said_last(outcome: Ou
     assert found.data["whois"]["registrar"] == "amber"
     assert found.data["dns"]["a"] == ["192.0.2.1"]
     assert found.sources["whois.registrar"] == ["rdapdomain"]
+
+
+def test_nothing_is_said_again_of_a_person_who_is_suppressed() -> None:
+    now: Outcomes = [(source, Outcome("skipped", detail=SUPPRESSED)) for source in DOMAIN.sources]
+    found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
+    assert found.data["whois"]["registrar"] is None
 
 
 def test_a_source_that_never_said_anything_is_still_silent() -> None:
