@@ -1,0 +1,1 @@
+"""Monitors: what is looked up again and again, to tell what has changed."""

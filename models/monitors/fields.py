@@ -1,0 +1,131 @@
+"""Which fields of an answer a monitor watches. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from models.lookups import LookupAnswer
+from models.monitors.defaults import DEFAULTS
+from models.monitors.forms import Form, form_of
+
+Known = Mapping[str, tuple[str, ...]]
+"""Dotted field → the members of its items where it is a list of objects, () for any other field."""
+
+
+@cache
+def known_fields(answer: type[LookupAnswer]) -> Known:
+    """The fields of a kind's answer that can be watched: all but those that every kind has."""
+    names = [name for name in answer.model_fields if name not in LookupAnswer.model_fields]
+    return dict(_fields(answer, names))
+
+
+def _fields(model: type[BaseModel], names: Iterable[str]) -> Iterable[tuple[str, tuple[str, ...]]]:
+    for name in names:
+        annotation: Any = model.model_fields[name].annotation
+        inner = next((one for one in (annotation, *get_args(annotation)) if _is_model(one)), None)
+        if inner is None:
+            yield name, ()
+        elif get_origin(annotation) is list:
+            yield name, tuple(inner.model_fields)
+        else:
+            yield from ((f"{name}.{path}", members) for path, members in _fields(inner, inner.model_fields))
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A name that matches no field: as it was given, and what was perhaps meant."""
+
+    pattern: str
+    nearest: str | None
+
+
+def unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
+    """The names among `patterns` that match no field.
+
+    Args:
+        patterns: fields, blocks (`dns`), members of objects in lists (`profile.officers.role`), or any of
+            these with `*` for any characters (`whois.*`, `*.score`).
+        known: as `known_fields` gives it.
+    """
+    leaves = set(_leaves(known))
+    names = sorted({name for leaf in leaves for name in _parts_of(leaf)})
+    found: list[Unmatched] = []
+    for pattern in patterns:
+        if not _matched([pattern], leaves):
+            near = difflib.get_close_matches(pattern, names, n=1)
+            found.append(Unmatched(pattern, near[0] if near else None))
+    return found
+
+
+def _leaves(known: Known) -> Iterable[str]:
+    """All that can be watched by itself: fields, and the members of objects in lists."""
+    for field, members in known.items():
+        yield from (f"{field}.{member}" for member in members) if members else (field,)
+
+
+def _parts_of(leaf: str) -> list[str]:
+    """The leaf and all that it is a part of: `a.b.c`, `a.b`, `a`."""
+    parts = leaf.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _matched(patterns: Iterable[str], leaves: Iterable[str]) -> set[str]:
+    whole = {leaf: _parts_of(leaf) for leaf in leaves}
+    return {
+        leaf
+        for pattern in patterns
+        for leaf, names in whole.items()
+        if any(fnmatchcase(name, pattern) for name in names)
+    }
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a monitor watches.
+
+    Attributes:
+        forms: watched field → how its values are compared.
+        tolerance: field → a number in the field's own unit. The field has changed when it has moved by more
+            than this from the number that was last told.
+    """
+
+    forms: Mapping[str, Form]
+    tolerance: Mapping[str, float]
+
+
+def watch(
+    kind: str,
+    known: Known,
+    tracked: Collection[str] = (),
+    ignored: Collection[str] = (),
+    tolerance: Mapping[str, float] | None = None,
+) -> Watch:
+    """Say what a monitor watches.
+
+    Args:
+        kind: of the lookup.
+        known: the fields of its answer, as `known_fields` gives them.
+        tracked: names of what counts, as `unmatched` takes them. None: all that is not quiet by default.
+        ignored: names of what does not count, tracked or not.
+        tolerance: as `Watch` has it.
+    """
+    leaves = set(_leaves(known))
+    wanted = _matched(tracked, leaves) if tracked else leaves - _matched(DEFAULTS[kind].quiet, leaves)
+    wanted -= _matched(ignored, wanted)
+    forms: dict[str, Form] = {}
+    for field, members in known.items():
+        counted = [member for member in members if f"{field}.{member}" in wanted]
+        if counted or field in wanted:
+            forms[field] = form_of(kind, field, counted)
+    return Watch(forms, tolerance or {})

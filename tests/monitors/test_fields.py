@@ -1,0 +1,118 @@
+"""Which fields a monitor watches, by default and by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.monitors.defaults import DEFAULTS
+from models.monitors.fields import Unmatched, Watch, unmatched, watch
+from providers.base import Kind
+from tests.monitors.worlds import KINDS, fields_of
+
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def named(kind: Kind) -> set[str]:
+    """All names that the defaults can use: fields, and the members of objects in lists."""
+    return {
+        name
+        for field, members in fields_of(kind).items()
+        for name in ([f"{field}.{member}" for member in members] or [field])
+    }
+
+
+def counted(watched: Watch) -> set[str]:
+    """The same of what is watched."""
+    return {
+        name
+        for field, form in watched.forms.items()
+        for name in ([f"{field}.{member}" for member in form.members] or [field])
+    }
+
+
+@each_kind
+def test_the_defaults_name_only_fields_that_exist(kind: Kind) -> None:
+    defaults = DEFAULTS[kind.name]
+    quiet = unmatched(defaults.quiet, fields_of(kind))
+    assert not quiet
+    assert not (defaults.caseless | defaults.names) - named(kind)
+
+
+@each_kind
+def test_every_list_of_objects_has_a_key_of_its_members(kind: Kind) -> None:
+    lists = {field: set(members) for field, members in fields_of(kind).items() if members}
+    keys = DEFAULTS[kind.name].keys
+    assert keys.keys() == lists.keys()
+    for field, groups in keys.items():
+        assert groups
+        assert all(group and set(group) <= lists[field] for group in groups)
+
+
+@each_kind
+def test_every_field_that_a_source_fills_can_be_watched(kind: Kind) -> None:
+    known = fields_of(kind)
+    assert {path for source in kind.sources for path in source.fields} <= known.keys()
+
+
+@each_kind
+def test_all_fields_but_the_quiet_ones_count_by_default(kind: Kind) -> None:
+    known = fields_of(kind)
+    quiet = watch(kind.name, known, DEFAULTS[kind.name].quiet)
+    loud = named(kind) - counted(quiet)
+    assert counted(watch(kind.name, known)) == loud
+
+
+def test_what_every_answer_has_cannot_be_watched() -> None:
+    for name in ("credits", "cached", "partial", "providers", "sources", "conflicts"):
+        assert unmatched([name], fields_of(KINDS["ip"]))
+
+
+@pytest.mark.parametrize(
+    ("tracked", "ignored", "watched"),
+    [
+        (["whois.*"], ["whois.*s"], {"whois.registered", "whois.registrar", "whois.created"}),
+        (["dns"], ["dns.a*", "dns.txt"], {"dns.mx", "dns.ns", "dns.soa", "dns.caa", "dns.dmarc"}),
+        (["hosting.ip", "threat"], [], {"hosting.ip", "threat.malicious", "threat.categories"}),
+        (["verdict"], ["*.reasons"], {"verdict.level"}),
+        (["*"], ["whois", "dns", "ssl", "threat", "hosting", "verdict"], {"domain"}),
+        (["whois.created"], ["whois"], set()),
+    ],
+)  # fmt: skip
+def test_fields_are_tracked_and_ignored_by_name_block_and_pattern(
+    tracked: list[str], ignored: list[str], watched: set[str]
+) -> None:
+    assert watch("domain", fields_of(KINDS["domain"]), tracked, ignored).forms.keys() == watched
+
+
+def test_ignored_fields_are_left_out_of_the_default() -> None:
+    known = fields_of(KINDS["domain"])
+    usual, fewer = watch("domain", known).forms, watch("domain", known, ignored=["dns"]).forms
+    assert {field for field in usual if not field.startswith("dns.")} == fewer.keys()
+
+
+def test_members_of_objects_in_lists_have_names_too() -> None:
+    forms = watch("company", fields_of(KINDS["company"]), ["profile.officers.role", "*.score"]).forms
+    assert {field: list(form.members) for field, form in forms.items()} == {
+        "profile.officers": ["role"],
+        "candidates": ["score"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "nearest"),
+    [
+        ("whois.registar", "whois.registrar"),
+        ("dnss", "dns"),
+        ("profile.officers.rle", "profile.officers.role"),
+        ("whois.*x", None),
+        ("", None),
+        ("[", None),
+        ("*" * 500 + "_", None),
+    ],
+)
+def test_a_name_that_matches_nothing_is_told_with_the_nearest(pattern: str, nearest: str | None) -> None:
+    known = {**fields_of(KINDS["domain"]), **fields_of(KINDS["company"])}
+    found = unmatched(["dns", pattern, "*.role"], known)
+    assert [one.pattern for one in found] == [pattern]
+    if nearest:
+        assert found == [Unmatched(pattern, nearest)]
