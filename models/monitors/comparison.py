@@ -1,0 +1,143 @@
+"""What has changed between two snapshots of a target. Pure.
+
+Only what both snapshots know can be a change. So both are turned into answers by the same sources, those that
+have answered before each of them, and at the same moment; a field has changed where these two answers
+differ. What a source says that is heard for the first time is new to us, and no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from models.monitors.fields import Watch
+from models.monitors.forms import Form
+from models.monitors.snapshots import Said, Snapshot
+
+Compose = Callable[[Said], Mapping[str, Any]]
+"""What the sources say → the answer to the lookup, nested, with all the items of its lists."""
+
+Change = dict[str, Any]
+"""`{old, new}`."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What has changed.
+
+    Attributes:
+        changes: dotted field → `{old, new}`; None when nothing has changed, or there was nothing before.
+        details: dotted field → `{since: {after, by}, sources}`, and for a list `added`, `removed` and
+            `changed: [{old, new}]` besides. The change came after the one moment and by the other:
+            when `sources`, those that say so, were last heard before and when they are heard now.
+        snapshot: the new one, to be kept for the next comparison.
+    """
+
+    changes: dict[str, Change] | None
+    details: dict[str, dict[str, Any]]
+    snapshot: Snapshot
+
+
+def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Compose) -> Comparison:
+    """Tell what has changed in what a monitor watches.
+
+    Args:
+        before: the last snapshot, if there is one.
+        after: the new one, which `carry_over` has made of it.
+        watch: what the monitor watches.
+        compose: makes an answer; the same for the same input.
+    """
+    if before is None:
+        return Comparison(None, {}, after)
+    changed = [source for source, fields in before.said.items() if after.said[source] != fields]
+    # A source that is heard for the first time can move a number, too: from there it is measured anew.
+    grown = before.said.keys() != after.said.keys()
+    told = {} if grown else {path: one for path, one in before.told.items() if path in watch.tolerance}
+    if not changed:
+        return Comparison(None, {}, replace(after, told=told))
+    old_answer = compose(before.said)
+    new_answer = compose({source: after.said[source] for source in before.said})
+    changes: dict[str, Change] = {}
+    details: dict[str, dict[str, Any]] = {}
+    for path, form in watch.forms.items():
+        old, new = value_at(old_answer, path), value_at(new_answer, path)
+        old = told.pop(path, old)
+        if _is_number(old) and _is_number(new) and abs(new - old) <= watch.tolerance.get(path, 0):
+            if new != old:
+                told[path] = old
+            continue
+        difference = _difference(old, new, form)
+        if difference is None:
+            continue
+        changes[path] = {"old": old, "new": new}
+        details[path] = _evidence(before, after, changed, path, form) | difference
+    return Comparison(changes or None, details, replace(after, told={} if grown else told))
+
+
+def value_at(answer: Mapping[str, Any], path: str) -> Any:
+    """The value of a dotted field; None in a block that is null."""
+    value: Any = answer
+    for name in path.split("."):
+        if value is None:
+            return None
+        value = value[name]
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
+    """None for values that are the same; else what to tell besides them, which for lists is the items."""
+    if old is new or (type(old) is type(new) and old == new):
+        return None
+    if isinstance(old, list) or isinstance(new, list):
+        return _items(cast("list[Any]", old or []), cast("list[Any]", new or []), form)
+    return None if form.of(old) == form.of(new) else {}
+
+
+def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
+    """The items `added`, `removed` and `changed` between two lists; None when there are none."""
+    gone = {form.whole_item(item): item for item in old}
+    come = {form.whole_item(item): item for item in new}
+    for same in gone.keys() & come.keys():
+        del gone[same], come[same]
+    changed: list[Change] = []
+    for group in form.key:
+        known_by: dict[bytes, list[bytes]] = {}
+        for one in sorted(gone):
+            if gone[one].get(group[0]):
+                known_by.setdefault(form.key_of(gone[one], group), []).append(one)
+        for one in sorted(come):
+            former = known_by.get(form.key_of(come[one], group))
+            if former:
+                pair = {"old": gone.pop(former.pop(0)), "new": come.pop(one)}
+                if form.of_item(pair["old"]) != form.of_item(pair["new"]):
+                    changed.append(pair)
+    if not gone and not come and not changed:
+        return None
+    return {"added": list(come.values()), "removed": list(gone.values()), "changed": changed}
+
+
+def _evidence(
+    before: Snapshot, after: Snapshot, changed: Sequence[str], path: str, form: Form
+) -> dict[str, Any]:
+    """Since when a field has changed, and who says so.
+
+    Those are the sources that say something else of it now. Of a field that no source fills, since it follows
+    from others, they are all that say something else of anything.
+    """
+
+    def differs(source: str) -> bool:
+        return _difference(before.said[source].get(path), after.said[source].get(path), form) is not None
+
+    sources = [source for source in changed if differs(source)] or list(changed)
+    return {
+        "since": {
+            "after": min(before.heard[source] for source in sources),
+            "by": max(after.heard[source] for source in sources),
+        },
+        "sources": sources,
+    }

@@ -1,0 +1,160 @@
+"""Over many runs in which sources fail at random, what has not changed is never told, and what has, once.
+
+The answers are those of the real kinds: what their sources say is merged as in a lookup.
+"""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.monitors.comparison import Comparison, compare, value_at
+from models.monitors.fields import watch
+from models.monitors.forms import Form
+from models.monitors.snapshots import Snapshot, carry_over
+from providers.base import Fields, Kind
+from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of, shuffled, value, world
+
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+RUNS = 10_000
+
+
+class Target:
+    """What is true of a target, what a monitor knows of it, and what it has told so far."""
+
+    def __init__(self, kind: Kind, chance: random.Random) -> None:
+        self.kind, self.chance = kind, chance
+        self.truth = world(kind, chance)
+        self.watch = watch(kind.name, fields_of(kind), ["*"])
+        self.last: Snapshot | None = None
+        self.pending: set[str] = set()
+        """The sources that say something else than when they were last heard."""
+        self.run(self.truth)
+        self.told = self.values()
+
+    def values(self) -> dict[str, Any]:
+        """The value of every watched field, as all sources together have it now."""
+        whole = answer(self.kind, self.truth)
+        return {path: value_at(whole, path) for path in self.watch.forms}
+
+    def turn(self) -> None:
+        """Let one source say something else of one field."""
+        source = self.chance.choice(self.kind.sources)
+        path = self.chance.choice(sorted(source.fields))
+        words = dict(self.truth[source.spec.name])
+        if words.pop(path, None) is None or self.chance.random() < 0.7:
+            words[path] = value(self.kind, path, self.chance)
+        self.truth[source.spec.name] = words
+        self.pending.add(source.spec.name)
+
+    def run(self, said: dict[str, Fields]) -> Comparison:
+        said = deepcopy(shuffled(said, self.chance))
+        new = carry_over(self.last, said, MOMENT)
+        found = compare(self.last, new, self.watch, lambda words: answer(self.kind, words))
+        self.last = found.snapshot
+        return found
+
+    def heard(self) -> dict[str, Fields]:
+        """What is said by those that answer this time: now and then nobody, often everyone."""
+        share = self.chance.choice((0.0, 0.3, 0.7, 1.0))
+        return {source: words for source, words in self.truth.items() if self.chance.random() < share}
+
+
+def same(form: Form, one: Any, other: Any) -> bool:
+    return form.of(one) == form.of(other)
+
+
+def false_and_missed(target: Target, turns: int) -> tuple[int, int, int]:
+    """Make one run: how many changes it told, how many of these are false, and how many are missing."""
+    for _ in range(turns):
+        target.turn()
+    heard = target.heard()
+    found = target.run(heard)
+    changes = found.changes or {}
+    false = 0 if heard.keys() & target.pending else len(changes)
+    target.pending -= heard.keys()
+    for path, change in changes.items():
+        form = target.watch.forms[path]
+        # It goes on from what was told last, to something else, and those who say so have answered now.
+        false += not same(form, change["old"], target.told[path]) or same(form, change["old"], change["new"])
+        false += not set(found.details[path]["sources"]) <= heard.keys()
+        target.told[path] = change["new"]
+    missed = 0
+    if not target.pending:
+        now = target.values()
+        missed = sum(
+            not same(form, target.told[path], now[path]) for path, form in target.watch.forms.items()
+        )
+    return len(changes), false, missed
+
+
+def test_ten_thousand_runs_tell_no_false_change_and_miss_no_true_one() -> None:
+    chance = random.Random(20261122)
+    told = false = missed = 0
+    for kind in KINDS.values():
+        target = Target(kind, chance)
+        for _ in range(RUNS // len(KINDS) + 1):
+            one = false_and_missed(target, chance.choice((0, 0, 1, 3)))
+            told, false, missed = told + one[0], false + one[1], missed + one[2]
+    assert (false, missed) == (0, 0)
+    assert told > RUNS / 2
+
+
+@each_kind
+@given(st.integers(0, 2**32).map(random.Random))
+def test_a_changed_truth_is_told_once_whoever_is_silent_meanwhile(kind: Kind, chance: random.Random) -> None:
+    target = Target(kind, chance)
+    for _ in range(chance.randrange(30)):
+        assert false_and_missed(target, chance.choice((0, 1)))[1:] == (0, 0)
+
+
+@each_kind
+@given(st.integers(0, 2**32).map(random.Random))
+def test_the_same_truth_is_no_change_whoever_is_silent(kind: Kind, chance: random.Random) -> None:
+    target = Target(kind, chance)
+    for _ in range(10):
+        assert target.run(target.heard()).changes is None
+
+
+@each_kind
+@given(st.integers(0, 2**32).map(random.Random))
+def test_only_what_has_been_heard_before_can_be_a_change(kind: Kind, chance: random.Random) -> None:
+    target = Target(kind, chance)
+    target.last = None
+    known: set[str] = set()
+    for _ in range(6):
+        heard = {source: words for source, words in target.truth.items() if chance.random() < 0.4}
+        found = target.run(heard)
+        assert (found.changes is not None) <= bool(known & target.pending & heard.keys())
+        assert all(set(one["sources"]) <= known & heard.keys() for one in found.details.values())
+        known |= heard.keys()
+        target.pending -= heard.keys()
+        target.turn()
+
+
+@each_kind
+@given(st.integers(0, 2**32).map(random.Random))
+def test_the_order_of_arrays_never_matters(kind: Kind, chance: random.Random) -> None:
+    old, new = world(kind, chance), world(kind, chance)
+    everything = watch(kind.name, fields_of(kind), ["*"])
+
+    def changes(one: dict[str, Fields], other: dict[str, Fields]) -> dict[str, Any]:
+        before = carry_over(None, one, MOMENT)
+        after = carry_over(before, other, MOMENT)
+        return compare(before, after, everything, lambda words: answer(kind, words)).details
+
+    def counts(details: dict[str, Any]) -> dict[str, Any]:
+        parts = ("added", "removed", "changed")
+        return {path: [len(one.get(part, ())) for part in parts] for path, one in details.items()}
+
+    told = changes(old, new)
+    other = changes(shuffled(old, chance), shuffled(new, chance))
+    assert counts(told) == counts(other)
+    assert {path: one["sources"] for path, one in told.items()} == {
+        path: one["sources"] for path, one in other.items()
+    }

@@ -1,0 +1,55 @@
+"""Snapshots that are stored once while nothing changes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.monitors.comparison import compare
+from models.monitors.fields import watch
+from models.monitors.snapshots import carry_over, content_hash
+from providers.base import Kind
+from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of, shuffled, value, world
+
+
+def hash_of(kind: Kind, words: dict[str, Any]) -> bytes:
+    return content_hash(words, watch(kind.name, fields_of(kind), ["*"]).forms)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@given(st.integers(0, 2**32).map(random.Random))
+def test_the_hash_is_that_of_what_is_said_in_any_order(kind: Kind, chance: random.Random) -> None:
+    words = world(kind, chance)
+    other = dict(reversed(shuffled(words, chance).items()))
+    assert hash_of(kind, words) == hash_of(kind, other)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@given(st.integers(0, 2**32).map(random.Random))
+def test_two_hashes_of_what_one_source_fills_are_equal_if_and_only_if_nothing_has_changed(
+    kind: Kind, chance: random.Random
+) -> None:
+    source = chance.choice(kind.sources)
+    path = chance.choice(sorted(source.fields))
+    old, new = ({source.spec.name: {path: value(kind, path, chance)}} for _ in range(2))
+    everything = watch(kind.name, fields_of(kind), ["*"])
+    before = carry_over(None, old, MOMENT)
+    found = compare(before, carry_over(before, new, MOMENT), everything, lambda words: answer(kind, words))
+    changed = found.changes is not None and path in found.changes
+    assert changed == (hash_of(kind, old) != hash_of(kind, new))
+
+
+def test_numbers_are_hashed_by_value_and_nothing_known_as_nothing() -> None:
+    kind = KINDS["company"]
+    one = {"wikidata": {"profile.employee_count": 10, "profile.sic_codes": []}}
+    two = {"wikidata": {"profile.employee_count": 10.0, "profile.industry": None}}
+    assert hash_of(kind, one) == hash_of(kind, two)
+
+
+def test_a_source_that_has_said_nothing_is_not_one_that_was_never_heard() -> None:
+    kind = KINDS["company"]
+    assert hash_of(kind, {"wikidata": {}}) != hash_of(kind, {})
