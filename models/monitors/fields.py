@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -81,13 +82,8 @@ def _parts_of(leaf: str) -> list[str]:
 
 
 def _matched(patterns: Iterable[str], leaves: Iterable[str]) -> set[str]:
-    whole = {leaf: _parts_of(leaf) for leaf in leaves}
-    return {
-        leaf
-        for pattern in patterns
-        for leaf, names in whole.items()
-        if any(fnmatchcase(name, pattern) for name in names)
-    }
+    tests = [re.compile(translate(pattern)).match for pattern in patterns]
+    return {leaf for leaf in leaves if any(test(name) for name in _parts_of(leaf) for test in tests)}
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,30 @@ The answers are those of the real kinds: what their sources say is merged as in 
 from __future__ import annotations
 
 import random
-from copy import deepcopy
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.lookups import FAILURES
 from models.monitors.comparison import Comparison, compare, value_at
 from models.monitors.fields import watch
 from models.monitors.forms import Form
 from models.monitors.snapshots import Snapshot, carry_over
-from providers.base import Fields, Kind
+from providers.base import Fields, Kind, Source
+from providers.composing import compose
+from providers.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
+from providers.retelling import WHOLE, filled_up, said
 from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of, shuffled, value, world
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 RUNS = 10_000
+SILENT = [
+    *(Outcome(status) for status in sorted(FAILURES)),
+    *(Outcome("skipped", detail=detail) for detail in (NO_DATA, NOT_ASKED)),
+    Outcome("cached", stale=True),
+]
 
 
 class Target:
@@ -52,17 +60,29 @@ class Target:
         self.truth[source.spec.name] = words
         self.pending.add(source.spec.name)
 
-    def run(self, said: dict[str, Fields]) -> Comparison:
-        said = deepcopy(shuffled(said, self.chance))
-        new = carry_over(self.last, said, MOMENT)
+    def run(self, heard: dict[str, Fields]) -> Comparison:
+        new = carry_over(self.last, shuffled(heard, self.chance), MOMENT)
         found = compare(self.last, new, self.watch, lambda words: answer(self.kind, words))
         self.last = found.snapshot
         return found
 
-    def heard(self) -> dict[str, Fields]:
-        """What is said by those that answer this time: now and then nobody, often everyone."""
+    def outcomes(self) -> Outcomes:
+        """What becomes of the sources this time: now and then nobody answers, often everyone."""
         share = self.chance.choice((0.0, 0.3, 0.7, 1.0))
-        return {source: words for source, words in self.truth.items() if self.chance.random() < share}
+        return [(source, self.outcome(source, self.chance.random() < share)) for source in self.kind.sources]
+
+    def outcome(self, source: Source, answers: bool) -> Outcome:
+        words = self.truth[source.spec.name]
+        if answers:
+            return Outcome(self.chance.choice(("ok", "cached")) if words else "empty", words)
+        silent = self.chance.choice(SILENT)
+        if silent.stale:  # what it said some time ago may be anything
+            path = self.chance.choice(sorted(source.fields))
+            return silent._replace(fields={path: value(self.kind, path, self.chance)})
+        return silent
+
+    def heard(self) -> dict[str, Fields]:
+        return dict(said(self.outcomes()))
 
 
 def same(form: Form, one: Any, other: Any) -> bool:
@@ -135,6 +155,21 @@ def test_only_what_has_been_heard_before_can_be_a_change(kind: Kind, chance: ran
         known |= heard.keys()
         target.pending -= heard.keys()
         target.turn()
+
+
+@each_kind
+@given(st.integers(0, 2**32).map(random.Random))
+def test_what_is_compared_is_the_answer_in_which_silent_sources_repeat_themselves(
+    kind: Kind, chance: random.Random
+) -> None:
+    target = Target(kind, chance)
+    assert target.last
+    target.turn()
+    now = target.outcomes()
+    carried = carry_over(target.last, said(now), MOMENT)
+    query = kind.normalise(kind.example, "")
+    shown = compose(kind, query, filled_up(now, target.last.said), MOMENT, limit=WHOLE)
+    assert shown.data == answer(kind, carried.said)
 
 
 @each_kind

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.monitors.comparison import Comparison, compare
 from models.monitors.fields import watch
@@ -210,6 +212,18 @@ class TestTolerance:
 
     def test_small_moves_add_up_since_the_number_last_told(self) -> None:
         assert self.told(100, 106, 112, 118, 123) == [None, None, (100, 112), None, (112, 123)]
+
+    @given(st.lists(st.integers(0, 60) | st.floats(0, 60), min_size=1))
+    def test_the_number_last_told_is_never_farther_off_than_it(self, counts: list[float]) -> None:
+        monitored = Monitored("ip", tracked=["threat.abuse_score"], tolerance={"threat.abuse_score": 10})
+        told = counts[0]
+        for count in counts:
+            changes = monitored.run({"abuseipdb": {"threat.abuse_score": count}}).changes
+            if changes:
+                assert changes["threat.abuse_score"] == {"old": told, "new": count}
+                assert abs(count - told) > 10
+                told = count
+            assert abs(count - told) <= 10
 
     def test_becoming_unknown_is_always_a_change(self) -> None:
         assert self.told(100, 105, None, 100) == [None, None, (100, None), (None, 100)]

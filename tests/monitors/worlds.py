@@ -77,7 +77,7 @@ def _of(annotation: Any, chance: random.Random) -> Any:
 
 
 def shuffled(found: Any, chance: random.Random) -> Any:
-    """The same with every array in another order, and numbers that are whole written as floats."""
+    """A copy with every array in another order."""
     if isinstance(found, list):
         items = [shuffled(item, chance) for item in found]
         chance.shuffle(items)
