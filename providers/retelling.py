@@ -6,16 +6,12 @@ would give together, and the one that some of them would have given before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
+from models.monitors.snapshots import Said
 from providers.base import Kind, Query
 from providers.composing import compose
 from providers.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
-
-Said = Mapping[str, Mapping[str, Any]]
-"""Source → its fields, named as in the kind that it stands in."""
 
 WHOLE = 1_000_000
 """The limit with which lists are delivered whole."""
@@ -24,7 +20,7 @@ _ABSENT = Outcome("skipped", detail=NOT_ASKED)
 
 
 def said(outcomes: Outcomes) -> Said:
-    """What the sources say that have answered; without those that are silent, stale or were not asked."""
+    """Tell what each source says that has answered: none that is silent or stale, or was not asked."""
     return {
         source.spec.name: outcome.fields
         for source, outcome in outcomes
@@ -33,8 +29,9 @@ def said(outcomes: Outcomes) -> Said:
 
 
 def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
-    """The outcomes, where each source that has not answered says again what it said last, if it ever did.
+    """Let each source that has not answered say again what it said last, if it ever did.
 
+    An answer composed of that has the right `data`; what became of the sources is told by `outcomes` alone.
     Of a person who is `suppressed` nothing is said again: what was kept of them is to be forgotten.
     """
     if suppressed(outcomes):
