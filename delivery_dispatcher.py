@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 import logs
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
-from database import Database
+from database import Connection, Database
 from dispatch_loop import ASK_SECONDS, DispatchLoop
 from models import delivery_recovery, delivery_work, workers
 from models.endpoints import CHANGED_CHANNEL
@@ -26,6 +26,9 @@ _ROWS_PER_WORKER = 1024
 # How long the next claim waits, after a full one and after any: so batches grow under load.
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
 _FREED_PAUSE = 0.025
+# While so many batches of this process wait to be sent, what comes waits too and goes together: or else more
+# and more workflows stand in Temporal's queue, with a few deliveries each. One that is older does not count.
+_UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 
 
 class DeliveryDispatcher(DispatchLoop):
@@ -50,6 +53,8 @@ class DeliveryDispatcher(DispatchLoop):
         self._lag = lag
         self._eager = eager
         self._workers = 1
+        # When each batch was claimed that nobody had begun to send when this was last looked at.
+        self._unsent: dict[UUID, float] = {}
 
     def freed(self) -> None:
         """There is room for more: look soon, once for all that is freed meanwhile."""
@@ -67,6 +72,8 @@ class DeliveryDispatcher(DispatchLoop):
                 return float("inf")
             batch_id = new_id()
             async with self._database.connection() as connection:
+                if await self._has_enough_unsent(connection):
+                    return loop.time() + _UNSENT_PAUSE
                 window = _ROWS_PER_WORKER * max(1, self._workers)
                 claim = await delivery_work.claim(connection, batch_id, window=window)
             if claim is None:
@@ -74,9 +81,18 @@ class DeliveryDispatcher(DispatchLoop):
             if not claim.claimed:
                 self._held_back = True
                 return float("inf") if claim.seconds is None else loop.time() + claim.seconds
+            self._unsent[batch_id] = loop.time()
             self._spawn_start(str(batch_id), self.begin(batch_id, claim.claimed))
             await asyncio.sleep(_FULL_PAUSE if claim.claimed >= _FULL_ROWS else _PAUSE)
         return float("inf")
+
+    async def _has_enough_unsent(self, connection: Connection) -> bool:
+        if len(self._unsent) < _UNSENT_BATCHES:
+            return False
+        since = asyncio.get_running_loop().time() - _UNSENT_SECONDS
+        unsent = await delivery_work.find_unsent(connection, list(self._unsent))
+        self._unsent = {one: at for one, at in self._unsent.items() if one in unsent and at > since}
+        return len(self._unsent) >= _UNSENT_BATCHES
 
     async def begin(self, batch_id: UUID, deliveries: int) -> None:
         """Start the workflow of a batch. Should that fail, a sweep repeats it."""

@@ -178,6 +178,14 @@ async def take(connection: Connection, batch_id: UUID, executor: UUID) -> list[D
     return [Delivery(**row) for row in await cursor.fetchall()]
 
 
+async def find_unsent(connection: Connection, batch_ids: Sequence[UUID]) -> set[UUID]:
+    """Find which of some batches nobody has taken up yet."""
+    cursor = await connection.execute(
+        "select id from delivery_batches where id = any(%s) and executor is null", (list(batch_ids),)
+    )
+    return {row["id"] for row in await cursor.fetchall()}
+
+
 Ending = Literal["delivered", "failed", "retry"]
 
 
