@@ -22,12 +22,14 @@ from models.identifiers import new_id
 from temporal import starts
 
 _log = logs.get(__name__)
-_ROWS_PER_WORKER = 1024
+# Fewer than there are places for outgoing calls: hanging endpoints never take them all.
+_ROWS_PER_WORKER = 384
 # How long the next claim waits, after a full one and after any: so batches grow under load.
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
 _FREED_PAUSE = 0.025
-# While so many batches of this process wait to be sent, what comes waits too and goes together: or else more
-# and more workflows stand in Temporal's queue, with a few deliveries each. One that is older does not count.
+# While a batch of this process waits to be sent, the next claim waits as after a full one; while so many do,
+# it waits for them: or else more and more workflows stand in Temporal's queue, with few deliveries each. One
+# that is older does not count.
 _UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 
 
@@ -55,6 +57,7 @@ class DeliveryDispatcher(DispatchLoop):
         self._workers = 1
         # When each batch was claimed that nobody had begun to send when this was last looked at.
         self._unsent: dict[UUID, float] = {}
+        self._claimed_at = 0.0
 
     def freed(self) -> None:
         """There is room for more: look soon, once for all that is freed meanwhile."""
@@ -72,8 +75,8 @@ class DeliveryDispatcher(DispatchLoop):
                 return float("inf")
             batch_id = new_id()
             async with self._database.connection() as connection:
-                if await self._has_enough_unsent(connection):
-                    return loop.time() + _UNSENT_PAUSE
+                if (seconds := await self._seconds_to_wait(connection)) > 0:
+                    return loop.time() + seconds
                 window = _ROWS_PER_WORKER * max(1, self._workers)
                 claim = await delivery_work.claim(connection, batch_id, window=window)
             if claim is None:
@@ -81,18 +84,23 @@ class DeliveryDispatcher(DispatchLoop):
             if not claim.claimed:
                 self._held_back = True
                 return float("inf") if claim.seconds is None else loop.time() + claim.seconds
-            self._unsent[batch_id] = loop.time()
+            self._unsent[batch_id] = self._claimed_at = loop.time()
             self._spawn_start(str(batch_id), self.begin(batch_id, claim.claimed))
             await asyncio.sleep(_FULL_PAUSE if claim.claimed >= _FULL_ROWS else _PAUSE)
         return float("inf")
 
-    async def _has_enough_unsent(self, connection: Connection) -> bool:
-        if len(self._unsent) < _UNSENT_BATCHES:
-            return False
-        since = asyncio.get_running_loop().time() - _UNSENT_SECONDS
+    async def _seconds_to_wait(self, connection: Connection) -> float:
+        """How long what has come is to wait for more, to go with it: not at all if no batch is unsent."""
+        if not self._unsent:
+            return 0.0
+        now = asyncio.get_running_loop().time()
         unsent = await delivery_work.find_unsent(connection, list(self._unsent))
-        self._unsent = {one: at for one, at in self._unsent.items() if one in unsent and at > since}
-        return len(self._unsent) >= _UNSENT_BATCHES
+        self._unsent = {
+            one: at for one, at in self._unsent.items() if one in unsent and at > now - _UNSENT_SECONDS
+        }
+        if len(self._unsent) >= _UNSENT_BATCHES:
+            return _UNSENT_PAUSE
+        return self._claimed_at + _FULL_PAUSE - now if self._unsent else 0.0
 
     async def begin(self, batch_id: UUID, deliveries: int) -> None:
         """Start the workflow of a batch. Should that fail, a sweep repeats it."""

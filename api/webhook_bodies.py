@@ -47,11 +47,19 @@ def _check_header_value(value: str) -> str:
     return _passed(value, check_header_value(value))
 
 
+def _check_headers_differ(headers: dict[str, str]) -> dict[str, str]:
+    if len({name.lower() for name in headers}) < len(headers):
+        raise PydanticCustomError("invalid_format", "Two names of headers differ in case alone: keep one.")
+    return headers
+
+
 Url = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_check_url)]
 Events = Annotated[list[Annotated[str, AfterValidator(_check_event)]], Field(min_length=1, max_length=50)]
 HeaderName = Annotated[str, StringConstraints(max_length=100), AfterValidator(_check_header_name)]
 HeaderValue = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_check_header_value)]
-Headers = Annotated[dict[HeaderName, HeaderValue], Field(max_length=20)]
+Headers = Annotated[
+    dict[HeaderName, HeaderValue], Field(max_length=20), AfterValidator(_check_headers_differ)
+]
 Description = Annotated[str, StringConstraints(max_length=500)]
 RateLimit = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 

@@ -22,7 +22,7 @@ from models import endpoints
 
 MAX_ROWS = 256
 """How many deliveries are claimed at a time at most."""
-ACCOUNT_WINDOW = 384
+ACCOUNT_WINDOW = 192
 """How many deliveries of an account are at work at a time."""
 # After so many failures in a row an endpoint gets so many requests in so many seconds, and has no more at
 # work, until one succeeds.

@@ -26,7 +26,7 @@ MAX_ENDPOINTS = 100
 PATIENCE = timedelta(days=5)
 """An endpoint that has only failed for so long is switched off."""
 _PURPOSE = "endpoints"
-_MOST_PREVIOUS = 5
+_MOST_PREVIOUS = 10
 
 DisabledReason = Literal["gone", "failing"]
 
@@ -261,7 +261,7 @@ async def rotate_secret(
         actor: whose endpoint it is, and who changes it.
         endpoint_id: which.
         secret: the new one.
-        overlap: for how long the one before signs too.
+        overlap: for how long those before sign too, at most.
 
     Returns:
         Until when that is.
@@ -273,8 +273,10 @@ async def rotate_secret(
     sending = unseal(keyring, endpoint_id, row["sealed"])
     now = datetime.now(UTC)
     until = now + overlap
-    previous = [PreviousSecret(sending.secret, until), *sending.previous]
-    previous = [one for one in previous if one.until > now][:_MOST_PREVIOUS]
+    # Who lets none overlap wants none that is older to go on either.
+    earlier = [PreviousSecret(one.secret, min(one.until, until)) for one in sending.previous]
+    previous = [one for one in (PreviousSecret(sending.secret, until), *earlier) if one.until > now]
+    previous = previous[:_MOST_PREVIOUS]
     await connection.execute(
         "update endpoints set sealed = %s, updated_at = now() where id = %s",
         (seal(keyring, endpoint_id, Sending(secret, previous, sending.headers)), endpoint_id),

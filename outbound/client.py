@@ -176,7 +176,8 @@ class Outbound:
             timeout: seconds for the whole exchange with its redirects, from when it is begun; waiting for
                 room is not counted.
             max_bytes: the most bytes of body, decompressed, that are read.
-            truncate: cut a longer body there, rather than raise `TooLarge`.
+            truncate: cut a longer body there, rather than raise `TooLarge`; of one that breaks off, cannot be
+                read or is not whole in time there is nothing, and the status is the answer.
             follow_redirects: how many to follow, at most 5. With 0 the redirect itself is the answer. Each
                 hop is guarded; to another origin only harmless headers go along.
             owner: whose call it is.
@@ -335,7 +336,18 @@ class Outbound:
             async with session.request(
                 method, url, headers=headers, data=body, allow_redirects=False
             ) as response:
-                content, truncated = await read_body(response, limits)
+                try:
+                    content, truncated = await read_body(response, limits)
+                except (OutboundError, aiohttp.ClientError):
+                    if not limits.truncate:
+                        raise
+                    content, truncated = b"", True
+                except asyncio.CancelledError:
+                    # By the clock, which goes no further than to end the reading here.
+                    if not (limits.truncate and limits.clock.expired()):
+                        raise
+                    response.close()
+                    content, truncated = b"", True
                 return Answer(response.status, read_headers(response), content, truncated, str(url))
         except OutboundError:
             raise

@@ -83,7 +83,8 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
             timeout=SECONDS,
             max_bytes=_BODY_BYTES,
             truncate=True,
-            owner=f"deliveries/{delivery.account_id}",
+            # The claim shares among accounts; of one that hangs, the account's others are not to wait.
+            owner=f"deliveries/{delivery.endpoint_id}",
         )
         fault = _judge(answer.status)
     except OutboundError as error:
@@ -136,5 +137,5 @@ def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
     ours = attempt.code in _OURS
     if attempt.code in _FINAL or tries >= len(schedule):
         return Plan("failed", pause=pause, ours=ours)
-    delay = max(schedule[tries], min(asked, _LONGEST_RETRY_AFTER))
-    return Plan("retry", delay * random.uniform(1, 1 + _JITTER), pause, ours=ours)
+    delay = schedule[tries] * random.uniform(1, 1 + _JITTER)
+    return Plan("retry", max(delay, min(asked, _LONGEST_RETRY_AFTER)), pause, ours=ours)

@@ -80,9 +80,10 @@ begin
       most := least(most, p_throttled_rows - of_endpoint);
     end if;
     if lane.rate_limit is not null then
-      -- A token bucket that holds a tenth of a minute's, and fills so that no minute has more than all.
+      -- A token bucket that holds a tenth of a minute's, and fills so that no minute has more than all; a
+      -- second is for the way to the receiver, which takes now longer, now shorter.
       burst := greatest(1, lane.rate_limit / 10);
-      apart := interval '60 seconds' / (lane.rate_limit - burst + 1);
+      apart := interval '61 seconds' / (lane.rate_limit - burst + 1);
       tokens := floor(burst - extract(epoch from lane.next_at - moment) / extract(epoch from apart));
       if tokens <= 0 then
         wait_until := least(wait_until, lane.next_at - (burst - 1) * apart);

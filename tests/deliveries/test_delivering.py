@@ -175,6 +175,16 @@ async def test_an_answer_is_kept_to_16_kb_and_without_nul(hooks: Hooks, receiver
     assert attempt["response_body"] == "a�" + "b" * (16 * 1024 - 3)
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "br"])
+async def test_an_answer_of_2xx_is_success_though_its_body_cannot_be_read(
+    hooks: Hooks, receiver: Endpoint, encoding: str
+) -> None:
+    receiver.answer = lambda _: web.Response(body=b"no such thing", headers={"Content-Encoding": encoding})
+    await hooks.endpoint(receiver.url)
+    await hooks.emit()
+    assert [(row["status"], row["attempts"]) for row in await hooks.settled()] == [("delivered", 1)]
+
+
 async def test_what_waits_for_an_endpoint_that_is_off_goes_out_once_it_is_on(
     hooks: Hooks, receiver: Endpoint
 ) -> None:
