@@ -50,6 +50,7 @@ async def test_without_overlap_only_the_new_secret_signs(
     person: Person, database: Database, keyring: Keyring
 ) -> None:
     created = await webhook(person)
+    await rotate(person, created["id"], json={"overlap_seconds": 604_800})
     rotated = await rotate(person, created["id"], json={"overlap_seconds": 0})
     async with database.connection() as connection:
         _, sending = await endpoints.load_sending(connection, keyring, person.account.id, UUID(created["id"]))

@@ -137,6 +137,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"headers": {"x a": "1"}}, "/headers/x a", "invalid_format"),
     ({"headers": {"x/a~": "1"}}, "/headers/x~1a~0", "invalid_format"),
     ({"headers": {"x-a": "1\r\nhost: other"}}, "/headers/x-a", "invalid_format"),
+    ({"headers": {"X-A": "1", "x-a": "2"}}, "/headers", "invalid_format"),
     ({"headers": {"Host": "other"}}, "/headers/Host", "forbidden_header"),
     ({"headers": {"Transfer-Encoding": "chunked"}}, "/headers/Transfer-Encoding", "forbidden_header"),
     ({"headers": {"Webhook-Signature": "v1,x"}}, "/headers/Webhook-Signature", "forbidden_header"),
