@@ -50,7 +50,7 @@ _GRACE = timedelta(seconds=20)
 _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
 # those of the pollers.
-_WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 12, 2
+_WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 14, 4
 # They only wait: for as many batches as there can be runs and deliveries at work.
 _ACTIVITY_SLOTS = 2048
 # The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
