@@ -280,7 +280,7 @@ with asked as materialized (
   from asked a join held h using (delivery_id, executor) where not a.ours group by h.endpoint_id
 ), locked as materialized (
   select e.id from endpoints e join told t on t.endpoint_id = e.id
-  where not t.succeeded or e.strikes > 0 or e.failing_since is not null
+  where not t.succeeded or t.gone or t.pause > 0 or e.strikes > 0 or e.failing_since is not null
   order by e.id for no key update of e
 ), states as (
   update endpoints e set
