@@ -67,14 +67,13 @@ def test_a_request_with_another_body_is_refused(verifies: Verify) -> None:
     assert not verifies(secret, BODY.replace(b"created", b"revoked"), headers)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("webhook-id", MESSAGE_ID[:-1] + "1"), ("webhook-timestamp", str(now() - 1))]
-)
-def test_a_request_with_another_header_is_refused(verifies: Verify, name: str, value: str) -> None:
-    secret = new_secret()
-    headers = signed_headers([secret], MESSAGE_ID, now(), BODY)
-    assert headers[name] != value
-    assert not verifies(secret, BODY, headers | {name: value})
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp"])
+def test_a_request_with_another_header_is_refused(verifies: Verify, name: str) -> None:
+    secret, moment = new_secret(), now()
+    headers = signed_headers([secret], MESSAGE_ID, moment, BODY)
+    others = signed_headers([secret], MESSAGE_ID[:-1] + "1", moment - 1, BODY)
+    assert headers[name] != others[name]
+    assert not verifies(secret, BODY, headers | {name: others[name]})
 
 
 @pytest.mark.parametrize("seconds", [-600, 600])
