@@ -75,3 +75,15 @@ def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
 
 
 _PLAIN = Form()
+
+
+def dump(snapshot: Snapshot) -> bytes:
+    """Write a snapshot as JSON, for `load` to read."""
+    return orjson.dumps(snapshot)
+
+
+def load(stored: bytes) -> Snapshot:
+    """Read a snapshot that `dump` has written."""
+    parts: dict[str, Any] = orjson.loads(stored)
+    parts["heard"] = {source: datetime.fromisoformat(moment) for source, moment in parts["heard"].items()}
+    return Snapshot(**parts)

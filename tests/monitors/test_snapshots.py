@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.monitors.comparison import compare
 from models.monitors.fields import watch
-from models.monitors.snapshots import carry_over, content_hash
+from models.monitors.snapshots import Said, Snapshot, carry_over, content_hash, dump, load
 from providers.base import Kind
 from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of, shuffled, value, world
 
@@ -45,7 +45,7 @@ def test_two_hashes_of_what_one_source_fills_are_equal_if_and_only_if_nothing_ha
 
 def test_numbers_are_hashed_by_value_and_nothing_known_as_nothing() -> None:
     kind = KINDS["company"]
-    one = {"wikidata": {"profile.employee_count": 10, "profile.sic_codes": []}}
+    one: Said = {"wikidata": {"profile.employee_count": 10, "profile.sic_codes": []}}
     two = {"wikidata": {"profile.employee_count": 10.0, "profile.industry": None}}
     assert hash_of(kind, one) == hash_of(kind, two)
 
@@ -53,3 +53,11 @@ def test_numbers_are_hashed_by_value_and_nothing_known_as_nothing() -> None:
 def test_a_source_that_has_said_nothing_is_not_one_that_was_never_heard() -> None:
     kind = KINDS["company"]
     assert hash_of(kind, {"wikidata": {}}) != hash_of(kind, {})
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@given(st.integers(0, 2**32).map(random.Random))
+def test_a_stored_snapshot_is_read_as_it_was_written(kind: Kind, chance: random.Random) -> None:
+    words = world(kind, chance)
+    snapshot = Snapshot(words, dict.fromkeys(words, MOMENT), {"profile.employee_count": 10.5})
+    assert load(dump(snapshot)) == snapshot
