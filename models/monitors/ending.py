@@ -1,0 +1,157 @@
+"""The end of a monitor's run: credits settled, who waits for it told. Once, whoever comes to it first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from database import Connection
+from models import credits, event_triggers, events
+from models.errors import NotFound
+from models.event_data import EventData, Failure, MonitorRunCompleted, MonitorRunFailed
+
+_SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
+"""How many changed targets the runs of waiting workflows are told of, and how much of them."""
+
+
+class Ended(NamedTuple):
+    """What a run's end has set off; to be notified of after the commit.
+
+    Attributes:
+        told: whether there is an event.
+        accepted: how many runs of workflows were accepted.
+    """
+
+    told: bool = False
+    accepted: int = 0
+
+
+async def finish(
+    connection: Connection, run_id: UUID, error: Mapping[str, str] | None = None
+) -> Ended | None:
+    """End a run that is under way; call it in a transaction.
+
+    It has failed if there is an error, or if every target has; else it is completed, some failed or not.
+
+    Returns:
+        What is to be notified of; None if it had ended before.
+    """
+    run = await _lock(connection, run_id)
+    if run is None or run["completed_at"] is not None:
+        return None
+    if error is None and run["failed_records"] == run["total_records"] > 0:
+        error = {"code": "all_targets_failed", "message": "None of the targets could be looked up."}
+    run = await _end(connection, run, "completed" if error is None else "failed", error)
+    if error is not None:
+        return await tell_failed(connection, run["account_id"], run_id)
+    return await _tell_changes(connection, run) if run["changes_detected"] else Ended()
+
+
+async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> None:
+    """End a run as cancelled, if it has not ended; call it in a transaction.
+
+    What was found so far stays, and is paid. Whoever works at it finds out when he next writes.
+
+    Raises:
+        NotFound: unknown, of another monitor, or another account's.
+    """
+    run = await _lock(connection, run_id)
+    if run is None or run["account_id"] != account_id or run["monitor_id"] != monitor_id:
+        raise NotFound("run")
+    if run["completed_at"] is None:
+        await _end(connection, run, "cancelled", None)
+
+
+async def _lock(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
+    """The run, which nobody else changes until the transaction ends; its monitor is locked first."""
+    await connection.execute(
+        "select from monitors where id = (select monitor_id from monitor_runs where id = %s)"
+        " for no key update",
+        (run_id,),
+    )
+    cursor = await connection.execute("select * from monitor_runs where id = %s for no key update", (run_id,))
+    return await cursor.fetchone()
+
+
+async def _end(
+    connection: Connection, run: Mapping[str, Any], status: str, error: Mapping[str, str] | None
+) -> dict[str, Any]:
+    cursor = await connection.execute(
+        "update monitor_runs set status = %s, error = %s, completed_at = clock_timestamp() where id = %s"
+        " returning *",
+        (status, None if error is None else orjson.dumps(error).decode(), run["id"]),
+    )
+    ended = await cursor.fetchone()
+    assert ended is not None
+    await connection.execute("delete from monitor_run_chunks where run_id = %s", (run["id"],))
+    await connection.execute(
+        "update monitors set run_id = null, last_run_at = now(), results = results + %s,"
+        " changed = changed + %s where id = %s and run_id = %s",
+        (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
+    )
+    used = ended["processed_records"] - ended["failed_records"]
+    reference = f"monitor-run/{run['id']}"
+    await credits.settle(connection, run["account_id"], reference, used, "Targets that were answered")
+    return ended
+
+
+_MONITOR: LiteralString = (
+    "select r.*, m.name from monitor_runs r join monitors m on m.id = r.monitor_id where r.id = %s"
+)
+
+
+async def _with_name(connection: Connection, run_id: UUID) -> dict[str, Any]:
+    cursor = await connection.execute(_MONITOR, (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row
+
+
+async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> Ended:
+    """Say that a run has failed; call it in the transaction in which it did."""
+    run = await _with_name(connection, run_id)
+    data = MonitorRunFailed(
+        monitor_id=run["monitor_id"],
+        monitor_name=run["name"],
+        run_id=run_id,
+        total_records=run["total_records"],
+        processed_records=run["processed_records"],
+        credits_used=run["processed_records"] - run["failed_records"],
+        error=Failure(**run["error"]),
+    )
+    return await _tell(connection, account_id, data, {"changes": [], "more": 0})
+
+
+async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended:
+    named = await _with_name(connection, run["id"])
+    data = MonitorRunCompleted(
+        monitor_id=run["monitor_id"],
+        monitor_name=named["name"],
+        run_id=run["id"],
+        total_records=run["total_records"],
+        changes_detected=run["changes_detected"],
+        credits_used=run["processed_records"] - run["failed_records"],
+    )
+    shown = await _first_changes(connection, run["id"])
+    more = {"changes": shown, "more": run["changes_detected"] - len(shown)}
+    return await _tell(connection, run["account_id"], data, more)
+
+
+async def _first_changes(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
+    cursor = await connection.execute(
+        "with first as (select position, target, changes from monitor_results"
+        " where run_id = %(run_id)s and has_changes order by position limit %(count)s)"
+        " select target, changes from (select *, sum(octet_length(changes::text)) over (order by position)"
+        " as size from first) as sized where size <= %(bytes)s order by position",
+        {"run_id": run_id, "count": _SHOWN_CHANGES, "bytes": _SHOWN_BYTES},
+    )
+    return await cursor.fetchall()
+
+
+async def _tell(connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]) -> Ended:
+    event_id = await events.emit(connection, account_id, data)
+    accepted = await event_triggers.start_runs(connection, account_id, event_id, data, more)
+    return Ended(True, len(accepted))

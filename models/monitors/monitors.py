@@ -1,0 +1,405 @@
+"""Monitors: which targets are looked up again and again, when, and what of their answers counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, LiteralString, NamedTuple, cast
+from uuid import UUID
+
+import orjson
+from pydantic import Field as Described
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor, Target
+from models.calendars import Calendar
+from models.errors import Conflict, FieldError, Invalid, NotFound
+from models.identifiers import new_id
+from models.lists import TargetType
+from models.monitors import watched
+from models.views import View
+
+MAX_MONITORS = 1_000
+CHANGED_CHANNEL = "monitors_changed"
+"""Notified when a monitor is due at another time, or has a run to begin: dispatchers wake."""
+LIST_DELETED = "list_deleted"
+"""Why a monitor is paused whose list is gone."""
+
+Frequency = Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"]
+ChangeDetection = Literal["diff_only", "full_refresh"]
+Status = Literal["active", "paused"]
+
+
+class Monitor(SQLModel, table=True):
+    """A monitor.
+
+    Attributes:
+        list_id: the list that it watches; null if it has targets of its own.
+        target_count: how many targets of its own it has.
+        run_id: its run that has not ended.
+        runs, results, changed: how many runs are kept; of those that have ended how many results, and how
+            many of these with changes.
+        next_run_at: when it is due; null while it is paused.
+        scheduled_for: what its Temporal Schedule was last told of that.
+        deleted_at: since then nobody sees it, and what it has left is deleted.
+    """
+
+    __tablename__ = "monitors"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint("status in ('active', 'paused')", name="ck_monitors_status"),
+        CheckConstraint(
+            "monitor_type in ('email', 'phone', 'domain', 'ip', 'company', 'darkweb')",
+            name="ck_monitors_type",
+        ),
+        CheckConstraint("(frequency is null) <> (cron is null)", name="ck_monitors_calendar"),
+        CheckConstraint(
+            "(next_run_at is null) = (status = 'paused' or deleted_at is not null)",
+            name="ck_monitors_next_run_at",
+        ),
+        Index("ix_monitors_account_id_id", "account_id", "id"),
+        Index("ix_monitors_list_id", "list_id", postgresql_where="list_id is not null"),
+        Index("ix_monitors_next_run_at", "next_run_at", postgresql_where="next_run_at is not null"),
+        Index("ix_monitors_unscheduled", "id", postgresql_where="scheduled_for is distinct from next_run_at"),
+        Index("ix_monitors_deleted", "id", postgresql_where="deleted_at is not null"),
+        {"postgresql_with": {"fillfactor": 50}},
+    )
+
+    id: UUID = Field(primary_key=True)
+    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
+    name: str = Field(sa_type=Text)
+    status: str = Field(sa_type=Text)
+    paused_reason: str | None = Field(sa_type=Text)
+    monitor_type: str = Field(sa_type=Text)
+    frequency: str | None = Field(sa_type=Text)
+    cron: str | None = Field(sa_type=Text)
+    timezone: str = Field(sa_type=Text)
+    change_detection: str = Field(sa_type=Text)
+    tracked_fields: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    ignored_fields: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    tolerance: Any = Field(sa_column=Column(JSON, nullable=False))
+    retention_days: int | None
+    list_id: UUID | None
+    target_count: int = Field(sa_column=Column(Integer, nullable=False))
+    run_id: UUID | None
+    runs: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    results: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    changed: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    last_run_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    next_run_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    scheduled_for: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    updated_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    deleted_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+
+
+class MonitorView(View):
+    """A monitor as the API shows it: without its targets."""
+
+    id: UUID = Described(description="The monitor's id.")
+    name: str = Described(description="What it is called.")
+    status: Status = Described(description="Whether it runs by itself.")
+    monitor_type: TargetType = Described(description="What its targets are.")
+    frequency: Frequency | None = Described(description="How often it runs; null if `cron` says when.")
+    cron: str | None = Described(description="When it runs; null if `frequency` says how often.")
+    timezone: str = Described(description="The IANA zone in which these are read.")
+    change_detection: ChangeDetection = Described(
+        description="`diff_only`: an answer is kept where it has changed. `full_refresh`: of every run, and"
+        " sources are asked anew each time."
+    )
+    tracked_fields: list[str] = Described(description="The fields that count; none: all but quiet ones.")
+    ignored_fields: list[str] = Described(description="The fields that do not count.")
+    tolerance: dict[str, float] = Described(
+        description="Field → by how much a number may move without counting as changed."
+    )
+    retention_days: int = Described(description="How many days its runs and results are kept.")
+    paused_reason: str | None = Described(
+        description="Why the service has paused it: `list_deleted`; null if it has not."
+    )
+    data_source_type: Literal["inline", "list"] = Described(description="Where its targets are.")
+    data_source_ref: UUID | None = Described(description="The list that it watches; null without one.")
+    target_count: int = Described(description="How many targets it has now.")
+    email_count: int = Described(description="The same as `target_count`, for older clients.")
+    last_run_at: datetime | None = Described(description="When a run of it last ended; null before.")
+    next_run_at: datetime | None = Described(description="When it runs next; null while it is paused.")
+    created_at: datetime = Described(description="When it was made.")
+    updated_at: datetime = Described(description="When it was last changed.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What can be chosen of a monitor.
+
+    Attributes:
+        list_id: the list to watch; None for targets of its own.
+        retention_days: None for what the installation has.
+    """
+
+    name: str
+    frequency: str | None = "monthly"
+    cron: str | None = None
+    timezone: str = "UTC"
+    change_detection: str = "diff_only"
+    tracked_fields: Sequence[str] = ()
+    ignored_fields: Sequence[str] = ()
+    tolerance: Mapping[str, float] = field(default_factory=dict[str, float])
+    retention_days: int | None = None
+    list_id: UUID | None = None
+
+
+_COLUMNS: LiteralString = (
+    "name, frequency, cron, timezone, change_detection, tracked_fields, ignored_fields, tolerance,"
+    " retention_days, list_id"
+)
+_PLACES: LiteralString = (
+    "%(name)s, %(frequency)s, %(cron)s, %(timezone)s, %(change_detection)s, %(tracked_fields)s,"
+    " %(ignored_fields)s, %(tolerance)s, %(retention_days)s, %(list_id)s"
+)
+_PLANNED = tuple(Plan.__dataclass_fields__)
+
+
+class Locked(NamedTuple):
+    """A monitor's row that nobody else changes until the transaction ends."""
+
+    row: dict[str, Any]
+
+    @property
+    def plan(self) -> Plan:
+        """What was chosen of it."""
+        return Plan(**{name: self.row[name] for name in _PLANNED})
+
+    def next_after(self, moment: datetime) -> datetime:
+        """When it is due next, after this moment."""
+        return _calendar(self.plan, self.row["created_at"]).next_after(moment)
+
+
+async def create(
+    connection: Connection, actor: Actor, type: TargetType, plan: Plan, targets: Sequence[str]
+) -> UUID:
+    """Make a monitor, active; call it in a transaction. Notify `CHANGED_CHANNEL` after the commit.
+
+    Args:
+        connection: inside a transaction.
+        actor: whose monitor it is, and who makes it.
+        type: what its targets are.
+        plan: checked: its calendar and its fields exist.
+        targets: of its own, in their normal forms; one that comes again is ignored.
+
+    Raises:
+        Conflict: the account has 1,000 monitors.
+        Invalid: the list is unknown, another account's, or of another type.
+    """
+    # One at a time for an account, so that none comes in over the bound.
+    await connection.execute("select from accounts where id = %s for no key update", (actor.account_id,))
+    cursor = await connection.execute(
+        "select count(*)::int as n from monitors where account_id = %s and deleted_at is null",
+        (actor.account_id,),
+    )
+    if cast(dict[str, int], await cursor.fetchone())["n"] >= MAX_MONITORS:
+        message = f"An account has at most {MAX_MONITORS:,} monitors; delete some."
+        raise Conflict("too_many_monitors", message)
+    await _check_list(connection, actor.account_id, type, plan.list_id)
+    monitor_id, now = new_id(), datetime.now(UTC)
+    values = _values(plan) | {
+        "id": monitor_id,
+        "account": actor.account_id,
+        "type": type,
+        "now": now,
+        "next": _calendar(plan, now).next_after(now),
+    }
+    await connection.execute(
+        "insert into monitors (id, account_id, status, monitor_type, target_count, next_run_at, created_at,"
+        " updated_at, " + _COLUMNS + ") values (%(id)s, %(account)s, 'active', %(type)s, 0, %(next)s,"
+        " %(now)s, %(now)s, " + _PLACES + ")",
+        values,
+    )
+    added = await watched.insert(connection, monitor_id, targets)
+    changes = {"name": plan.name, "monitor_type": type, "target_count": added}
+    await audit.record(
+        connection, actor, "monitor.created", Target("monitor", monitor_id, plan.name), changes
+    )
+    return monitor_id
+
+
+async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> Locked:
+    """Have a monitor's row for oneself until the transaction ends.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    cursor = await connection.execute(
+        "select * from monitors where id = %s and account_id = %s and deleted_at is null for no key update",
+        (monitor_id, account_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("monitor")
+    return Locked(row)
+
+
+async def change(connection: Connection, actor: Actor, locked: Locked, plan: Plan) -> None:
+    """Change what was chosen of a monitor, in the transaction in which it was locked. Notify as `create`.
+
+    Args:
+        connection: in that transaction.
+        actor: who changes it.
+        locked: the monitor.
+        plan: all of what is chosen now, checked. Calendars still count from the monitor's creation.
+
+    Raises:
+        Invalid: the list is unknown, another account's, or of another type.
+    """
+    row, former = locked.row, locked.plan
+    if plan == former:
+        return
+    if plan.list_id != former.list_id:
+        await _check_list(connection, actor.account_id, row["monitor_type"], plan.list_id)
+    now = datetime.now(UTC)
+    calendar = _calendar(plan, row["created_at"])
+    moved = calendar != _calendar(former, row["created_at"])
+    due = calendar.next_after(now) if moved and row["status"] == "active" else row["next_run_at"]
+    await connection.execute(
+        "update monitors set (" + _COLUMNS + ") = row(" + _PLACES + "), next_run_at = %(due)s,"
+        " updated_at = %(now)s where id = %(id)s",
+        _values(plan) | {"due": due, "now": now, "id": row["id"]},
+    )
+    old, new = asdict(former), asdict(plan)
+    changes = {name: {"old": old[name], "new": new[name]} for name in _PLANNED if old[name] != new[name]}
+    target = Target("monitor", row["id"], plan.name)
+    await audit.record(connection, actor, "monitor.changed", target, changes)
+
+
+async def pause(connection: Connection, actor: Actor, monitor_id: UUID) -> None:
+    """Let a monitor no longer run by itself; a run under way goes on. Notify as `create`.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    row = (await lock(connection, actor.account_id, monitor_id)).row
+    if row["status"] == "active":
+        await connection.execute(
+            "update monitors set status = 'paused', paused_reason = null, next_run_at = null,"
+            " updated_at = now() where id = %s",
+            (monitor_id,),
+        )
+        await audit.record(connection, actor, "monitor.paused", Target("monitor", monitor_id, row["name"]))
+
+
+async def resume(connection: Connection, actor: Actor, monitor_id: UUID) -> None:
+    """Let a monitor run by itself again, at the next time of its calendar. Notify as `create`.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        Conflict: its list is gone.
+    """
+    locked = await lock(connection, actor.account_id, monitor_id)
+    if locked.row["status"] == "paused":
+        if locked.row["list_id"] is not None:
+            await _check_list_is_there(connection, locked.row["list_id"])
+        due = locked.next_after(datetime.now(UTC))
+        await connection.execute(
+            "update monitors set status = 'active', paused_reason = null, next_run_at = %s,"
+            " updated_at = now() where id = %s",
+            (due, monitor_id),
+        )
+        target = Target("monitor", monitor_id, locked.row["name"])
+        await audit.record(connection, actor, "monitor.resumed", target)
+
+
+async def pause_those_of(connection: Connection, list_id: UUID) -> None:
+    """Pause the monitors that watch a list, in the transaction in which it is deleted, before that."""
+    await connection.execute(
+        "update monitors set status = 'paused', paused_reason = %s, next_run_at = null, updated_at = now()"
+        " where list_id = %s and deleted_at is null and status = 'active'",
+        (LIST_DELETED, list_id),
+    )
+
+
+async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_days: int) -> MonitorView:
+    """One monitor.
+
+    Args:
+        connection: any.
+        account_id: whose.
+        monitor_id: which.
+        kept_days: for how long the installation keeps what says nothing else.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    cursor = await connection.execute(_SHOWN + " and m.id = %s", (account_id, monitor_id))
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("monitor")
+    return _view(row, kept_days)
+
+
+async def list_all(
+    connection: Connection, account_id: UUID, kept_days: int, type: TargetType | None = None
+) -> list[MonitorView]:
+    """The account's monitors, newest first; of one type if it is given."""
+    cursor = await connection.execute(
+        _SHOWN + " and m.monitor_type = coalesce(%s, m.monitor_type) order by m.id desc", (account_id, type)
+    )
+    return [_view(row, kept_days) for row in await cursor.fetchall()]
+
+
+_SHOWN = (
+    "select m.*, l.target_count as listed from monitors m left join lists l on l.id = m.list_id"
+    " where m.account_id = %s and m.deleted_at is null"
+)
+
+
+def _view(row: dict[str, Any], kept_days: int) -> MonitorView:
+    count = row["target_count"] if row["list_id"] is None else row["listed"] or 0
+    given: dict[str, Any] = {name: row[name] for name in MonitorView.model_fields if name in row}
+    given |= {
+        "retention_days": row["retention_days"] or kept_days,
+        "data_source_type": "inline" if row["list_id"] is None else "list",
+        "data_source_ref": row["list_id"],
+        "target_count": count,
+        "email_count": count,
+    }
+    return MonitorView(**given)
+
+
+def _values(plan: Plan) -> dict[str, Any]:
+    chosen = {name: getattr(plan, name) for name in _PLANNED}
+    return chosen | {
+        "tracked_fields": list(plan.tracked_fields),
+        "ignored_fields": list(plan.ignored_fields),
+        "tolerance": orjson.dumps(dict(plan.tolerance)).decode(),
+    }
+
+
+def _calendar(plan: Plan, created_at: datetime) -> Calendar:
+    return Calendar(plan.frequency, plan.cron, plan.timezone, created_at)
+
+
+async def _check_list(
+    connection: Connection, account_id: UUID, type: TargetType, list_id: UUID | None
+) -> None:
+    """Refuse a list that cannot be watched; else it stays until the transaction ends."""
+    if list_id is None:
+        return
+    cursor = await connection.execute(
+        "select type from lists where id = %s and account_id = %s for key share", (list_id, account_id)
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        error = FieldError("/data_source_ref", "unknown_list", "The account has no such list.")
+        raise Invalid([error])
+    if row["type"] != type:
+        message = f"The list has targets of type {row['type']}, the monitor watches {type}."
+        raise Invalid([FieldError("/data_source_ref", "list_of_other_type", message)])
+
+
+async def _check_list_is_there(connection: Connection, list_id: UUID) -> None:
+    cursor = await connection.execute("select from lists where id = %s for key share", (list_id,))
+    if await cursor.fetchone() is None:
+        message = "The list that it watched was deleted: choose another as data_source_ref first."
+        raise Conflict(LIST_DELETED, message)

@@ -1,0 +1,316 @@
+"""Runs of monitors: accepted with their targets and credits, shown, cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, LiteralString, NamedTuple
+from uuid import UUID
+
+import orjson
+from pydantic import Field as Described
+from sqlalchemy import JSON, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import credits
+from models.errors import Conflict, InsufficientCredits, ModelError, NotFound
+from models.identifiers import new_id
+from models.lists import TargetType
+from models.monitors import monitors
+from models.monitors.ending import Ended, tell_failed
+from models.monitors.monitors import LIST_DELETED, Locked
+from models.views import View
+
+CHUNK = 200
+"""How many targets of a run are worked through together."""
+
+RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+RunTrigger = Literal["schedule", "manual"]
+
+
+class MonitorRun(SQLModel, table=True):
+    """A run.
+
+    Attributes:
+        created_at: when it was accepted.
+        started_at: when a worker claimed it.
+        begun_at: when Temporal had accepted its workflow.
+        probed_at: when that was last tried.
+    """
+
+    __tablename__ = "monitor_runs"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint(
+            "status in ('queued', 'running', 'completed', 'failed', 'cancelled')",
+            name="ck_monitor_runs_status",
+        ),
+        CheckConstraint("trigger in ('schedule', 'manual')", name="ck_monitor_runs_trigger"),
+        Index("ix_monitor_runs_account_id_id", "account_id", "id"),
+        Index("ix_monitor_runs_monitor_id_id", "monitor_id", "id"),
+        Index("ix_monitor_runs_unfinished", "account_id", "id", postgresql_where="completed_at is null"),
+        {"postgresql_with": {"fillfactor": 50}},
+    )
+
+    id: UUID = Field(primary_key=True)
+    account_id: UUID
+    monitor_id: UUID = Field(sa_column=Column(ForeignKey("monitors.id", ondelete="CASCADE"), nullable=False))
+    monitor_type: str = Field(sa_type=Text)
+    status: str = Field(sa_type=Text)
+    trigger: str = Field(sa_type=Text)
+    total_records: int
+    processed_records: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    failed_records: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    changes_detected: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    error: Any = Field(sa_column=Column(JSON))
+    created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    begun_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    probed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+
+
+class MonitorRunChunk(SQLModel, table=True):
+    """Targets of a run that are still to be looked up: as they were when it was accepted."""
+
+    __tablename__ = "monitor_run_chunks"  # pyright: ignore[reportAssignmentType]
+
+    run_id: UUID = Field(
+        sa_column=Column(ForeignKey("monitor_runs.id", ondelete="CASCADE"), primary_key=True)
+    )
+    number: int = Field(primary_key=True)
+    targets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+
+
+class RunView(View):
+    """A run of a monitor as the API shows it."""
+
+    id: UUID = Described(description="The run's id.")
+    monitor_id: UUID = Described(description="The monitor that it is a run of.")
+    monitor_name: str = Described(description="What that is called now.")
+    monitor_type: TargetType = Described(description="What its targets are.")
+    status: RunStatus = Described(description="Where it stands.")
+    trigger: RunTrigger = Described(description="What started it.")
+    total_records: int = Described(description="How many targets it has.")
+    processed_records: int = Described(description="How many of them are done, so far.")
+    failed_records: int = Described(description="How many of those could not be looked up.")
+    changes_detected: int = Described(description="How many of them have changed.")
+    credits_used: int = Described(description="What it has cost so far: a credit for each that was answered.")
+    duration_ms: int | None = Described(description="From its start to its end, in milliseconds.")
+    error: dict[str, Any] | None = Described(
+        description="Why it failed, as `code` and `message`; null if it did not."
+    )
+    started_at: datetime | None = Described(description="When it began; null before.")
+    completed_at: datetime | None = Described(description="When it ended; null before.")
+
+
+class Started(NamedTuple):
+    """A run that was accepted, with how many targets."""
+
+    run_id: UUID
+    targets: int
+
+
+def hold_of(run_id: UUID) -> str:
+    """The reference under which the credits of a run are held and settled."""
+    return f"monitor-run/{run_id}"
+
+
+async def start(connection: Connection, account_id: UUID, monitor_id: UUID) -> Started:
+    """Accept a run by hand; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
+
+    It has the targets of now, and a credit for each is held.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        Conflict: a run is under way (`run_in_progress`, with its `run_id`), the monitor has no targets, or
+            its list is gone.
+        InsufficientCredits: the balance does not cover it.
+    """
+    return await _accept(connection, await monitors.lock(connection, account_id, monitor_id), "manual")
+
+
+async def start_due(connection: Connection, monitor_id: UUID, early_seconds: float = 0) -> Ended | None:
+    """Accept the run of a monitor that is due; call it in a transaction, and notify as `start`.
+
+    However many times have passed since, it is one run. While one is under way, the new one is left out. A
+    run that cannot begin is one that has failed.
+
+    Args:
+        connection: inside a transaction.
+        monitor_id: which monitor; nothing happens if it is not due.
+        early_seconds: how long before its time it counts as due: clocks differ.
+
+    Returns:
+        A run that has failed at once, and what follows; None if there is none.
+    """
+    cursor = await connection.execute(
+        "select * from monitors where id = %s"
+        " and next_run_at <= clock_timestamp() + make_interval(secs => %s) for no key update",
+        (monitor_id, early_seconds),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    locked = Locked(row)
+    following = locked.next_after(max(datetime.now(UTC), row["next_run_at"]))
+    await connection.execute("update monitors set next_run_at = %s where id = %s", (following, monitor_id))
+    if row["run_id"] is not None:
+        return None
+    try:
+        # What it has begun is undone if it cannot go on, and only that.
+        async with connection.transaction():
+            await _accept(connection, locked, "schedule")
+    except (Conflict, InsufficientCredits) as error:
+        return await _fail(connection, row, error)
+    return None
+
+
+async def _accept(connection: Connection, locked: Locked, trigger: RunTrigger) -> Started:
+    row = locked.row
+    if row["run_id"] is not None:
+        message = "A run of the monitor is under way; wait for its end, or cancel it."
+        raise Conflict("run_in_progress", message, run_id=str(row["run_id"]))
+    run_id = new_id()
+    await _insert(connection, run_id, row, "queued", trigger)
+    total = await _insert_chunks(connection, run_id, row)
+    if not total:
+        await _refuse_without_targets(connection, row)
+    await connection.execute("update monitor_runs set total_records = %s where id = %s", (total, run_id))
+    await connection.execute(
+        "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
+    )
+    await credits.hold(connection, row["account_id"], total, hold_of(run_id), f"Monitor {row['name']}")
+    return Started(run_id, total)
+
+
+async def _insert(
+    connection: Connection,
+    run_id: UUID,
+    monitor: Mapping[str, Any],
+    status: RunStatus,
+    trigger: RunTrigger,
+    error: Mapping[str, Any] | None = None,
+) -> None:
+    await connection.execute(
+        "insert into monitor_runs (id, account_id, monitor_id, monitor_type, status, trigger, total_records,"
+        " error, created_at, completed_at)"
+        " values (%s, %s, %s, %s, %s, %s, 0, %s, clock_timestamp(),"
+        " case when %s then clock_timestamp() end)",
+        (
+            run_id, monitor["account_id"], monitor["id"], monitor["monitor_type"], status, trigger,
+            None if error is None else orjson.dumps(error).decode(), error is not None,
+        ),
+    )  # fmt: skip
+
+
+_CHUNKS: LiteralString = """
+with chunks as (
+  insert into monitor_run_chunks (run_id, number, targets)
+  select %(run_id)s, number, array_agg(target order by id) from (
+    select id, target, (row_number() over (order by id) - 1) / %(size)s as number
+    from {} where {} = %(source)s
+  ) as numbered group by number returning cardinality(targets) as targets
+)
+select coalesce(sum(targets), 0)::int as total from chunks
+"""
+_OWN_CHUNKS: LiteralString = _CHUNKS.format("monitor_targets", "monitor_id")
+_LISTED_CHUNKS: LiteralString = _CHUNKS.format("list_targets", "list_id")
+
+
+async def _insert_chunks(connection: Connection, run_id: UUID, monitor: Mapping[str, Any]) -> int:
+    """Note the targets of now: what changes later is the next run's affair."""
+    own = monitor["list_id"] is None
+    cursor = await connection.execute(
+        _OWN_CHUNKS if own else _LISTED_CHUNKS,
+        {"run_id": run_id, "size": CHUNK, "source": monitor["id"] if own else monitor["list_id"]},
+    )
+    row = await cursor.fetchone()
+    return row["total"] if row else 0
+
+
+async def _refuse_without_targets(connection: Connection, monitor: Mapping[str, Any]) -> None:
+    if monitor["list_id"] is not None:
+        cursor = await connection.execute("select from lists where id = %s", (monitor["list_id"],))
+        if await cursor.fetchone() is None:
+            message = "The list that it watched was deleted: choose another as data_source_ref first."
+            raise Conflict(LIST_DELETED, message)
+    raise Conflict("no_targets", "The monitor has no targets: add some first.")
+
+
+async def _fail(connection: Connection, monitor: Mapping[str, Any], error: ModelError) -> Ended:
+    run_id, reason = new_id(), {"code": error.code, "message": error.message}
+    await _insert(connection, run_id, monitor, "failed", "schedule", reason)
+    await connection.execute(
+        "update monitors set runs = runs + 1, last_run_at = now() where id = %s", (monitor["id"],)
+    )
+    return await tell_failed(connection, monitor["account_id"], run_id)
+
+
+_SHOWN: LiteralString = (
+    "select r.*, m.name as monitor_name from monitor_runs r join monitors m on m.id = r.monitor_id"
+    " where r.account_id = %(account_id)s and m.deleted_at is null"
+)
+
+
+async def get(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> RunView:
+    """One run of a monitor.
+
+    Raises:
+        NotFound: unknown, of another monitor, or another account's.
+    """
+    cursor = await connection.execute(
+        _SHOWN + " and r.monitor_id = %(monitor_id)s and r.id = %(run_id)s",
+        {"account_id": account_id, "monitor_id": monitor_id, "run_id": run_id},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("run")
+    return view_of(row)
+
+
+async def list_some(
+    connection: Connection,
+    account_id: UUID,
+    *,
+    monitor_id: UUID | None = None,
+    type: TargetType | None = None,
+    limit: int,
+    offset: int,
+) -> tuple[list[RunView], int]:
+    """Runs of the account, newest first, and how many there are in all.
+
+    Args:
+        connection: any.
+        account_id: whose.
+        monitor_id: only of this monitor.
+        type: only of monitors of this type.
+        limit: how many to give at most.
+        offset: how many to leave out.
+    """
+    wanted = {"account_id": account_id, "monitor_id": monitor_id, "type": type}
+    where: LiteralString = ""
+    if monitor_id is not None:
+        where += " and {0}.{1} = %(monitor_id)s"
+    if type is not None:
+        where += " and m.monitor_type = %(type)s"
+    cursor = await connection.execute(
+        "select coalesce(sum(m.runs), 0)::int as total from monitors m"
+        " where m.account_id = %(account_id)s and m.deleted_at is null" + where.format("m", "id"),
+        wanted,
+    )
+    counted = await cursor.fetchone()
+    cursor = await connection.execute(
+        _SHOWN + where.format("r", "monitor_id") + " order by r.id desc limit %(limit)s offset %(offset)s",
+        {**wanted, "limit": limit, "offset": offset},
+    )
+    return [view_of(row) for row in await cursor.fetchall()], counted["total"] if counted else 0
+
+
+def view_of(row: Mapping[str, Any]) -> RunView:
+    """The run that a row with its monitor's name shows."""
+    start, end = row["started_at"], row["completed_at"]
+    took = None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
+    shown: dict[str, Any] = {name: row[name] for name in RunView.model_fields if name in row}
+    return RunView(**shown, duration_ms=took, credits_used=row["processed_records"] - row["failed_records"])

@@ -1,0 +1,319 @@
+"""Runs of monitors at work: claimed, their targets worked through, what was found recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import JSON, Column, DateTime, Index, LargeBinary, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models.calendars import Calendar
+from models.lists import TargetType
+
+# Any constant: one claim at a time, so that each counts what the others have claimed.
+_CLAIMING = 0x6D6F6E69746F72
+_START_SECONDS, _UNSEEN_SECONDS = 5, 60
+
+
+class Claimed(NamedTuple):
+    """A run whose workflow is to be started."""
+
+    run_id: UUID
+    account_id: UUID
+    monitor_id: UUID
+    targets: int
+
+
+class Baseline(SQLModel, table=True):
+    """What is known of a target, for the next comparison.
+
+    Attributes:
+        content_hash: of what the sources say.
+        snapshot: as `snapshots.dump` writes it.
+    """
+
+    __tablename__ = "monitor_baselines"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = ({"postgresql_with": {"fillfactor": 70}},)
+
+    monitor_id: UUID = Field(primary_key=True)
+    target: str = Field(sa_column=Column(Text(collation="C"), primary_key=True))
+    content_hash: bytes = Field(sa_type=LargeBinary)
+    snapshot: Any = Field(sa_column=Column(JSON, nullable=False))
+    updated_at: Any = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+
+
+class StoredSnapshot(SQLModel, table=True):
+    """An answer of a target, kept once: it is that of all later runs, until there is another one."""
+
+    __tablename__ = "monitor_snapshots"  # pyright: ignore[reportAssignmentType]
+
+    monitor_id: UUID = Field(primary_key=True)
+    target: str = Field(sa_column=Column(Text(collation="C"), primary_key=True))
+    run_id: UUID = Field(primary_key=True)
+    data: Any = Field(sa_column=Column(JSON, nullable=False))
+
+
+class StoredResult(SQLModel, table=True):
+    """What a run has found of a target; its answer is in the newest snapshot that is not newer.
+
+    Attributes:
+        position: of the target in the run, from 0.
+    """
+
+    __tablename__ = "monitor_results"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        Index("ix_monitor_results_target", "monitor_id", "target", "run_id"),
+        Index("ix_monitor_results_changed", "run_id", "position", postgresql_where="has_changes"),
+    )
+
+    run_id: UUID = Field(primary_key=True)
+    position: int = Field(primary_key=True)
+    monitor_id: UUID
+    target: str = Field(sa_column=Column(Text(collation="C"), nullable=False))
+    has_changes: bool
+    changes: Any = Field(sa_column=Column(JSON))
+    details: Any = Field(sa_column=Column(JSON))
+    error: Any = Field(sa_column=Column(JSON))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Targets of a run that are to be looked up.
+
+    Attributes:
+        targets: each with its position in the run.
+        period: between two runs of the monitor.
+    """
+
+    run_id: UUID
+    account_id: UUID
+    monitor_id: UUID
+    type: TargetType
+    full_refresh: bool
+    tracked_fields: Sequence[str]
+    ignored_fields: Sequence[str]
+    tolerance: dict[str, float]
+    period: timedelta
+    targets: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of a target; texts are JSON.
+
+    Attributes:
+        changes, details: None if nothing has changed.
+        error: None if it was answered.
+        baseline, content_hash: None if nothing new is known.
+        data: None if the answer of the run before stands.
+        forgotten: what is known of it is to be deleted.
+    """
+
+    run_id: UUID
+    position: int
+    monitor_id: UUID
+    target: str
+    changes: str | None = None
+    details: str | None = None
+    error: str | None = None
+    baseline: str | None = None
+    content_hash: bytes | None = None
+    data: str | None = None
+    forgotten: bool = False
+
+    @property
+    def size(self) -> int:
+        """In characters, nearly."""
+        return sum(len(text or "") for text in (self.changes, self.details, self.baseline, self.data))
+
+
+# The nth run of an account comes after the (n-1)th of all others. An account has at most as many at work as
+# are free, so that there is always room for another one.
+_CLAIM: LiteralString = """
+with unfinished as materialized (
+  select id, account_id, status from monitor_runs where completed_at is null
+), working as (
+  select account_id, count(*) as runs from unfinished where status = 'running' group by account_id
+), room as (
+  select greatest(%(room)s - coalesce(sum(runs), 0), 0) as free from working
+), ranked as (
+  select u.id, coalesce(w.runs, 0) + row_number() over (partition by u.account_id order by u.id) as place
+  from unfinished u left join working w using (account_id) where u.status = 'queued'
+), ordered as (
+  select id, place, row_number() over (order by place, id) as nth from ranked
+), chosen as (
+  select id from ordered cross join room where nth <= free and place <= greatest(1, free - nth + 1)
+)
+update monitor_runs r
+set status = 'running', started_at = clock_timestamp(), probed_at = clock_timestamp()
+where r.id = any(array(select id from chosen)) and r.status = 'queued'
+returning r.id as run_id, r.account_id, r.monitor_id, r.total_records as targets
+"""
+
+
+async def claim(connection: Connection, room: int) -> list[Claimed]:
+    """Have runs that wait begin, those of accounts that have few at work first.
+
+    Args:
+        connection: any but one in a transaction.
+        room: how many may be at work in the installation.
+    """
+    async with connection.transaction():
+        await connection.execute("select pg_advisory_xact_lock(%s)", (_CLAIMING,))
+        cursor = await connection.execute(_CLAIM, {"room": room})
+        return [Claimed(**row) for row in await cursor.fetchall()]
+
+
+async def mark_begun(connection: Connection, run_id: UUID) -> None:
+    """Note that Temporal has the workflow of a run."""
+    await connection.execute(
+        "update monitor_runs set begun_at = clock_timestamp() where id = %s and begun_at is null", (run_id,)
+    )
+
+
+async def find_unseen(connection: Connection, limit: int = 32) -> list[Claimed]:
+    """Find runs whose workflow is to be looked for: not begun for 5 s, or not looked for in a minute.
+
+    What is found is not found again for as long.
+    """
+    cursor = await connection.execute(
+        "update monitor_runs set probed_at = clock_timestamp() where id = any(array("
+        " select id from monitor_runs where completed_at is null and status = 'running'"
+        "  and probed_at < clock_timestamp() - make_interval(secs => case when begun_at is null"
+        "   then %(start)s else %(unseen)s end)"
+        " order by probed_at limit %(limit)s for no key update skip locked))"
+        " returning id as run_id, account_id, monitor_id, total_records as targets",
+        {"start": _START_SECONDS, "unseen": _UNSEEN_SECONDS, "limit": limit},
+    )
+    return [Claimed(**row) for row in await cursor.fetchall()]
+
+
+_OPEN: LiteralString = """
+select r.id as run_id, r.account_id, r.monitor_id, r.monitor_type as type,
+  m.change_detection = 'full_refresh' as full_refresh, m.tracked_fields, m.ignored_fields, m.tolerance,
+  m.frequency, m.cron, m.timezone, m.created_at, c.targets
+from monitor_runs r join monitors m on m.id = r.monitor_id
+left join monitor_run_chunks c on c.run_id = r.id and c.number = %(number)s
+where r.id = %(run_id)s and r.status = 'running'
+"""
+
+
+async def open_chunk(connection: Connection, run_id: UUID, number: int, size: int) -> Chunk | None:
+    """Give the targets of a chunk that have no result yet; None if the run is over.
+
+    Args:
+        connection: any.
+        run_id: of the run.
+        number: of the chunk, from 0.
+        size: of a full one.
+    """
+    cursor = await connection.execute(_OPEN, {"run_id": run_id, "number": number})
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    first = number * size
+    targets: list[str] = row.pop("targets") or []
+    cursor = await connection.execute(
+        "select position from monitor_results where run_id = %s and position >= %s and position < %s",
+        (run_id, first, first + len(targets)),
+    )
+    done = {one["position"] for one in await cursor.fetchall()}
+    left = [(place, target) for place, target in enumerate(targets, first) if place not in done]
+    calendar = Calendar(*(row.pop(name) for name in ("frequency", "cron", "timezone", "created_at")))
+    return Chunk(**row, period=calendar.period(), targets=left)
+
+
+async def close_chunk(connection: Connection, run_id: UUID, number: int) -> None:
+    """Forget the targets of a chunk, which all have results."""
+    await connection.execute(
+        "delete from monitor_run_chunks where run_id = %s and number = %s", (run_id, number)
+    )
+
+
+async def load_baselines(
+    connection: Connection, wanted: Sequence[tuple[UUID, str]]
+) -> list[tuple[bytes, bytes] | None]:
+    """Give what is known of targets, by their monitor and text: hash and snapshot; None where nothing is."""
+    cursor = await connection.execute(
+        "select monitor_id, target, content_hash, snapshot::text as snapshot from monitor_baselines"
+        " where (monitor_id, target) in (select * from unnest(%s::uuid[], %s::text[]))",
+        ([one for one, _ in wanted], [target for _, target in wanted]),
+    )
+    found = {
+        (row["monitor_id"], row["target"]): (bytes(row["content_hash"]), row["snapshot"].encode())
+        for row in await cursor.fetchall()
+    }
+    return [found.get(one) for one in wanted]
+
+
+# What an earlier attempt has recorded stands, with all that went with it.
+_RECORD: LiteralString = """
+with given as materialized (
+  select * from unnest(%(run_ids)s::uuid[], %(positions)s::integer[], %(monitor_ids)s::uuid[],
+    %(targets)s::text[], %(changes)s::json[], %(details)s::json[], %(errors)s::json[],
+    %(baselines)s::json[], %(hashes)s::bytea[], %(data)s::json[], %(forgotten)s::boolean[])
+  as given (run_id, position, monitor_id, target, changes, details, error, baseline, hash, data, forgotten)
+), recorded as (
+  insert into monitor_results
+    (run_id, position, monitor_id, target, has_changes, changes, details, error)
+  select run_id, position, monitor_id, target, changes is not null, changes, details, error from given
+  on conflict do nothing returning run_id, position
+), new as materialized (
+  select given.* from given join recorded using (run_id, position)
+), known as (
+  insert into monitor_baselines (monitor_id, target, content_hash, snapshot, updated_at)
+  select monitor_id, target, hash, baseline, now() from new where baseline is not null
+  on conflict (monitor_id, target) do update set content_hash = excluded.content_hash,
+    snapshot = excluded.snapshot, updated_at = excluded.updated_at
+), kept as (
+  insert into monitor_snapshots (monitor_id, target, run_id, data)
+  select monitor_id, target, run_id, data from new where data is not null on conflict do nothing
+), unknown as (
+  delete from monitor_baselines b using new n
+  where n.forgotten and b.monitor_id = n.monitor_id and b.target = n.target
+), gone as (
+  delete from monitor_snapshots s using new n
+  where n.forgotten and s.monitor_id = n.monitor_id and s.target = n.target
+), counted as (
+  select run_id, count(*) as processed, count(error) as failed, count(changes) as changed
+  from new group by run_id
+)
+update monitor_runs r set processed_records = processed_records + c.processed,
+  failed_records = failed_records + c.failed, changes_detected = changes_detected + c.changed
+from counted c where r.id = c.run_id
+"""
+
+
+async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
+    """Record what was found, each once; call it in a transaction.
+
+    Returns:
+        For each whether its run goes on; of one that is over, nothing is recorded.
+    """
+    cursor = await connection.execute(
+        "select id from monitor_runs where id = any(%s) and status = 'running' order by id for no key update",
+        (list({one.run_id for one in found}),),
+    )
+    running = {row["id"] for row in await cursor.fetchall()}
+    given = [one for one in found if one.run_id in running]
+    if given:
+        columns: dict[str, Any] = {
+            "run_ids": [one.run_id for one in given],
+            "positions": [one.position for one in given],
+            "monitor_ids": [one.monitor_id for one in given],
+            "targets": [one.target for one in given],
+            "changes": [one.changes for one in given],
+            "details": [one.details for one in given],
+            "errors": [one.error for one in given],
+            "baselines": [one.baseline for one in given],
+            "hashes": [one.content_hash for one in given],
+            "data": [one.data for one in given],
+            "forgotten": [one.forgotten for one in given],
+        }
+        await connection.execute(_RECORD, columns)
+    return [one.run_id in running for one in found]
