@@ -1,4 +1,4 @@
-"""Calendars: whether a schedule can be used, and what would be right where it cannot."""
+"""Schedules: whether one can be used, and what would be right where it cannot."""
 
 from __future__ import annotations
 
@@ -42,9 +42,15 @@ def schedule_errors(schedule: Schedule, pointer: str) -> Iterator[Finding]:
     if schedule.timezone is not None:
         if every is not None:
             yield Finding(f"{pointer}/timezone", "not_allowed", "A period has no time zone: leave it out.")
-        elif schedule.timezone not in _zones():
-            hint = suggestion(schedule.timezone, _zones()) or " Names are like Europe/Berlin."
-            yield Finding(f"{pointer}/timezone", "unknown_timezone", f"There is no such time zone.{hint}")
+        else:
+            yield from timezone_errors(schedule.timezone, f"{pointer}/timezone")
+
+
+def timezone_errors(name: str, pointer: str) -> Iterator[Finding]:
+    """What is wrong with the name of a time zone that stands at a pointer."""
+    if name not in _zones():
+        hint = suggestion(name, _zones()) or " Names are like Europe/Berlin."
+        yield Finding(pointer, "unknown_timezone", f"There is no such time zone.{hint}")
 
 
 @cache
