@@ -21,6 +21,8 @@ from activities.executor import Executor
 from activities.halting import FailureWatch, Halt
 from activities.loop_lag import LoopLag
 from activities.maintenance import MaintenanceActivities
+from activities.monitor_chores import MonitorChores
+from activities.monitors import MonitorActivities
 from activities.performing import Performer
 from activities.run_executor import RunExecutor
 from activities.runs import RunActivities
@@ -30,6 +32,7 @@ from delivery_dispatcher import DeliveryDispatcher
 from dispatcher import Dispatcher
 from models import root_key
 from models.identifiers import new_id
+from monitor_dispatcher import MonitorDispatcher
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
@@ -43,6 +46,7 @@ from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
 from workflows.maintenance import Maintenance
 from workflows.messages import WAKING_QUEUE
+from workflows.monitors import MonitorRun, ScheduledMonitor
 
 _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
@@ -113,18 +117,27 @@ async def work(
     deliveries = DeliveryActivities(
         database, notifier, outbound, keyring, settings.webhook_schedule, delivering.freed
     )
-    credits, chores = CreditActivities(database, Granting()), MaintenanceActivities(settings, database)
+    watching = MonitorActivities(database, notifier, lookups)
+    monitoring = MonitorDispatcher(database, client, watching, halt, lag, eager=eager)
+    credits = CreditActivities(database, Granting())
+    chores = MaintenanceActivities(settings, database)
+    monitor_chores = MonitorChores(database, client, notifier, settings.retention_days)
     worker = Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[AutomationBatch, DeliveryBatch, Maintenance, TopUp],
+        workflows=[AutomationBatch, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
         activities=[
             runs.advance_runs,
             deliveries.send_deliveries,
+            watching.watch_targets,
+            watching.finish_monitor_run,
+            watching.accept_due_run,
             credits.top_up,
             chores.refresh_datasets,
             chores.purge_lookups,
             chores.tend_history,
+            monitor_chores.purge_monitors,
+            monitor_chores.reconcile_schedules,
         ],
         workflow_runner=workflow_runner(),
         max_cached_workflows=max_cached_workflows,
@@ -149,9 +162,10 @@ async def work(
             executor.start()
             dispatcher.start()
             delivering.start()
+            monitoring.start()
             _log.info("worker_ready")
             await stop.wait()
-            await asyncio.gather(dispatcher.stop(), delivering.stop())
+            await asyncio.gather(dispatcher.stop(), delivering.stop(), monitoring.stop())
             await executor.drain(_GRACE.total_seconds())
             await executor.stop()
     finally:

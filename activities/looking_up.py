@@ -48,7 +48,7 @@ async def look_up(
     except ExpressionError as error:
         return not_evaluated(error, query)
     except ModelError as error:
-        if _without_database(error):
+        if without_database(error):
             # No fault of the sources, and no attempt at the step: the activity is to be repeated.
             raise psycopg.OperationalError("No source can be asked without the database.") from error
         retryable = isinstance(error, AllProvidersFailed) and error.repeatable
@@ -59,7 +59,8 @@ async def look_up(
     return Outcome(query, output, credits_used=result.credits)
 
 
-def _without_database(error: ModelError) -> bool:
+def without_database(error: ModelError) -> bool:
+    """Whether a lookup has failed for want of the database, and of no source."""
     reports: list[dict[str, Any]] = (
         error.details["providers"] if isinstance(error, AllProvidersFailed) else []
     )

@@ -121,7 +121,7 @@ Trigger = Annotated[
     Field(discriminator="type"),
 ]
 
-_FIRING = (ManualTrigger, WebhookTrigger)
+_FIRING = (ManualTrigger, WebhookTrigger, MonitorEventTrigger)
 
 
 def cannot_fire(trigger: Trigger) -> Finding | None:

@@ -22,8 +22,8 @@ _LOCK = 0x7665_6465_7474_65
 
 def load_tables() -> None:
     """Import every noun, so that its table stands in `SQLModel.metadata`."""
-    for module in pkgutil.iter_modules(models.__path__):
-        importlib.import_module(f"models.{module.name}")
+    for module in pkgutil.walk_packages(models.__path__, "models."):
+        importlib.import_module(module.name)
 
 
 def configuration(connection: Connection | None = None) -> Config:

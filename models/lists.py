@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, LiteralString, NamedTuple, cast, get_args
 from uuid import UUID
 
 from pydantic import Field as Described
@@ -34,6 +34,11 @@ MAX_TARGETS = 100_000
 TargetType = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
 """What the targets of a list are."""
 
+# Who is about to watch the list has its row locked; the next statement sees what came of that.
+_PAUSE: LiteralString = (
+    "update monitors set status = 'paused', paused_reason = 'list_deleted', next_run_at = null,"
+    " updated_at = now() where list_id = %(list_id)s and deleted_at is null and status = 'active'"
+)
 _TYPES = ", ".join(f"'{name}'" for name in get_args(TargetType))
 
 
@@ -171,11 +176,13 @@ async def rename(connection: Connection, actor: Actor, list_id: UUID, name: str)
 
 
 async def delete(connection: Connection, actor: Actor, list_id: UUID) -> None:
-    """Delete a list with its targets; call it in a transaction.
+    """Delete a list with its targets; call it in a transaction. Monitors that watch it are paused.
 
     Raises:
         NotFound: unknown, or another account's.
     """
+    await _lock(connection, actor.account_id, list_id)
+    await connection.execute(_PAUSE, {"list_id": list_id})
     cursor = await connection.execute(
         "delete from lists where id = %s and account_id = %s returning name, type, target_count",
         (list_id, actor.account_id),

@@ -6,12 +6,15 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from database import Database
+from database import Connection, Database
 from language.definition import Definition
 from language.validation.definition import Report
+from language.validation.findings import Finding
 from models import automations, definitions, secrets
 from models.automations import Readings
 from models.definitions import LookupFields, Rules
+from models.identifiers import parse_id
+from models.monitors import monitors
 from outbound.guard import Networks
 from services.process_pool import Ask, ProcessPool
 
@@ -33,7 +36,26 @@ async def check(
     """
     async with database.connection() as connection:
         names = await secrets.names(connection, account_id)
-    return await pool.run(account_id, None, _found, document, names, rules.networks, rules.lookup_fields)
+        unknown = await _find_unknown_monitor(connection, account_id, document)
+    given = (document, names, rules.networks, rules.lookup_fields)
+    found: Found = await pool.run(account_id, None, _found, *given)
+    if not unknown:
+        return found
+    errors = [*found.report.errors, *unknown]
+    return Found(Report(None, found.report.status, errors, found.report.warnings), None)
+
+
+async def _find_unknown_monitor(
+    connection: Connection, account_id: UUID, document: Any
+) -> Collection[Finding]:
+    """That there is no such monitor, if the trigger names one."""
+    trigger: Any = document.get("trigger") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    named: Any = trigger.get("monitor_id") if isinstance(trigger, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    monitor_id = parse_id(named) if isinstance(named, str) else None
+    if monitor_id is None or await monitors.exists(connection, account_id, monitor_id):
+        return []
+    message = "The account has no such monitor; leave it out for any."
+    return [Finding("/trigger/monitor_id", "unknown_monitor", message)]
 
 
 async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definition) -> Readings:

@@ -21,10 +21,18 @@ from temporalio.common import Priority
 
 from temporal.client import TASK_QUEUE
 from workflows.maintenance import Maintenance
-from workflows.messages import PURGE_LOOKUPS, REFRESH_DATASETS, TEND_HISTORY
+from workflows.messages import (
+    PURGE_LOOKUPS,
+    PURGE_MONITORS,
+    RECONCILE_SCHEDULES,
+    REFRESH_DATASETS,
+    TEND_HISTORY,
+)
 
+_HOUR = timedelta(hours=1)
 _EVERY = {
-    REFRESH_DATASETS: timedelta(days=1), PURGE_LOOKUPS: timedelta(hours=1), TEND_HISTORY: timedelta(hours=1)
+    REFRESH_DATASETS: timedelta(days=1), PURGE_LOOKUPS: _HOUR, TEND_HISTORY: _HOUR, PURGE_MONITORS: _HOUR,
+    RECONCILE_SCHEDULES: _HOUR,
 }  # fmt: skip
 _BULK_PRIORITY = 4
 
@@ -43,6 +51,8 @@ async def ensure(client: Client) -> None:
             await client.create_schedule(f"maintenance/{task}", schedule)
         except ScheduleAlreadyRunningError:
             await client.get_schedule_handle(f"maintenance/{task}").update(replaced)
+    # A server that was away, or is a new one, may say something else than the rows.
+    await client.get_schedule_handle(f"maintenance/{RECONCILE_SCHEDULES}").trigger()
 
 
 def _schedule(task: str, every: timedelta) -> Schedule:

@@ -16,7 +16,7 @@ from temporalio.common import (
 )
 
 from temporal.client import TASK_QUEUE
-from workflows.messages import AUTOMATION_BATCH, DELIVERY_BATCH
+from workflows.messages import AUTOMATION_BATCH, DELIVERY_BATCH, MONITOR_RUN, MonitorRunInput
 
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
 KIND = SearchAttributeKey.for_keyword("VedetteKind")
@@ -26,6 +26,7 @@ TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 # A task that its worker has lost, on the way or by dying, goes to another one after this.
 _TASK_TIMEOUT = timedelta(seconds=10)
 _DELIVERY_PRIORITY = 3
+_MONITOR_PRIORITY = 4
 
 
 def workflow_id(batch_id: UUID | str) -> str:
@@ -36,6 +37,11 @@ def workflow_id(batch_id: UUID | str) -> str:
 def delivery_workflow_id(batch_id: UUID) -> str:
     """The id of the workflow of a batch of deliveries."""
     return f"delivery/{batch_id}"
+
+
+def monitor_workflow_id(run_id: UUID) -> str:
+    """The id of the workflow of a monitor's run."""
+    return f"monitor-run/{run_id}"
 
 
 async def start(
@@ -99,10 +105,36 @@ async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, e
     )
 
 
+async def start_monitor_run(
+    client: Client,
+    given: MonitorRunInput,
+    account_id: UUID,
+    monitor_id: UUID,
+    targets: int,
+    *,
+    eager: bool = False,
+) -> None:
+    """Start the workflow of a monitor's run; as `start`."""
+    await _start(
+        client,
+        MONITOR_RUN,
+        given,
+        monitor_workflow_id(given.run_id),
+        Priority(priority_key=_MONITOR_PRIORITY, fairness_key=str(account_id)),
+        [
+            SearchAttributePair(ACCOUNT, str(account_id)),
+            SearchAttributePair(KIND, "monitor"),
+            SearchAttributePair(DEFINITION, str(monitor_id)),
+        ],
+        f"{targets} targets",
+        eager,
+    )
+
+
 async def _start(
     client: Client,
     workflow: str,
-    batch_id: UUID,
+    argument: UUID | MonitorRunInput,
     id: str,
     priority: Priority,
     attributes: list[SearchAttributePair[Any]],
@@ -111,7 +143,7 @@ async def _start(
 ) -> None:
     await client.start_workflow(
         workflow,
-        batch_id,
+        argument,
         id=id,
         task_queue=TASK_QUEUE,
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,

@@ -27,8 +27,6 @@ from models.views import View
 MAX_MONITORS = 1_000
 CHANGED_CHANNEL = "monitors_changed"
 """Notified when a monitor is due at another time, or has a run to begin: dispatchers wake."""
-LIST_DELETED = "list_deleted"
-"""Why a monitor is paused whose list is gone."""
 
 Frequency = Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"]
 ChangeDetection = Literal["diff_only", "full_refresh"]
@@ -310,15 +308,6 @@ async def resume(connection: Connection, actor: Actor, monitor_id: UUID) -> None
         await audit.record(connection, actor, "monitor.resumed", target)
 
 
-async def pause_those_of(connection: Connection, list_id: UUID) -> None:
-    """Pause the monitors that watch a list, in the transaction in which it is deleted, before that."""
-    await connection.execute(
-        "update monitors set status = 'paused', paused_reason = %s, next_run_at = null, updated_at = now()"
-        " where list_id = %s and deleted_at is null and status = 'active'",
-        (LIST_DELETED, list_id),
-    )
-
-
 async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_days: int) -> MonitorView:
     """One monitor.
 
@@ -336,6 +325,15 @@ async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_d
     if row is None:
         raise NotFound("monitor")
     return _view(row, kept_days)
+
+
+async def exists(connection: Connection, account_id: UUID, monitor_id: UUID) -> bool:
+    """Whether the account has this monitor."""
+    cursor = await connection.execute(
+        "select from monitors where id = %s and account_id = %s and deleted_at is null",
+        (monitor_id, account_id),
+    )
+    return await cursor.fetchone() is not None
 
 
 async def list_all(
@@ -402,4 +400,4 @@ async def _check_list_is_there(connection: Connection, list_id: UUID) -> None:
     cursor = await connection.execute("select from lists where id = %s for key share", (list_id,))
     if await cursor.fetchone() is None:
         message = "The list that it watched was deleted: choose another as data_source_ref first."
-        raise Conflict(LIST_DELETED, message)
+        raise Conflict("list_deleted", message)

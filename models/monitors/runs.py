@@ -20,7 +20,7 @@ from models.identifiers import new_id
 from models.lists import TargetType
 from models.monitors import monitors
 from models.monitors.ending import Ended, tell_failed
-from models.monitors.monitors import LIST_DELETED, Locked
+from models.monitors.monitors import Locked
 from models.views import View
 
 CHUNK = 200
@@ -235,7 +235,7 @@ async def _refuse_without_targets(connection: Connection, monitor: Mapping[str, 
         cursor = await connection.execute("select from lists where id = %s", (monitor["list_id"],))
         if await cursor.fetchone() is None:
             message = "The list that it watched was deleted: choose another as data_source_ref first."
-            raise Conflict(LIST_DELETED, message)
+            raise Conflict("list_deleted", message)
     raise Conflict("no_targets", "The monitor has no targets: add some first.")
 
 

@@ -1,0 +1,140 @@
+"""The dispatcher of monitors: has what waits begin, and Schedules say when the next runs are due."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+import psycopg
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+import logs
+from activities.halting import Halt
+from activities.loop_lag import LoopLag
+from activities.monitors import MonitorActivities
+from database import Database
+from dispatch_loop import ASK_SECONDS, DispatchLoop
+from models.monitors import ending, removing, runs, scheduling, working
+from models.monitors.monitors import CHANGED_CHANNEL
+from models.monitors.working import Claimed
+from temporal import monitor_schedules, starts
+from workflows.messages import MonitorRunInput
+
+_log = logs.get(__name__)
+_RUNS_AT_WORK = 64
+"""In the installation: what each has in memory is bounded by the places for lookups."""
+_REMOVE_SECONDS = 600.0
+
+
+class MonitorDispatcher(DispatchLoop):
+    """Claims and starts runs, and tells Schedules; one in each worker process, any number side by side."""
+
+    def __init__(
+        self,
+        database: Database,
+        client: Client,
+        activities: MonitorActivities,
+        halt: Halt,
+        lag: LoopLag,
+        *,
+        eager: bool = True,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where runs wait.
+            client: the worker's own, so that a workflow can run here at once (eager start).
+            activities: accept what its Schedule has missed, and notify.
+            halt: says whether this process may claim.
+            lag: of the event loop; while it is too long, nothing is claimed.
+            eager: off with worker versioning, which an eager start would bypass.
+        """
+        super().__init__(database, {CHANGED_CHANNEL: self._heard}, "monitor dispatcher")
+        self._client = client
+        self._activities = activities
+        self._halt = halt
+        self._lag = lag
+        self._eager = eager
+
+    async def _claim_all(self) -> float:
+        if self._stopping:
+            return float("inf")
+        if (full_until := self._starts_full_until()) is not None:
+            return full_until
+        async with self._database.connection() as connection:
+            unscheduled = await scheduling.find_unscheduled(connection)
+            may_claim = not (self._lag.is_too_long or self._halt.halted)
+            claimed = await working.claim(connection, _RUNS_AT_WORK) if may_claim else []
+        for run in claimed:
+            self._spawn_start(str(run.run_id), self.begin(run))
+        if unscheduled:
+            self._begin_chore("schedule", self._schedule(unscheduled), ASK_SECONDS * 2)
+        return float("inf")
+
+    async def begin(self, run: Claimed) -> None:
+        """Start the workflow of a run. Should that fail, a sweep repeats it."""
+        given = MonitorRunInput(run.run_id, chunks=-(-run.targets // runs.CHUNK))
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                await starts.start_monitor_run(
+                    self._client, given, run.account_id, run.monitor_id, run.targets, eager=self._eager
+                )
+        except WorkflowAlreadyStartedError:
+            await self._examine(run.run_id)
+        except (RPCError, TimeoutError) as error:
+            _log.warning("start_failed", run_id=str(run.run_id), error=str(error))
+        else:
+            async with self._database.connection() as connection:
+                await working.mark_begun(connection, run.run_id)
+
+    async def _sweep(self) -> None:
+        async with self._database.connection() as connection:
+            overdue = await scheduling.find_overdue(connection)
+            unseen = await working.find_unseen(connection)
+            deleted = await removing.find_deleted(connection)
+        for monitor_id in overdue:
+            await self._activities.accept_due_run(monitor_id)
+        for run in unseen:
+            self._begin_chore(str(run.run_id), self.begin(run))
+        if deleted:
+            self._begin_chore("remove", self._remove(deleted), _REMOVE_SECONDS)
+
+    async def _schedule(self, monitor_ids: list[UUID]) -> None:
+        """Tell the Schedules of monitors when these are due."""
+        for monitor_id in monitor_ids:
+            async with self._database.transaction() as connection:
+                due = await scheduling.lock_schedule(connection, monitor_id)
+                if due is not None:
+                    async with asyncio.timeout(ASK_SECONDS):
+                        await monitor_schedules.tell(self._client, *due)
+                    await scheduling.mark_scheduled(connection, due)
+        self._wake.set()
+
+    async def _remove(self, monitor_ids: list[UUID]) -> None:
+        """Remove what is left of monitors that were deleted."""
+        for monitor_id in monitor_ids:
+            await monitor_schedules.remove(self._client, monitor_id)
+            async with self._database.connection() as connection:
+                await removing.purge_deleted(connection, monitor_id)
+
+    async def _examine(self, run_id: UUID) -> None:
+        """See whether the workflow of a run goes on; if it was ended from outside, so is the run."""
+        handle = self._client.get_workflow_handle(starts.monitor_workflow_id(run_id))
+        description = await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            async with self._database.connection() as connection:
+                await working.mark_begun(connection, run_id)
+            return
+        message = f"Its Temporal workflow {handle.id} has ended before it: {description.status}."
+        try:
+            async with self._database.transaction() as connection:
+                ended = await ending.finish(connection, run_id, {"code": "run_lost", "message": message})
+        except psycopg.Error as error:
+            _log.warning("run_not_ended", run_id=str(run_id), error=str(error))
+            return
+        if ended is not None:
+            _log.warning("run_lost", run_id=str(run_id))
+            self._activities.notify(ended)

@@ -1,0 +1,134 @@
+"""What the tests of monitors do: sources that say what they want, monitors, runs, and what these found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from aiohttp import web
+
+from database import Database, Notifier
+from models import credits
+from models.audit import Actor
+from models.monitors import monitors, runs
+from models.monitors.monitors import CHANGED_CHANNEL, Plan
+from models.monitors.runs import RunView
+from tests.automations.engine import until
+
+Answer = Callable[[str], web.Response]
+
+
+def scanned_as(classification: str) -> Answer:
+    """GreyNoise knows every address as this."""
+    return lambda address: web.json_response(
+        {"ip": address, "noise": True, "riot": False, "classification": classification, "name": "unknown"}
+    )
+
+
+def reported(categories: str = "Data Center") -> Answer:
+    """AbuseIPDB knows every address to be used for this."""
+    return lambda address: web.json_response(
+        {"data": {"ipAddress": address, "abuseConfidenceScore": 3, "usageType": categories, "isTor": False}}
+    )
+
+
+def answering(status: int) -> Answer:
+    """A source answers with this status, whatever it is asked."""
+    return lambda _: web.Response(status=status)
+
+
+@dataclass
+class Scanner:
+    """The two sources: what they say, and how often they were asked for each address."""
+
+    greynoise: Answer = field(default_factory=lambda: scanned_as("benign"))
+    abuseipdb: Answer = field(default_factory=reported)
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Answer as the one that is asked."""
+        name = request.path.split("/")[1]
+        address = request.query.get("ipAddress") or request.path.rsplit("/", 1)[1]
+        self.asked[name, address] += 1
+        return getattr(self, name)(address)
+
+
+_nets = count()
+
+
+def addresses(number: int) -> list[str]:
+    """So many public addresses, which nobody has asked for before."""
+    net = next(_nets)
+    return [f"45.{net}.{one // 250}.{one % 250 + 1}" for one in range(number)]
+
+
+@dataclass
+class Watcher:
+    """What tests do with the monitors of an account."""
+
+    database: Database
+    account_id: UUID
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.account_id, "system", name="test")
+
+    async def monitor(self, targets: Sequence[str] | None = None, **plan: Any) -> UUID:
+        """A new monitor of addresses, by default of one; its id."""
+        chosen = addresses(1) if targets is None else list(targets)
+        async with self.database.transaction() as connection:
+            return await monitors.create(connection, self.actor, "ip", Plan(**{"name": "m", **plan}), chosen)
+
+    async def start(self, monitor_id: UUID, notifier: Notifier | None = None) -> UUID:
+        """Accept a run; its id."""
+        async with self.database.transaction() as connection:
+            started = await runs.start(connection, self.account_id, monitor_id)
+        if notifier is not None:
+            notifier.notify(CHANGED_CHANNEL)
+        return started.run_id
+
+    async def run(self, monitor_id: UUID, run_id: UUID) -> RunView:
+        """A run as it is now."""
+        async with self.database.connection() as connection:
+            return await runs.get(connection, self.account_id, monitor_id, run_id)
+
+    async def ended(self, monitor_id: UUID, run_id: UUID, seconds: float = 30) -> RunView:
+        """A run, once it has ended."""
+
+        async def look() -> RunView | None:
+            run = await self.run(monitor_id, run_id)
+            return run if run.completed_at else None
+
+        return await until(look, seconds)
+
+    async def found(self, monitor_id: UUID, notifier: Notifier) -> tuple[RunView, list[dict[str, Any]]]:
+        """A whole run, and what it found of each target."""
+        run_id = await self.start(monitor_id, notifier)
+        run = await self.ended(monitor_id, run_id)
+        return run, await self.results(run_id)
+
+    async def results(self, run_id: UUID) -> list[dict[str, Any]]:
+        """What a run found, in the order of its targets, with the answers that stand."""
+        return await self.rows(
+            "select r.*, s.data from monitor_results r left join lateral ("
+            " select data from monitor_snapshots s where s.monitor_id = r.monitor_id and s.target = r.target"
+            " and s.run_id <= r.run_id"
+            " order by s.run_id desc limit 1) s on true where r.run_id = %s order by r.position",
+            run_id,
+        )
+
+    async def rows(self, statement: str, *values: Any) -> list[dict[str, Any]]:
+        """What a statement gives."""
+        async with self.database.connection() as connection:
+            cursor = await connection.execute(statement, values)  # pyright: ignore[reportArgumentType]
+            return await cursor.fetchall() if cursor.description else []
+
+    async def balance(self) -> tuple[int, int]:
+        """What the account has, and what is held."""
+        async with self.database.connection() as connection:
+            shown = await credits.balance(connection, self.account_id)
+        return shown.balance, shown.held
