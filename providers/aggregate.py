@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from models.lookups import LookupAnswer
 from models.names import bare_name
-from providers.base import Fields, Rule, Source, Spec
+from providers.base import Fields, Rule, Source, Spec, Unsure
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,33 @@ Types = Mapping[str, Callable[[Any], bool]]
 """Path → whether a value is of the sort that the answer has there."""
 
 
-def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> tuple[Fields, list[str]]:
-    """What a source knows, without the unknown and what has drifted, and the names of the latter.
+class Declared(NamedTuple):
+    """What a source says.
+
+    Attributes:
+        fields: what it knows, without the unknown and what has drifted.
+        unsure: the fields of which it may know more, or otherwise, than it could find out now.
+        drifted: the fields that it should not have, or not with such a value.
+    """
+
+    fields: Fields
+    unsure: frozenset[str]
+    drifted: list[str]
+
+
+def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> Declared:
+    """Tell apart what a source says.
 
     An undeclared field, or a value of another sort than the answer has there, means that the source's
     answers are no longer what its parser was written for.
     """
     known: Fields = {}
+    unsure: set[str] = set()
     drifted: list[str] = []
     for path, value in fields.items():
+        if isinstance(value, Unsure):
+            unsure.add(path)
+            value = value.value
         if path not in spec.fields:
             drifted.append(path)
         elif not _unknown(value):
@@ -52,7 +70,7 @@ def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) 
                 known[path] = value
             else:
                 drifted.append(path)
-    return known, drifted
+    return Declared(known, frozenset(unsure), drifted)
 
 
 def types_of(source: Source, kind: type[BaseModel]) -> Types:

@@ -10,8 +10,8 @@ import logs
 from models.lookups import FAILURES
 from outbound.client import Outbound
 from outbound.errors import OutboundError
-from providers.aggregate import Types, declared
-from providers.base import Context, Fields, Query, RemoteSource, SourceError, source_error
+from providers.aggregate import Declared, Types, declared
+from providers.base import Context, Query, RemoteSource, SourceError
 from providers.gates import Gates
 from providers.installed import Datasets
 from providers.kept import Asked, Entry, KeptAnswers
@@ -80,9 +80,7 @@ class Asker:
         for source, query in asked:
             name = source.spec.name
             entry = entries.get(name)
-            if entry is not None and entry.fresh(now, max_age):
-                outcomes[name] = Outcome("cached", entry.fields, fetched_at=entry.fetched_at)
-            elif kept_only:
+            if kept_only or (entry is not None and entry.fresh(now, max_age)):
                 outcomes[name] = _kept(entry, now, max_age)
             else:
                 flights[name] = self._flight(source, query)
@@ -113,7 +111,7 @@ class Asker:
         except SourceError as error:
             return _failure(error, started)
         try:
-            fields, drifted = await self._answer(source, query)
+            fields, unsure, drifted = await self._answer(source, query)
         except SourceError as error:
             # A target that does not answer, a query that is not taken, a source that has no say: none of that
             # is a reason to leave the source alone.
@@ -128,11 +126,12 @@ class Asker:
             await self._gates.failed(source, error)
             return _failure(error, started)._replace(fields=fields)
         self._gates.succeeded(source)
-        await self._kept.keep(source, query, fields)
-        return Outcome("ok" if fields else "empty", fields, _ms(started), fetched_at=time.time())
+        await self._kept.keep(source, query, fields, unsure)
+        status = "ok" if fields else "empty"
+        return Outcome(status, fields, _ms(started), fetched_at=time.time(), unsure=unsure)
 
-    async def _answer(self, source: RemoteSource, query: Query) -> tuple[Fields, list[str]]:
-        """The source's fields, and the names of those that it should not have, or not with such a value.
+    async def _answer(self, source: RemoteSource, query: Query) -> Declared:
+        """What the source says.
 
         Raises:
             SourceError: whatever went wrong: a source is not trusted to fail in a known way.
@@ -155,7 +154,7 @@ class Asker:
         except TimeoutError:
             raise SourceError("timeout", "timeout") from None
         except OutboundError as error:
-            raise source_error(error) from error
+            raise _source_error(error) from error
         except SourceError:
             raise
         except Exception as error:
@@ -191,7 +190,17 @@ def _landing(
 def _kept(entry: Entry | None, now: float, max_age: float | None) -> Outcome:
     if entry is None or not entry.usable(now, max_age):
         return Outcome("skipped", detail=NOT_ASKED)
-    return Outcome("cached", entry.fields, stale=now >= entry.expires_at, fetched_at=entry.fetched_at)
+    stale = now >= entry.expires_at
+    return Outcome("cached", entry.fields, stale=stale, fetched_at=entry.fetched_at, unsure=entry.unsure)
+
+
+def _source_error(error: OutboundError) -> SourceError:
+    """How a source failed when its request did."""
+    if error.code == "timeout":
+        return SourceError("timeout", error.code)
+    if error.code in ("too_large", "too_many_redirects", "bad_response"):
+        return SourceError("bad_response", error.code)
+    return SourceError("error", error.code)
 
 
 def _failure(error: SourceError, started: float) -> Outcome:

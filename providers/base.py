@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any, Literal
+from zlib import crc32
 
 import httpx
 import orjson
 
 from models.kept_answers import Key
 from models.lookups import LookupAnswer, Status
-from outbound.errors import OutboundError
 from outbound.guard import Networks
 from outbound.response import retry_after
 from providers.installed import Datasets
@@ -30,6 +30,13 @@ Rule = Literal["first", "any_true", "union", "union_by_name", "union_by_url", "m
 """How the values of several sources become one: the first in the order of precedence, true if any says so,
 all of their items, all of the things that their items name (`Last.fm` and `LastFM` are one), all
 of the pages that the `url`s of their items lead to, or the greatest."""
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """What `parse` says of a field where a part of what was asked has failed: what it has, if anything."""
+
+    value: Any = None
 
 
 class SourceError(Exception):
@@ -95,6 +102,8 @@ class Spec:
         proves_absence: its empty answer means that there is nothing. Not so for a source that holds another
             sort of data than the rest, as a list of infected computers among lists of breaches.
         credited: field → the source whose data it is, for what this one only passes on.
+        parser_version: raise it when the same answer or data gives other fields, or other forms of a value.
+            Then kept answers of the old one are not used, and for a monitor the source begins anew.
     """
 
     name: str
@@ -108,6 +117,12 @@ class Spec:
     exclusive: bool = False
     proves_absence: bool = True
     credited: Mapping[str, str] = field(default_factory=dict[str, str])
+    parser_version: int = 1
+
+    @cached_property
+    def edition(self) -> int:
+        """A positive number that is another one with another parser, or with other fields to fill."""
+        return crc32(f"{self.parser_version} {sorted(self.fields)}".encode()) & 0x7FFFFFFF
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +144,6 @@ class RemoteSpec(Spec):
         own: it is off until the operator says where theirs is.
         account: the source whose key it uses when it has none of its own: one key may be for several kinds.
             All sources of one account name it, the one of this name too: they share what `rate` allows.
-        parser_version: raise it when `parse` changes, so that kept answers of the old one are not used.
     """
 
     timeout: float
@@ -144,7 +158,6 @@ class RemoteSpec(Spec):
     personal: bool = False
     own: bool = False
     account: str | None = None
-    parser_version: int = 1
 
     @property
     def bucket(self) -> str:
@@ -205,19 +218,14 @@ def any_query(query: Query) -> bool:
     return True
 
 
-def same_query(query: Query) -> Query:
-    """Ask as the kind asks."""
-    return query
-
-
 @dataclass(frozen=True)
 class RemoteSource:
     """A source that is asked over the network.
 
     `fetch` returns what came back, or raises `SourceError` or `OutboundError`. `parse` reads that: pure,
-    no clock, no network; it raises `SourceError` for what is not an answer. For queries that it does not
-    `take` the source is skipped. What it `asks` instead of a query, its answers are kept by: as the domain
-    for every address there.
+    no clock, no network; it raises `SourceError` for what is not an answer, and is `Unsure` of fields where
+    only a part of one came. For queries that it does not `take` the source is skipped. What it `asks`
+    instead of a query, its answers are kept by: as the domain for every address there.
     """
 
     spec: RemoteSpec
@@ -225,7 +233,7 @@ class RemoteSource:
     parse: Callable[[Any], Fields]
     takes: Callable[[Query], bool] = any_query
     places: Mapping[str, str] = field(default_factory=dict[str, str])
-    asks: Callable[[Query], Query] = same_query
+    asks: Callable[[Query], Query] = lambda query: query
 
     @cached_property
     def fields(self) -> frozenset[str]:
@@ -234,7 +242,7 @@ class RemoteSource:
 
     def key(self, query_hash: bytes) -> Key:
         """Under which an answer is kept."""
-        return Key(self.spec.name, self.spec.parser_version, query_hash)
+        return Key(self.spec.name, self.spec.edition, query_hash)
 
 
 Source = LocalSource | RemoteSource
@@ -389,12 +397,3 @@ def json_answer(response: httpx.Response, *, empty: frozenset[int] = frozenset()
     if answer is None:  # to be empty, an answer must say so
         raise SourceError("bad_response", "null")
     return answer
-
-
-def source_error(error: OutboundError) -> SourceError:
-    """How a source failed when its request did."""
-    if error.code == "timeout":
-        return SourceError("timeout", error.code)
-    if error.code in ("too_large", "too_many_redirects", "bad_response"):
-        return SourceError("bad_response", error.code)
-    return SourceError("error", error.code)

@@ -35,6 +35,9 @@ _KEPT_HERE = 4096
 # As JSON or sealed; what is larger is read again each time.
 _LARGEST_HERE_BYTES = 32 * 1024
 _KEPT_HERE_SECONDS = 60.0
+# Under which the names of the unsure fields are kept beside the fields.
+_UNSURE = "?"
+_SURE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Entry:
     expires_at: float
     stale_until: float
     here_until: float
+    unsure: frozenset[str] = _SURE
 
     def usable(self, now: float, max_age: float | None) -> bool:
         """Whether it may be given at all: no older than `max_age`; what is empty, only while it is fresh."""
@@ -127,19 +131,22 @@ class KeptAnswers:
             except UnsealError:
                 continue  # sealed with a key that is gone: as good as not kept
             here_until = now + _KEPT_HERE_SECONDS
-            entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until)
+            unsure = frozenset(fields.pop(_UNSURE, ()))
+            entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure)
             entries[source.spec.name] = entry
             self._remember(_place(source, query), entry, len(kept.sealed))
         return Found(entries, read.suppressed)
 
-    async def keep(self, source: RemoteSource, query: Query, fields: Fields) -> None:
+    async def keep(
+        self, source: RemoteSource, query: Query, fields: Fields, unsure: frozenset[str] = _SURE
+    ) -> None:
         """Keep an answer that just came, and note that its source works."""
         spec, now = source.spec, time.time()
         ttl = spec.ttl if fields else spec.negative_ttl
         stale = max(ttl, spec.stale_ttl) if fields else ttl
         here_until = now + _KEPT_HERE_SECONDS if spec.shared else now + stale
-        text = orjson.dumps(fields)
-        entry = Entry(fields, now, now + ttl, now + stale, here_until)
+        text = orjson.dumps({**fields, _UNSURE: sorted(unsure)} if unsure else fields)
+        entry = Entry(fields, now, now + ttl, now + stale, here_until, unsure)
         self._remember(_place(source, query), entry, len(text))
         if not spec.shared:
             return

@@ -317,14 +317,16 @@ class Lookups:
         spec = source.spec
         started = time.perf_counter()
         try:
-            fields, drifted = declared(spec, source.find(query, self._datasets), self._types[spec.name])
+            found = source.find(query, self._datasets)
+            fields, unsure, drifted = declared(spec, found, self._types[spec.name])
         except SourceError as error:
             return Outcome(error.status, detail=error.detail)
         ms = round((time.perf_counter() - started) * 1000)
         fetched_at = self._datasets.fetched_at(spec.dataset) if spec.dataset else None
         if drifted:
             return Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
-        return Outcome("ok" if fields else "empty", fields, ms, fetched_at=fetched_at)
+        status = "ok" if fields else "empty"
+        return Outcome(status, fields, ms, fetched_at=fetched_at, unsure=unsure)
 
     async def describe(self) -> list[ProviderRow]:
         """Every source of every kind, and how it is doing."""

@@ -41,6 +41,8 @@ class Outcome(NamedTuple):
         retry_after: seconds after which it can be asked again.
         detail: why it was skipped or failed.
         fetched_at: when its answer, or the data on this machine, was fetched; Unix seconds.
+        unsure: fields of which it may know more, or otherwise, than it could find out this time.
+        about: what exactly it was asked about, where the query may mean several things.
     """
 
     status: Status
@@ -50,6 +52,8 @@ class Outcome(NamedTuple):
     retry_after: float | None = None
     detail: str | None = None
     fetched_at: float | None = None
+    unsure: frozenset[str] = frozenset()
+    about: str = ""
 
     @property
     def failed(self) -> bool:
@@ -65,7 +69,10 @@ class Outcome(NamedTuple):
         """The outcome with the fields named as in the kind that `source` stands in."""
         if not source.places:
             return self
-        return self._replace(fields={source.places.get(path, path): v for path, v in self.fields.items()})
+        fields = {source.places.get(path, path): value for path, value in self.fields.items()}
+        return self._replace(
+            fields=fields, unsure=frozenset(source.places.get(path, path) for path in self.unsure)
+        )
 
     def report(self, source: Source) -> dict[str, Any]:
         """The outcome as `models.lookups.ProviderReport`; what does not apply is left out."""

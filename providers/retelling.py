@@ -6,12 +6,14 @@ would give together, and the one that some of them would have given before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from models.monitors.snapshots import Said
-from providers.base import Kind, Query
+from providers.base import Fields, Kind, Query
 from providers.composing import compose
 from providers.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
+from providers.standing import OFF
 
 WHOLE = 1_000_000
 """The limit with which lists are delivered whole."""
@@ -21,28 +23,30 @@ _ABSENT = Outcome("skipped", detail=NOT_ASKED)
 
 def said(outcomes: Outcomes) -> Said:
     """Tell what each source says that has answered: none that is silent or stale, or was not asked."""
+    return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(outcome)}
+
+
+def editions(outcomes: Outcomes) -> Mapping[str, str]:
+    """Tell in which edition each source speaks now, for those that are not switched off.
+
+    Another parser makes another edition, and so does another thing that the query is taken to mean.
+    """
     return {
-        source.spec.name: outcome.fields
+        source.spec.name: f"{source.spec.edition} {outcome.about}".rstrip()
         for source, outcome in outcomes
-        if outcome.status in ANSWERS and not outcome.stale
+        if outcome.detail not in OFF
     }
 
 
 def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
-    """Let each source that has not answered say again what it said last, if it ever did.
+    """Let each source say again what it said last of all that it has not found out now.
 
     An answer composed of that has the right `data`; what became of the sources is told by `outcomes` alone.
     Of a person who is `suppressed` nothing is said again: what was kept of them is to be forgotten.
     """
     if suppressed(outcomes):
         return outcomes
-    now = said(outcomes)
-    return [
-        (source, Outcome("ok", dict(last[source.spec.name])))
-        if source.spec.name in last and source.spec.name not in now
-        else (source, outcome)
-        for source, outcome in outcomes
-    ]
+    return [(source, _filled(outcome, last.get(source.spec.name))) for source, outcome in outcomes]
 
 
 def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupResult:
@@ -55,7 +59,32 @@ def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupRes
         moment: of the answer: what the clocks show.
     """
     outcomes = [
-        (source, Outcome("ok", dict(words[source.spec.name])) if source.spec.name in words else _ABSENT)
+        (source, Outcome("ok", _known(words[source.spec.name])) if source.spec.name in words else _ABSENT)
         for source in kind.sources
     ]
     return compose(kind, query, outcomes, moment, limit=WHOLE)
+
+
+def _spoke(outcome: Outcome) -> bool:
+    return outcome.status in ANSWERS and not outcome.stale
+
+
+def _told(outcome: Outcome) -> Fields:
+    return {**outcome.fields, **dict.fromkeys(outcome.unsure)}
+
+
+def _known(words: Mapping[str, object]) -> Fields:
+    return {path: value for path, value in words.items() if value is not None}
+
+
+def _filled(outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
+    if last is None or outcome.detail in OFF:
+        return outcome
+    if not _spoke(outcome):
+        return Outcome("ok", _known(last))
+    if not outcome.unsure:
+        return outcome
+    never = {path for path, value in last.items() if value is None}
+    sure = {path: value for path, value in outcome.fields.items() if path not in outcome.unsure - never}
+    again = {path: last[path] for path in (outcome.unsure - never) & last.keys()}
+    return outcome._replace(fields=sure | again)

@@ -11,9 +11,12 @@ from providers.base import RemoteSource, Source, Spec
 from providers.installed import Installed
 from settings import Settings
 
+OFF = frozenset({"disabled", "no_key", "no_base_url", "local_only"})
+"""Why the settings may keep a source from being asked."""
+
 
 def switched_off(source: Source, settings: Settings) -> str | None:
-    """Why the settings keep a source from being asked, or None."""
+    """Why the settings keep a source from being asked, one of `OFF`, or None."""
     chosen = settings.provider(source.spec.name)
     enabled = source.spec.enabled if chosen.enabled is None else chosen.enabled
     if not enabled:

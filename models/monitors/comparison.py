@@ -1,22 +1,26 @@
 """What has changed between two snapshots of a target. Pure.
 
 Only what both snapshots know can be a change. So both are turned into answers by the same sources, those that
-have answered before each of them, and at the same moment; a field has changed where these two answers
-differ. What a source says that is heard for the first time is new to us, and no change.
+have answered before each of them and are of the same edition, and at the same moment; a field has changed
+where these two answers differ. What a source says for the first time is new to us, and no change: nor is what
+it could not find out before, or what is not known any more since it was switched off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from models.monitors.fields import Watch
-from models.monitors.forms import Form
+from models.monitors.forms import Form, canonical
 from models.monitors.snapshots import Said, Snapshot
 
 Compose = Callable[[Said], Mapping[str, Any]]
 """What the sources say → the answer to the lookup, nested, with all the items of its lists."""
+
+Words = Mapping[str, Any]
+"""What one source says."""
 
 Change = dict[str, Any]
 """`{old, new}`."""
@@ -30,7 +34,9 @@ class Comparison:
         changes: dotted field → `{old, new}`; None when nothing has changed, or there was nothing before.
         details: dotted field → `{since: {after, by}, sources}`, and for a list `added`, `removed` and
             `changed: [{old, new}]` besides. The change came after the one moment and by the other:
-            when `sources`, those that say so, were last heard before and when they are heard now.
+            when `sources` found out before, and when they are heard now. These are the sources that say
+            something else of the field; where none does, since it follows from others, all that say
+            something else of anything.
         snapshot: the new one, to be kept for the next comparison.
     """
 
@@ -50,14 +56,15 @@ def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Com
     """
     if before is None:
         return Comparison(None, {}, after)
-    changed = [source for source, fields in before.said.items() if after.said[source] != fields]
-    # A source that is heard for the first time can move a number, too: from there it is measured anew.
-    grown = before.said.keys() != after.said.keys()
-    told = {} if grown else {path: one for path, one in before.told.items() if path in watch.tolerance}
+    words = _comparable(before, after)
+    changed = [source for source, (old, new) in words.items() if old != new]
+    # What is not comparable can move a number, too: from there it is measured anew.
+    anew = _words_of(before) != _words_of(after)
+    told = {} if anew else {path: one for path, one in before.told.items() if path in watch.tolerance}
     if not changed:
         return Comparison(None, {}, replace(after, told=told))
-    old_answer = compose(before.said)
-    new_answer = compose({source: after.said[source] for source in before.said})
+    old_answer = compose({source: old for source, (old, _) in words.items()})
+    new_answer = compose({source: new for source, (_, new) in words.items()})
     changes: dict[str, Change] = {}
     details: dict[str, dict[str, Any]] = {}
     for path, form in watch.forms.items():
@@ -71,8 +78,51 @@ def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Com
         if difference is None:
             continue
         changes[path] = {"old": old, "new": new}
-        details[path] = _evidence(before, after, changed, path, form) | difference
-    return Comparison(changes or None, details, replace(after, told={} if grown else told))
+        sources = _who_differs({source: words[source] for source in changed}, path, form)
+        since = {
+            "after": min(before.found_out(source, path) for source in sources),
+            "by": max(after.heard[source] for source in sources),
+        }
+        details[path] = {"since": since, "sources": sources} | difference
+    return Comparison(changes or None, details, replace(after, told={} if anew else told))
+
+
+def _comparable(before: Snapshot, after: Snapshot) -> dict[str, tuple[Words, Words]]:
+    """Source → its words before and after, of one edition, on the fields that it could find out before."""
+    words: dict[str, tuple[Words, Words]] = {}
+    for source, old in before.said.items():
+        new = after.said.get(source)
+        if new is None or before.editions.get(source) != after.editions.get(source):
+            continue
+        unknown = {path for path, value in old.items() if value is None}
+        if unknown:
+            old, new = (
+                {path: value for path, value in fields.items() if path not in unknown}
+                for fields in (old, new)
+            )
+        words[source] = old, new
+    return words
+
+
+def _words_of(snapshot: Snapshot) -> tuple[Mapping[str, str], set[tuple[str, str]]]:
+    """Whose words a snapshot has, and which of them could never be found out."""
+    unknown = {
+        (source, path)
+        for source, fields in snapshot.said.items()
+        for path, value in fields.items()
+        if value is None
+    }
+    return snapshot.editions, unknown
+
+
+def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: Form) -> list[str]:
+    """The sources that say something else of a field than before; where none does, those that do at all."""
+    of_this = [
+        source
+        for source, (old, new) in words.items()
+        if _difference(old.get(path), new.get(path), form) is not None
+    ]
+    return of_this or [source for source, (old, new) in words.items() if canonical(old) != canonical(new)]
 
 
 def value_at(answer: Mapping[str, Any], path: str) -> Any:
@@ -119,25 +169,3 @@ def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
     if not gone and not come and not changed:
         return None
     return {"added": list(come.values()), "removed": list(gone.values()), "changed": changed}
-
-
-def _evidence(
-    before: Snapshot, after: Snapshot, changed: Sequence[str], path: str, form: Form
-) -> dict[str, Any]:
-    """Since when a field has changed, and who says so.
-
-    Those are the sources that say something else of it now. Of a field that no source fills, since it follows
-    from others, they are all that say something else of anything.
-    """
-
-    def differs(source: str) -> bool:
-        return _difference(before.said[source].get(path), after.said[source].get(path), form) is not None
-
-    sources = [source for source in changed if differs(source)] or list(changed)
-    return {
-        "since": {
-            "after": min(before.heard[source] for source in sources),
-            "by": max(after.heard[source] for source in sources),
-        },
-        "sources": sources,
-    }

@@ -6,8 +6,8 @@ what it said last. So:
 - A field has the value that the answer would have, had every silent source said again what it said last.
 - Where several sources have a part in a list or a count, what only a silent source has named stays.
 - A source that has answered is taken at its word, and what it leaves out it no longer says: when all sources
-  of a field have answered and none fills it, the field is null.
-- A source that has never answered has no part in the snapshot.
+  of a field have answered and none fills it, the field is null. What it could not find out it says again.
+- A source that has never answered has no part in the snapshot, nor has one that is switched off.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import orjson
 from models.monitors.forms import Form
 
 Said = Mapping[str, Mapping[str, Any]]
-"""Source → dotted field → its value, as the source has it. A source that has answered that it knows nothing
-is there, without fields; one that is silent is not."""
+"""Source → dotted field → its value, as the source has it; None for what it could not find out. A source that
+has answered that it knows nothing is there, without fields; one that is silent is not."""
+
+Moments = Mapping[str, datetime]
 
 
 @dataclass(frozen=True)
@@ -32,28 +34,56 @@ class Snapshot:
     """What is known of a target.
 
     Attributes:
-        said: what each source said when it last answered.
+        said: what each source said when it last answered. Of a field that is None it could never find out.
         heard: source → when that was.
         told: field → the number that was last told of it, where it has moved since, within its tolerance.
+        editions: source → in which edition it spoke.
+        older: source → field → when it was last found out, where that was before the source was heard.
     """
 
     said: Said
-    heard: Mapping[str, datetime]
+    heard: Moments
     told: Mapping[str, float] = field(default_factory=dict[str, float])
+    editions: Mapping[str, str] = field(default_factory=dict[str, str])
+    older: Mapping[str, Moments] = field(default_factory=dict[str, Moments])
+
+    def found_out(self, source: str, path: str) -> datetime:
+        """When a source last found out what it says of a field."""
+        return self.older.get(source, {}).get(path, self.heard[source])
 
 
-def carry_over(last: Snapshot | None, said: Said, moment: datetime) -> Snapshot:
+def carry_over(last: Snapshot | None, said: Said, moment: datetime, editions: Mapping[str, str]) -> Snapshot:
     """Make the new snapshot of a target.
 
     Args:
         last: the snapshot before, if there is one.
         said: what the sources say that have answered now.
         moment: when they did.
+        editions: source → in which edition it speaks now, for all that are not switched off. What any other
+            source has said is not said again.
     """
+    spoken = {source: editions[source] for source in said}
     heard = dict.fromkeys(said, moment)
     if last is None:
-        return Snapshot(said, heard)
-    return Snapshot({**last.said, **said}, {**last.heard, **heard}, last.told)
+        return Snapshot(said, heard, editions=spoken)
+    silent = [source for source in last.said if source in editions and source not in said]
+    words = {source: last.said[source] for source in silent}
+    older = {source: last.older[source] for source in silent if source in last.older}
+    for source, fields in said.items():
+        missing = [path for path, value in fields.items() if value is None]
+        if missing and last.editions.get(source) == spoken[source]:
+            found = last.said[source]
+            again = {path: found[path] for path in missing if path in found}
+            fields = {path: value for path, value in fields.items() if value is not None} | again
+            older[source] = {path: last.found_out(source, path) for path in missing}
+        words[source] = fields
+    return Snapshot(
+        words,
+        {source: last.heard[source] for source in silent} | heard,
+        last.told,
+        {source: last.editions[source] for source in silent} | spoken,
+        older,
+    )
 
 
 def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
@@ -65,9 +95,7 @@ def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
     """
     content = {
         source: {
-            path: forms.get(path, _PLAIN).of(value).decode()
-            for path, value in fields.items()
-            if value is not None and value != []
+            path: forms.get(path, _PLAIN).of(value).decode() for path, value in fields.items() if value != []
         }
         for source, fields in said.items()
     }
@@ -85,5 +113,10 @@ def dump(snapshot: Snapshot) -> bytes:
 def load(stored: bytes) -> Snapshot:
     """Read a snapshot that `dump` has written."""
     parts: dict[str, Any] = orjson.loads(stored)
-    parts["heard"] = {source: datetime.fromisoformat(moment) for source, moment in parts["heard"].items()}
+    parts["heard"] = _moments(parts["heard"])
+    parts["older"] = {source: _moments(moments) for source, moments in parts["older"].items()}
     return Snapshot(**parts)
+
+
+def _moments(texts: Mapping[str, str]) -> Moments:
+    return {name: datetime.fromisoformat(text) for name, text in texts.items()}

@@ -17,7 +17,7 @@ from dns.rdtypes.ANY.SOA import SOA
 from dns.rdtypes.ANY.TXT import TXT
 
 from models.domains import Domain
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError, Unsure
 from providers.nameservers import records, resolvers
 
 _TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
@@ -83,8 +83,12 @@ def parse(raw: Answer | None) -> Fields:
     fields: Fields = {f"dns.{kind.lower()}": raw[kind] for kind in _TYPES}
     fields["dns.mx"] = sorted(raw["MX"] or [], key=_preference)
     fields["dns.soa"] = next(iter(raw["SOA"] or []), None)
-    fields["dns.dmarc"] = _policy(raw["DMARC"]) or _policy(raw.get("ORGANISATION"))
-    return fields
+    own, inherited = raw["DMARC"], raw.get("ORGANISATION", [])
+    fields["dns.dmarc"] = _policy(own) or _policy(inherited)
+    unsure = {f"dns.{kind.lower()}" for kind in _TYPES if raw[kind] is None}
+    if own is None or (inherited is None and not _policy(own)):
+        unsure.add("dns.dmarc")
+    return fields | {path: Unsure(fields[path]) for path in unsure}
 
 
 def _preference(text: str) -> tuple[int, str]:
@@ -108,6 +112,7 @@ SOURCE = RemoteSource(
         ttl=600,
         negative_ttl=300,
         stale_ttl=86400,
+        parser_version=2,
         # A name server answers as fast as Postgres, and keeps answers itself.
         shared=False,
     ),

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from providers import nameservers
-from providers.base import Context, LocalSource, RemoteSource, SourceError
+from providers.base import Context, LocalSource, RemoteSource, SourceError, Unsure
 from providers.domain import bootstrap, cloudflare, delegation, dns, hosting, quad9, tls, whois
 from providers.domain.kind import normalise
 from providers.installed import Datasets
@@ -88,7 +88,27 @@ async def test_when_one_resolver_fails_the_next_is_asked(name_server: Serve) -> 
 async def test_a_type_that_old_servers_fail_for_is_unknown_and_fails_nothing_else(name_server: Serve) -> None:
     _, url = await name_server({"example.com": {"A": ["192.0.2.1"], "CAA": ["SERVFAIL"]}})
     fields = await ask(dns.SOURCE, "example.com", url)
-    assert (fields["dns.a"], fields["dns.caa"]) == (["192.0.2.1"], None)
+    assert (fields["dns.a"], fields["dns.caa"]) == (["192.0.2.1"], Unsure())
+
+
+@pytest.mark.parametrize(
+    ("own", "organisations", "policy"),
+    [
+        (["SERVFAIL"], ['"v=DMARC1;p=none"'], Unsure("v=DMARC1;p=none")),
+        ([], ["SERVFAIL"], Unsure()),
+        (['"v=DMARC1;p=reject"'], ["SERVFAIL"], "v=DMARC1;p=reject"),
+    ],
+)
+async def test_a_policy_is_unsure_where_one_that_could_go_before_it_is_not_known(
+    own: list[str], organisations: list[str], policy: Any, name_server: Serve
+) -> None:
+    zone: Zone = {
+        "www.example.com": {"A": ["192.0.2.1"]},
+        "_dmarc.www.example.com": {"TXT": own},
+        "_dmarc.example.com": {"TXT": organisations},
+    }
+    _, url = await name_server(zone)
+    assert (await ask(dns.SOURCE, "www.example.com", url))["dns.dmarc"] == policy
 
 
 async def test_a_type_that_every_server_knows_fails_the_source(name_server: Serve) -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -27,6 +27,7 @@ from providers.base import (
     RemoteSource,
     RemoteSpec,
     SourceError,
+    Unsure,
     json_answer,
 )
 from providers.lookup import Lookups
@@ -60,7 +61,8 @@ def parse(raw: Any) -> Fields:
         return {}
     if not isinstance(raw, dict):
         raise SourceError("bad_response", "not_an_object")
-    return dict(raw)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    told = cast("Fields", raw)
+    return {path: Unsure() if value == "?" else value for path, value in told.items()}
 
 
 def spec(name: str, **changes: Any) -> RemoteSpec:

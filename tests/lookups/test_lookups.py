@@ -603,3 +603,13 @@ async def test_an_answer_that_came_is_given_though_it_cannot_be_kept(world: Worl
     await own.close()
     release.set()
     assert (await lookup).data["a"]["value"] == 1
+
+
+async def test_what_a_source_could_not_find_out_is_kept_with_its_answer(world: World) -> None:
+    await world.provider("a", **{"a.value": "?", "shared": "amber"})
+    processes = [await world.process() for _ in range(2)]
+    results = [await one.lookup("word", "apple", max_age=age) for one in processes for age in (None, 60)]
+    outcomes = [outcome for result in results for _, outcome in result.outcomes]
+    assert [outcome.status for outcome in outcomes] == ["ok", "cached", "cached", "cached"]
+    assert all(outcome.unsure == {"a.value"} for outcome in outcomes)
+    assert all(outcome.fields == {"shared": "amber"} for outcome in outcomes)

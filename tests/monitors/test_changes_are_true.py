@@ -16,12 +16,12 @@ from models.lookups import FAILURES
 from models.monitors.comparison import Comparison, compare, value_at
 from models.monitors.fields import watch
 from models.monitors.forms import Form
-from models.monitors.snapshots import Snapshot, carry_over
+from models.monitors.snapshots import Said, Snapshot, carry_over
 from providers.base import Fields, Kind, Source
 from providers.composing import compose
 from providers.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
 from providers.retelling import WHOLE, filled_up, said
-from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of, shuffled, value, world
+from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of, shuffled, value, world
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 RUNS = 10_000
@@ -40,8 +40,8 @@ class Target:
         self.truth = world(kind, chance)
         self.watch = watch(kind.name, fields_of(kind), ["*"])
         self.last: Snapshot | None = None
-        self.pending: set[str] = set()
-        """The sources that say something else than when they were last heard."""
+        self.found_out = dict(self.truth)
+        """What each source said of each field when it last found that out."""
         self.run(self.truth)
         self.told = self.values()
 
@@ -58,10 +58,20 @@ class Target:
         if words.pop(path, None) is None or self.chance.random() < 0.7:
             words[path] = value(self.kind, path, self.chance)
         self.truth[source.spec.name] = words
-        self.pending.add(source.spec.name)
 
-    def run(self, heard: dict[str, Fields]) -> Comparison:
-        new = carry_over(self.last, shuffled(heard, self.chance), MOMENT)
+    def learn(self, heard: Said) -> set[str]:
+        """Note what sources have found out; returns those that say something else than they did last."""
+        news: set[str] = set()
+        for source, words in heard.items():
+            last = self.found_out[source]
+            unsure = {path: last[path] for path, word in words.items() if word is None and path in last}
+            self.found_out[source] = {p: word for p, word in words.items() if word is not None} | unsure
+            if self.found_out[source] != last:
+                news.add(source)
+        return news
+
+    def run(self, heard: Said) -> Comparison:
+        new = carry_over(self.last, shuffled(heard, self.chance), MOMENT, EDITIONS)
         found = compare(self.last, new, self.watch, lambda words: answer(self.kind, words))
         self.last = found.snapshot
         return found
@@ -73,16 +83,20 @@ class Target:
 
     def outcome(self, source: Source, answers: bool) -> Outcome:
         words = self.truth[source.spec.name]
-        if answers:
+        if answers and self.chance.random() < 0.7:
             return Outcome(self.chance.choice(("ok", "cached")) if words else "empty", words)
+        if answers:  # but not wholly: of some fields it has something else, or nothing
+            unsure = {path for path in source.fields if self.chance.random() < 0.5}
+            parts = {path: value(self.kind, path, self.chance) for path in unsure if path in words}
+            return Outcome("ok", words | parts, unsure=frozenset(unsure))
         silent = self.chance.choice(SILENT)
         if silent.stale:  # what it said some time ago may be anything
             path = self.chance.choice(sorted(source.fields))
             return silent._replace(fields={path: value(self.kind, path, self.chance)})
         return silent
 
-    def heard(self) -> dict[str, Fields]:
-        return dict(said(self.outcomes()))
+    def heard(self) -> Said:
+        return said(self.outcomes())
 
 
 def same(form: Form, one: Any, other: Any) -> bool:
@@ -96,8 +110,7 @@ def false_and_missed(target: Target, turns: int) -> tuple[int, int, int]:
     heard = target.heard()
     found = target.run(heard)
     changes = found.changes or {}
-    false = 0 if heard.keys() & target.pending else len(changes)
-    target.pending -= heard.keys()
+    false = 0 if target.learn(heard) else len(changes)
     for path, change in changes.items():
         form = target.watch.forms[path]
         # It goes on from what was told last, to something else, and those who say so have answered now.
@@ -105,7 +118,7 @@ def false_and_missed(target: Target, turns: int) -> tuple[int, int, int]:
         false += not set(found.details[path]["sources"]) <= heard.keys()
         target.told[path] = change["new"]
     missed = 0
-    if not target.pending:
+    if target.found_out == target.truth:
         now = target.values()
         missed = sum(
             not same(form, target.told[path], now[path]) for path, form in target.watch.forms.items()
@@ -150,10 +163,9 @@ def test_only_what_has_been_heard_before_can_be_a_change(kind: Kind, chance: ran
     for _ in range(6):
         heard = {source: words for source, words in target.truth.items() if chance.random() < 0.4}
         found = target.run(heard)
-        assert (found.changes is not None) <= bool(known & target.pending & heard.keys())
+        assert (found.changes is not None) <= bool(known & target.learn(heard))
         assert all(set(one["sources"]) <= known & heard.keys() for one in found.details.values())
         known |= heard.keys()
-        target.pending -= heard.keys()
         target.turn()
 
 
@@ -166,7 +178,7 @@ def test_what_is_compared_is_the_answer_in_which_silent_sources_repeat_themselve
     assert target.last
     target.turn()
     now = target.outcomes()
-    carried = carry_over(target.last, said(now), MOMENT)
+    carried = carry_over(target.last, said(now), MOMENT, EDITIONS)
     query = kind.normalise(kind.example, "")
     shown = compose(kind, query, filled_up(now, target.last.said), MOMENT, limit=WHOLE)
     assert shown.data == answer(kind, carried.said)
@@ -179,8 +191,8 @@ def test_the_order_of_arrays_never_matters(kind: Kind, chance: random.Random) ->
     everything = watch(kind.name, fields_of(kind), ["*"])
 
     def changes(one: dict[str, Fields], other: dict[str, Fields]) -> dict[str, Any]:
-        before = carry_over(None, one, MOMENT)
-        after = carry_over(before, other, MOMENT)
+        before = carry_over(None, one, MOMENT, EDITIONS)
+        after = carry_over(before, other, MOMENT, EDITIONS)
         return compare(before, after, everything, lambda words: answer(kind, words)).details
 
     def counts(details: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models.monitors.comparison import Comparison, compare
 from models.monitors.fields import watch
 from models.monitors.snapshots import Said, Snapshot, carry_over
-from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of
+from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of
 
 DAY = timedelta(days=1)
 
@@ -33,8 +33,8 @@ class Monitored:
         self.moment = MOMENT
         self.last: Snapshot | None = None
 
-    def run(self, said: Said) -> Comparison:
-        new = carry_over(self.last, said, self.moment)
+    def run(self, said: Said, editions: Mapping[str, str] = EDITIONS) -> Comparison:
+        new = carry_over(self.last, said, self.moment, editions)
         found = compare(self.last, new, self.watch, lambda words: answer(self.kind, words, self.moment))
         self.last, self.moment = found.snapshot, self.moment + DAY
         return found
@@ -201,7 +201,8 @@ class TestTolerance:
 
     def told(self, *counts: int | None) -> list[tuple[Any, Any] | None]:
         monitored = Monitored("company", tracked=[self.PATH], tolerance={self.PATH: 10})
-        found = [monitored.run({"wikidata": {self.PATH: count}}).changes for count in counts]
+        words = [{} if count is None else {self.PATH: count} for count in counts]
+        found = [monitored.run({"wikidata": one}).changes for one in words]
         return [(one[self.PATH]["old"], one[self.PATH]["new"]) if one else None for one in found]
 
     def test_a_move_within_it_is_no_change(self) -> None:
@@ -297,6 +298,106 @@ def test_mentions_beyond_the_first_page_are_compared_too() -> None:
     monitored.run({"intelx": {"results": many}})
     details = monitored.run({"intelx": {"results": [*many, mention(250)]}}).details["results"]
     assert (details["added"], details["removed"]) == ([mention(250)], [])
+
+
+class TestUnsure:
+    """What a source could not find out this time, while it has answered."""
+
+    SOA = "dns.soa"
+
+    def domain(self) -> Monitored:
+        return Monitored("domain", tracked=["dns"])
+
+    def test_what_it_could_not_find_out_it_says_again(self) -> None:
+        monitored = self.domain()
+        monitored.run({"dns": {"dns.mx": ["1 amber"], self.SOA: "one"}})
+        found = monitored.run({"dns": {"dns.mx": ["1 basalt"], self.SOA: None}})
+        assert found.changes == {"dns.mx": {"old": ["1 amber"], "new": ["1 basalt"]}}
+        assert monitored.answer()["dns"]["soa"] == "one"
+
+    def test_a_change_is_told_when_it_finds_out_again(self) -> None:
+        monitored = self.domain()
+        for word in ("one", None):
+            monitored.run({"dns": {self.SOA: word}})
+        found = monitored.run({"dns": {self.SOA: "two"}})
+        assert found.changes == {self.SOA: {"old": "one", "new": "two"}}
+        since = {"after": MOMENT, "by": MOMENT + 2 * DAY}
+        assert found.details[self.SOA] == {"since": since, "sources": ["dns"]}
+
+    def test_the_moment_at_which_it_found_out_outlasts_a_silence(self) -> None:
+        monitored = self.domain()
+        for said in ({"dns": {self.SOA: "one"}}, {"dns": {self.SOA: None}}, {}, {"dns": {self.SOA: None}}):
+            monitored.run(said)
+        found = monitored.run({"dns": {self.SOA: "two"}})
+        assert found.details[self.SOA]["since"]["after"] == MOMENT
+
+    def test_what_it_finds_out_for_the_first_time_is_no_change(self) -> None:
+        monitored = self.domain()
+        monitored.run({"dns": {"dns.mx": ["1 amber"], self.SOA: None}})
+        assert monitored.run({"dns": {"dns.mx": ["1 amber"], self.SOA: "one"}}).changes is None
+        assert monitored.run({"dns": {"dns.mx": ["1 amber"], self.SOA: "two"}}).changes
+
+    def test_what_was_not_there_when_it_last_found_out_can_appear(self) -> None:
+        monitored = self.domain()
+        monitored.run({"dns": {}})
+        monitored.run({"dns": {self.SOA: None}})
+        found = monitored.run({"dns": {self.SOA: "one"}})
+        assert found.changes == {self.SOA: {"old": None, "new": "one"}}
+
+    def test_a_number_is_measured_anew_from_where_another_source_has_found_it_out(self) -> None:
+        path = "profile.employee_count"
+        monitored = Monitored("company", tracked=[path], tolerance={path: 10})
+        runs = [
+            {"sec": {path: 100}, "wikidata": {path: None}},
+            {"sec": {path: 105}, "wikidata": {path: 500}},
+            {"wikidata": {path: 509}},
+            {"wikidata": {path: 511}},
+        ]
+        found = [monitored.run(said).changes for said in runs]
+        assert found == [None, None, None, {path: {"old": 500, "new": 511}}]
+
+
+class TestEditions:
+    """Sources that have another parser, speak of something else, or are switched off."""
+
+    AMBER: ClassVar[Said] = {"rdapdomain": {"whois.registrar": "amber"}}
+    BASALT: ClassVar[Said] = {"rdapdomain": {"whois.registrar": "basalt"}}
+    NEXT: ClassVar[Mapping[str, str]] = {**EDITIONS, "rdapdomain": "2"}
+
+    def test_what_another_edition_says_is_new_and_no_change(self) -> None:
+        monitored = Monitored("domain")
+        monitored.run(self.AMBER)
+        assert monitored.run(self.BASALT, self.NEXT).changes is None
+        assert monitored.run(self.AMBER, self.NEXT).changes
+
+    def test_what_the_edition_before_has_said_is_said_again_until_the_new_one_answers(self) -> None:
+        monitored = Monitored("domain")
+        monitored.run(self.AMBER)
+        assert monitored.run({}, self.NEXT).changes is None
+        assert monitored.answer()["whois"]["registrar"] == "amber"
+        assert monitored.run(self.BASALT, self.NEXT).changes is None
+
+    def test_what_another_edition_could_not_find_out_is_not_taken_from_the_one_before(self) -> None:
+        monitored = Monitored("domain")
+        monitored.run(self.AMBER)
+        monitored.run({"rdapdomain": {"whois.registrar": None}}, self.NEXT)
+        assert monitored.answer()["whois"]["registrar"] is None
+        assert monitored.run(self.BASALT, self.NEXT).changes is None
+
+    def test_what_a_source_has_said_is_forgotten_when_it_is_switched_off(self) -> None:
+        monitored = Monitored("domain")
+        monitored.run({**self.AMBER, "whois": {"whois.registrar": "basalt"}})
+        left = {name: edition for name, edition in EDITIONS.items() if name != "rdapdomain"}
+        assert monitored.run({}, left).changes is None
+        assert monitored.answer()["whois"]["registrar"] == "basalt"
+        found = monitored.run({"whois": {"whois.registrar": "cobalt"}}, left)
+        assert found.changes == {"whois.registrar": {"old": "basalt", "new": "cobalt"}}
+
+    def test_what_a_source_says_that_is_switched_on_again_is_no_change(self) -> None:
+        monitored = Monitored("domain")
+        monitored.run(self.AMBER)
+        monitored.run({}, {})
+        assert monitored.run(self.BASALT).changes is None
 
 
 class TestDetails:

@@ -13,7 +13,7 @@ from models.monitors.comparison import compare
 from models.monitors.fields import watch
 from models.monitors.snapshots import Said, Snapshot, carry_over, content_hash, dump, load
 from providers.base import Kind
-from tests.monitors.worlds import KINDS, MOMENT, answer, fields_of, shuffled, value, world
+from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of, shuffled, value, world
 
 
 def hash_of(kind: Kind, words: dict[str, Any]) -> bytes:
@@ -37,8 +37,9 @@ def test_two_hashes_of_what_one_source_fills_are_equal_if_and_only_if_nothing_ha
     path = chance.choice(sorted(source.fields))
     old, new = ({source.spec.name: {path: value(kind, path, chance)}} for _ in range(2))
     everything = watch(kind.name, fields_of(kind), ["*"])
-    before = carry_over(None, old, MOMENT)
-    found = compare(before, carry_over(before, new, MOMENT), everything, lambda words: answer(kind, words))
+    before = carry_over(None, old, MOMENT, EDITIONS)
+    after = carry_over(before, new, MOMENT, EDITIONS)
+    found = compare(before, after, everything, lambda words: answer(kind, words))
     changed = found.changes is not None and path in found.changes
     assert changed == (hash_of(kind, old) != hash_of(kind, new))
 
@@ -46,8 +47,13 @@ def test_two_hashes_of_what_one_source_fills_are_equal_if_and_only_if_nothing_ha
 def test_numbers_are_hashed_by_value_and_nothing_known_as_nothing() -> None:
     kind = KINDS["company"]
     one: Said = {"wikidata": {"profile.employee_count": 10, "profile.sic_codes": []}}
-    two = {"wikidata": {"profile.employee_count": 10.0, "profile.industry": None}}
+    two = {"wikidata": {"profile.employee_count": 10.0}}
     assert hash_of(kind, one) == hash_of(kind, two)
+
+
+def test_what_a_source_could_not_find_out_is_not_hashed_as_nothing() -> None:
+    kind = KINDS["company"]
+    assert hash_of(kind, {"wikidata": {"profile.industry": None}}) != hash_of(kind, {"wikidata": {}})
 
 
 def test_a_source_that_has_said_nothing_is_not_one_that_was_never_heard() -> None:
@@ -59,5 +65,6 @@ def test_a_source_that_has_said_nothing_is_not_one_that_was_never_heard() -> Non
 @given(st.integers(0, 2**32).map(random.Random))
 def test_a_stored_snapshot_is_read_as_it_was_written(kind: Kind, chance: random.Random) -> None:
     words = world(kind, chance)
-    snapshot = Snapshot(words, dict.fromkeys(words, MOMENT), {"profile.employee_count": 10.5})
+    heard = dict.fromkeys(words, MOMENT)
+    snapshot = Snapshot(words, heard, {"age": 10.5}, dict.fromkeys(words, "1"), dict.fromkeys(words, heard))
     assert load(dump(snapshot)) == snapshot

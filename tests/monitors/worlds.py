@@ -19,6 +19,7 @@ from providers.retelling import retell
 KINDS = {name: ALL_KINDS[name] for name in DEFAULTS}
 _UNIONS = (UnionType, Union)
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+EDITIONS = {source.spec.name: "1" for kind in KINDS.values() for source in kind.sources}
 _TEXTS = ("amber", "basalt", "cobalt", "2026-11-20")
 
 

@@ -10,7 +10,8 @@ from providers.base import Fields
 from providers.composing import compose
 from providers.registry import KINDS
 from providers.result import NO_DATA, NOT_ASKED, SUPPRESSED, Outcome, Outcomes
-from providers.retelling import filled_up, retell, said
+from providers.retelling import editions, filled_up, retell, said
+from providers.standing import OFF
 
 MOMENT = datetime(2026, 11, 22, tzinfo=UTC)
 DOMAIN = KINDS["domain"]
@@ -51,6 +52,50 @@ def test_a_source_that_has_not_answered_says_again_what_it_said_last(outcome: Ou
     assert found.data["whois"]["registrar"] == "amber"
     assert found.data["dns"]["a"] == ["192.0.2.1"]
     assert found.sources["whois.registrar"] == ["rdapdomain"]
+
+
+UNSURE = Outcome(
+    "ok", {"dns.a": ["192.0.2.1"], "dns.txt": ["part"]}, unsure=frozenset({"dns.soa", "dns.txt"})
+)
+
+
+def test_what_a_source_could_not_find_out_is_told_as_such() -> None:
+    assert said(outcomes(dns=UNSURE)) == {"dns": {"dns.a": ["192.0.2.1"], "dns.txt": None, "dns.soa": None}}
+
+
+@pytest.mark.parametrize(
+    ("last", "soa", "txt"),
+    [
+        ({"dns.soa": "amber", "dns.txt": ["all", "part"]}, "amber", ["all", "part"]),
+        ({}, None, []),
+        ({"dns.soa": None, "dns.txt": None}, None, ["part"]),
+    ],
+    ids=["it has found out", "there was nothing", "it never could"],
+)
+def test_a_source_says_again_what_it_could_not_find_out(
+    last: Fields, soa: str | None, txt: list[str]
+) -> None:
+    found = compose(DOMAIN, QUERY, filled_up(outcomes(dns=UNSURE), {"dns": last}), MOMENT)
+    assert (found.data["dns"]["soa"], found.data["dns"]["txt"]) == (soa, txt)
+    assert found.data["dns"]["a"] == ["192.0.2.1"]
+
+
+def test_what_could_never_be_found_out_is_unknown() -> None:
+    found = retell(DOMAIN, QUERY, {"dns": {"dns.soa": None, "dns.caa": None}}, MOMENT)
+    assert (found.data["dns"]["soa"], found.data["dns"]["caa"]) == (None, [])
+
+
+@pytest.mark.parametrize("why", sorted(OFF))
+def test_a_source_that_is_switched_off_says_nothing_again(why: str) -> None:
+    now = outcomes(rdapdomain=Outcome("skipped", detail=why))
+    found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
+    assert found.data["whois"]["registrar"] is None
+    assert editions(now).keys() == {source.spec.name for source in DOMAIN.sources} - {"rdapdomain"}
+
+
+def test_an_answer_about_another_thing_is_another_edition() -> None:
+    one, other = (editions(outcomes(dns=Outcome("ok", about=about)))["dns"] for about in ("amber", "basalt"))
+    assert one != other
 
 
 def test_nothing_is_said_again_of_a_person_who_is_suppressed() -> None:
