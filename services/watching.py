@@ -17,7 +17,7 @@ from providers.base import Kind, Query
 from providers.composing import compose
 from providers.registry import KINDS
 from providers.result import LookupResult, suppressed
-from providers.retelling import WHOLE, filled_up, retell, said
+from providers.retelling import WHOLE, editions, filled_up, retell, said
 
 Stored = tuple[bytes, bytes]
 """The hash of what was known of a target, and that itself, as `models.monitors.working` keeps them."""
@@ -58,7 +58,7 @@ class Watching:
         query = self.kind.normalise(target, "")
         # As it will be read: what is equal now is equal then.
         words = orjson.loads(orjson.dumps(said(result.outcomes)))
-        new = carry_over(last, words, moment)
+        new = carry_over(last, words, moment, editions(result.outcomes))
 
         def answer(words: snapshots.Said) -> dict[str, Any]:
             return retell(self.kind, query, words, moment).data
