@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -43,17 +44,24 @@ def answering(status: int) -> Answer:
 
 @dataclass
 class Scanner:
-    """The two sources: what they say, and how often they were asked for each address."""
+    """The two sources: what they say, and how often they were asked for each address.
+
+    Of addresses that are `held` they say nothing until `go` is set.
+    """
 
     greynoise: Answer = field(default_factory=lambda: scanned_as("benign"))
     abuseipdb: Answer = field(default_factory=reported)
     asked: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    held: set[str] = field(default_factory=set[str])
+    go: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer as the one that is asked."""
         name = request.path.split("/")[1]
         address = request.query.get("ipAddress") or request.path.rsplit("/", 1)[1]
         self.asked[name, address] += 1
+        if address in self.held:
+            await self.go.wait()
         return getattr(self, name)(address)
 
 
@@ -104,6 +112,14 @@ class Watcher:
             return run if run.completed_at else None
 
         return await until(look, seconds)
+
+    async def processed(self, monitor_id: UUID, run_id: UUID, count: int) -> None:
+        """Wait until so many targets of a run are done."""
+
+        async def look() -> bool:
+            return (await self.run(monitor_id, run_id)).processed_records == count
+
+        await until(look)
 
     async def found(self, monitor_id: UUID, notifier: Notifier) -> tuple[RunView, list[dict[str, Any]]]:
         """A whole run, and what it found of each target."""

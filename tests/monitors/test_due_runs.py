@@ -1,0 +1,186 @@
+"""A monitor runs by itself when its calendar says so: by its Temporal Schedule, which follows its row."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from temporalio.client import Client, ScheduleDescription
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.monitor_chores import MonitorChores
+from database import Database, Notifier
+from models.monitors import monitors, removing, runs
+from models.monitors.monitors import CHANGED_CHANNEL
+from temporal import monitor_schedules
+from tests.automations.engine import until
+from tests.monitors.conftest import NewWatcher
+from tests.monitors.watching import Scanner, Watcher, addresses
+
+
+async def row(watcher: Watcher, monitor_id: UUID) -> dict[str, Any]:
+    [found] = await watcher.rows("select * from monitors where id = %s", monitor_id)
+    return found
+
+
+async def runs_of(watcher: Watcher, monitor_id: UUID) -> list[dict[str, Any]]:
+    return await watcher.rows("select * from monitor_runs where monitor_id = %s order by id", monitor_id)
+
+
+async def schedule(client: Client, monitor_id: UUID) -> ScheduleDescription | None:
+    try:
+        return await client.get_schedule_handle(f"monitor/{monitor_id}").describe()
+    except RPCError as error:
+        assert error.status is RPCStatusCode.NOT_FOUND
+        return None
+
+
+async def scheduled(client: Client, watcher: Watcher, monitor_id: UUID) -> ScheduleDescription:
+    """The Schedule, once it says what the row says."""
+
+    async def look() -> ScheduleDescription | None:
+        due, found = (await row(watcher, monitor_id))["next_run_at"], await schedule(client, monitor_id)
+        if found is None:
+            return None
+        if due is None:
+            return found if found.schedule.state.paused else None
+        return found if found.info.next_action_times == [due] else None
+
+    return await until(look)
+
+
+async def let_be_due(watcher: Watcher, monitor_id: UUID, at: datetime) -> None:
+    await watcher.rows(
+        "update monitors set next_run_at = date_trunc('second', %s::timestamptz) where id = %s",
+        at,
+        monitor_id,
+    )
+
+
+async def test_its_schedule_says_when_it_is_due_next(
+    watcher: Watcher, notifier: Notifier, client: Client
+) -> None:
+    monitor_id = await watcher.monitor(frequency="monthly", timezone="Europe/Berlin")
+    notifier.notify(CHANGED_CHANNEL)
+    found = await scheduled(client, watcher, monitor_id)
+    assert not found.schedule.state.paused
+    assert found.info.next_action_times[0] - datetime.now(UTC) > timedelta(days=27)
+
+
+async def test_when_it_is_due_its_schedule_starts_a_run_and_then_says_the_next_time(
+    watcher: Watcher, notifier: Notifier, client: Client, scanner: Scanner
+) -> None:
+    monitor_id = await watcher.monitor(frequency="hourly")
+    notifier.notify(CHANGED_CHANNEL)
+    due = (await row(watcher, monitor_id))["next_run_at"]
+    await scheduled(client, watcher, monitor_id)
+    await let_be_due(watcher, monitor_id, datetime.now(UTC) + timedelta(seconds=2))
+    notifier.notify(CHANGED_CHANNEL)
+    [run] = await until(lambda: runs_of(watcher, monitor_id))
+    assert run["trigger"] == "schedule"
+    assert (await watcher.ended(monitor_id, run["id"])).status == "completed"
+    assert (await row(watcher, monitor_id))["next_run_at"] == due
+    found = await scheduled(client, watcher, monitor_id)
+    assert found.info.num_actions == 1
+
+
+async def test_a_pause_pauses_its_schedule_and_resuming_goes_on_with_the_calendar(
+    watcher: Watcher, notifier: Notifier, client: Client
+) -> None:
+    monitor_id = await watcher.monitor(frequency="weekly")
+    due = (await row(watcher, monitor_id))["next_run_at"]
+    await scheduled(client, watcher, monitor_id)
+    for change, paused in ((monitors.pause, True), (monitors.resume, False)):
+        async with watcher.database.transaction() as connection:
+            await change(connection, watcher.actor, monitor_id)
+        notifier.notify(CHANGED_CHANNEL)
+        assert (await scheduled(client, watcher, monitor_id)).schedule.state.paused is paused
+    assert (await row(watcher, monitor_id))["next_run_at"] == due
+
+
+async def test_a_monitor_that_is_deleted_leaves_neither_schedule_nor_rows(
+    watcher: Watcher, notifier: Notifier, client: Client, scanner: Scanner
+) -> None:
+    monitor_id = await watcher.monitor(addresses(3))
+    run, _ = await watcher.found(monitor_id, notifier)
+    await scheduled(client, watcher, monitor_id)
+    async with watcher.database.transaction() as connection:
+        await removing.delete(connection, watcher.actor, monitor_id)
+    notifier.notify(CHANGED_CHANNEL)
+
+    async def gone() -> bool:
+        return await watcher.rows("select 1 from monitors where id = %s", monitor_id) == []
+
+    await until(gone)
+    assert await schedule(client, monitor_id) is None
+    assert await watcher.rows("select 1 from monitor_results where run_id = %s", run.id) == []
+    for table in ("monitor_targets", "monitor_runs", "monitor_baselines", "monitor_snapshots"):
+        assert await watcher.rows(f"select 1 from {table} where monitor_id = %s", monitor_id) == []
+
+
+async def test_after_days_without_anyone_it_runs_once_and_then_at_its_next_time(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    monitor_id = await watcher.monitor(frequency="daily")
+    due = (await row(watcher, monitor_id))["next_run_at"]
+    await let_be_due(watcher, monitor_id, due - timedelta(days=3))
+    [run] = await until(lambda: runs_of(watcher, monitor_id))
+    await watcher.ended(monitor_id, run["id"])
+    assert (await row(watcher, monitor_id))["next_run_at"] == due
+    assert len(await runs_of(watcher, monitor_id)) == 1
+
+
+async def test_a_run_that_is_due_while_one_is_under_way_is_left_out(watcher: Watcher) -> None:
+    monitor_id = await watcher.monitor(frequency="hourly")
+    due = (await row(watcher, monitor_id))["next_run_at"]
+    await watcher.start(monitor_id)
+    await let_be_due(watcher, monitor_id, due - timedelta(hours=1))
+    async with watcher.database.transaction() as connection:
+        assert await runs.start_due(connection, monitor_id) is None
+    assert len(await runs_of(watcher, monitor_id)) == 1
+    assert (await row(watcher, monitor_id))["next_run_at"] == due
+
+
+async def test_a_run_that_is_not_due_is_not_accepted(watcher: Watcher) -> None:
+    monitor_id = await watcher.monitor()
+    async with watcher.database.transaction() as connection:
+        assert await runs.start_due(connection, monitor_id) is None
+    assert await runs_of(watcher, monitor_id) == []
+
+
+@pytest.mark.parametrize(("balance", "count", "code"), [(1, 2, "insufficient_credits"), (1, 0, "no_targets")])
+async def test_a_run_that_cannot_begin_when_it_is_due_has_failed_and_says_why(
+    new_watcher: NewWatcher, balance: int, count: int, code: str
+) -> None:
+    watcher = await new_watcher(balance)
+    monitor_id = await watcher.monitor(addresses(count), frequency="hourly")
+    await let_be_due(watcher, monitor_id, datetime.now(UTC) - timedelta(seconds=1))
+    async with watcher.database.transaction() as connection:
+        ended = await runs.start_due(connection, monitor_id)
+    assert ended is not None and ended.told
+    [run] = await runs_of(watcher, monitor_id)
+    assert run["status"] == "failed" and run["error"]["code"] == code
+    assert (await row(watcher, monitor_id))["run_id"] is None
+    assert await watcher.balance() == (balance, 0)
+    assert await watcher.rows("select 1 from monitor_run_chunks where run_id = %s", run["id"]) == []
+
+
+async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_monitor_is_removed(
+    watcher: Watcher, notifier: Notifier, client: Client, database: Database
+) -> None:
+    monitor_id, stranger = await watcher.monitor(), UUID(int=1)
+    notifier.notify(CHANGED_CHANNEL)
+    await scheduled(client, watcher, monitor_id)
+    await monitor_schedules.remove(client, monitor_id)
+    await monitor_schedules.tell(client, stranger, watcher.account_id, datetime(2030, 1, 1, tzinfo=UTC))
+
+    async def listed() -> bool:
+        known = await monitor_schedules.list_all(client)
+        return stranger in known and monitor_id not in known
+
+    await until(listed)
+    assert await MonitorChores(database, client, notifier, 90).reconcile_schedules() >= 1
+    await scheduled(client, watcher, monitor_id)
+    assert await schedule(client, stranger) is None
