@@ -126,7 +126,7 @@ async def working(
 
 
 @contextmanager
-def process(settings: Settings, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
+def process(settings: Settings, *arguments: str, **more: str) -> Generator[subprocess.Popen[bytes]]:
     """A process over the servers and the data folder of the settings, until the block ends."""
     assert settings.database_url is not None and settings.temporal_address is not None
     names = environment(
@@ -134,6 +134,7 @@ def process(settings: Settings, *arguments: str) -> Generator[subprocess.Popen[b
         DATABASE_URL=settings.database_url.get_secret_value(),
         TEMPORAL_ADDRESS=settings.temporal_address,
         VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32",
+        **more,
     )
     running = subprocess.Popen([sys.executable, *arguments], env=names, cwd=ROOT)
     try:

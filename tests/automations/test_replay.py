@@ -20,21 +20,24 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import ExecuteActivityInput, Replayer
 
 from database import Database
+from models import credits
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE
 from temporal.sandbox import workflow_runner
-from temporal.starts import delivery_workflow_id
+from temporal.starts import delivery_workflow_id, monitor_workflow_id
 from tests.automations.claims import batch_of
 from tests.automations.engine import Endpoint, NewAccount, NewTarget, accept_each, ended, until, working
 from tests.automations.faults import Do, Lost, with_faults
 from tests.deliveries.receivers import Hooks
+from tests.monitors.watching import Watcher, addresses
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
 from workflows.maintenance import Maintenance
 from workflows.messages import PURGE_LOOKUPS
+from workflows.monitors import MonitorRun, ScheduledMonitor
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 
@@ -53,7 +56,13 @@ DELIVERIES: dict[str, list[int]] = {
     LOST_DELIVERIES: [500, 200],
 }
 """What the receiver answers to each attempt at a delivery."""
-OTHERS = {"maintenance": ("Maintenance", PURGE_LOOKUPS), "a-top-up": ("TopUp", f"topup/{uuid4()}/1")}
+MONITOR_RUNS = {"a-monitor-run": 1001, "a-monitor-run-whose-activities-are-lost": 1}
+"""How many targets each has."""
+OTHERS = {
+    "maintenance": ("Maintenance", PURGE_LOOKUPS),
+    "a-top-up": ("TopUp", f"topup/{uuid4()}/1"),
+    "a-monitor-that-is-due": ("ScheduledMonitor", uuid4()),
+}
 WAIT = {"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}
 
 
@@ -65,7 +74,7 @@ async def lose_at_first(_: ExecuteActivityInput, do: Do) -> Any:
 
 def replayer() -> Replayer:
     return Replayer(
-        workflows=[AutomationBatch, DeliveryBatch, Maintenance, TopUp],
+        workflows=[AutomationBatch, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
         workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
     )
@@ -78,7 +87,7 @@ async def test_a_committed_history_replays(path: Path) -> None:
 
 
 def test_every_shape_has_a_committed_history() -> None:
-    assert {path.stem for path in HISTORIES.glob("*.json")} == {*BATCHES, *DELIVERIES, *OTHERS}
+    assert {path.stem for path in HISTORIES.glob("*.json")} == {*BATCHES, *DELIVERIES, *MONITOR_RUNS, *OTHERS}
 
 
 @pytest.fixture
@@ -151,6 +160,26 @@ async def first_batch(database: Database, account_id: UUID) -> UUID | None:
         )
         row = await cursor.fetchone()
     return row["batch_id"] if row else None
+
+
+@pytest.mark.parametrize("name", MONITOR_RUNS)
+async def test_a_history_of_a_monitor_made_now_replays(
+    name: str,
+    open_settings: Settings,
+    database: Database,
+    keyring: Keyring,
+    new_account: NewAccount,
+    unsealed: Client,
+) -> None:
+    watcher = Watcher(database, await new_account())
+    async with database.connection() as connection:
+        await credits.grant(connection, watcher.account_id, 2000, f"test/{uuid4()}", "test")
+    monitor_id = await watcher.monitor(addresses(MONITOR_RUNS[name]))
+    run_id = await watcher.start(monitor_id)
+    client = with_faults(unsealed, lose_at_first) if "lost" in name else unsealed
+    async with working(open_settings, client, database, keyring):
+        await watcher.ended(monitor_id, run_id)
+        await replayed(client.get_workflow_handle(monitor_workflow_id(run_id)), name)
 
 
 @pytest.mark.parametrize("name", OTHERS)

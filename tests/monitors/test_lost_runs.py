@@ -3,17 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Any
 
+import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
+from settings import Settings
 from temporal import starts
-from tests.automations.engine import until
+from tests.automations.engine import process, until
 from tests.automations.faults import Do, Lost
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Scanner, Watcher, addresses
+from tests.stacks import eventually
 from workflows.messages import WATCH_TARGETS
+
+DEATHS = [
+    "models.monitors.working:claim",
+    "temporal.starts:start_monitor_run",
+    "models.monitors.working:record",
+]
+
+
+@pytest.mark.parametrize("after", DEATHS, ids=["its claim", "the start", "a record"])
+async def test_the_run_of_a_worker_that_is_killed_is_finished_by_the_next(
+    watcher: Watcher, watching_settings: Settings, at_work: Work, scanner: Scanner, after: str
+) -> None:
+    targets = addresses(3)
+    monitor_id = await watcher.monitor(targets)
+    run_id = await watcher.start(monitor_id)
+    names = dict[str, str]()
+    for name, one in watching_settings.providers.items():
+        start = f"VEDETTE_PROVIDER_{name.upper()}"
+        names[f"{start}_ENABLED"] = "0" if one.enabled is False else "1"
+        if one.base_url:
+            names |= {f"{start}_BASE_URL": one.base_url, f"{start}_KEY": "k"}
+    with process(watching_settings, "-m", "tests.automations.dying_worker", after, **names) as dying:
+        await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
+        assert dying.returncode == -signal.SIGKILL
+    recorded = (await watcher.run(monitor_id, run_id)).processed_records
+    async with at_work():
+        run = await watcher.ended(monitor_id, run_id, 45)
+    assert (run.status, run.processed_records, run.credits_used) == ("completed", 3, 3)
+    assert await watcher.balance() == (997, 0)
+    assert len(await watcher.results(run_id)) == 3
+    assert recorded == 0 or after == DEATHS[2]
 
 
 async def test_a_lost_activity_repeats_no_target_that_was_recorded(

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -65,13 +66,13 @@ class Scanner:
         return getattr(self, name)(address)
 
 
-_nets = count()
+_firsts = count(int(IPv4Address("45.0.0.1")), 4096)
 
 
 def addresses(number: int) -> list[str]:
     """So many public addresses, which nobody has asked for before."""
-    net = next(_nets)
-    return [f"45.{net}.{one // 250}.{one % 250 + 1}" for one in range(number)]
+    first = next(_firsts)
+    return [str(IPv4Address(first + one)) for one in range(number)]
 
 
 @dataclass
