@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import compileall
 import shutil
+import ssl
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import certifi
 import psycopg
 import pytest
 from psycopg.sql import SQL
@@ -25,6 +27,7 @@ from embedded.report import Report
 from embedded.temporal import Temporal
 from embedded.temporal_binary import obtain
 from migrations.upgrade import upgrade
+from outbound.client import Outbound
 from sealing import Keyring, root_keys
 from settings import Settings
 from tests.api_server import Api, running, shared_pool
@@ -181,6 +184,17 @@ async def closed_pool() -> AsyncGenerator[None]:
     """The processes that the applications share are ended with the session."""
     yield
     await shared_pool.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def authorities() -> Generator[None]:
+    """Whose certificates are trusted is read once: it takes a tenth of a second, though few tests need it."""
+    defaults = Outbound.__init__.__kwdefaults__
+    assert defaults is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(defaults, "certificates", ssl.create_default_context(cafile=certifi.where()))
+        yield
+
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ class Sites:
     ) -> LookupResult:
         chosen: dict[str, Any] = {"whatsmyname": {"enabled": True}} | (providers or {})
         settings = Settings(data=self._data, providers=chosen, allow_private_networks=(ip_network(allowed),))  # pyright: ignore[reportCallIssue]
-        trusting = ssl.create_default_context()
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         resolver = Names({"sites.example": [["127.0.0.1"]]} | {n: [[a]] for n, a in (names or {}).items()})
         outbound = Outbound(settings, resolver=resolver, certificates=trusting)
