@@ -31,9 +31,10 @@ from services.process_pool import ProcessPool
 from settings import Settings, load
 
 PASSWORD = "correct horse battery staple"
-# Of a weaker time: a wrong password costs no more than the hash asks that it is held against, and the first
-# right one renews it.
-_PASSWORD_HASH = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),)).hash(PASSWORD)
+QUICK_HASHER = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))
+# As of a weaker time: a wrong password costs no more than the hash asks that it is held against, and the
+# first right one renews it.
+_PASSWORD_HASH = QUICK_HASHER.hash(PASSWORD)
 
 
 class _Server(uvicorn.Server):

@@ -27,10 +27,11 @@ from embedded.report import Report
 from embedded.temporal import Temporal
 from embedded.temporal_binary import obtain
 from migrations.upgrade import upgrade
+from models import passwords
 from outbound.client import Outbound
 from sealing import Keyring, root_keys
 from settings import Settings
-from tests.api_server import Api, running, shared_pool
+from tests.api_server import QUICK_HASHER, Api, running, shared_pool
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess
 
@@ -195,6 +196,12 @@ def authorities() -> Generator[None]:
         patch.setitem(defaults, "certificates", ssl.create_default_context(cafile=certifi.where()))
         yield
 
+
+@pytest.fixture
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords are hashed and compared at once, and not in the time that a guess is to cost."""
+    monkeypatch.setattr(passwords, "_hasher", QUICK_HASHER)
+    monkeypatch.setattr(passwords, "_nobodys_hash", lambda: QUICK_HASHER.hash("nobody's"))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from models import known_addresses
 from settings import Rate, Settings, load
 from tests.api_server import PASSWORD, Api, Person, running
 
+pytestmark = pytest.mark.usefixtures("quick_passwords")
 # A rate of n in s seconds allows an unfamiliar address n failures for one e-mail in 10 s seconds, and all
 # unfamiliar addresses together 10 n.
 RATE = Rate(2, 60)
