@@ -32,6 +32,7 @@ from outbound.client import Outbound
 from sealing import Keyring, root_keys
 from settings import Settings
 from tests.api_server import QUICK_HASHER, Api, running, shared_pool
+from tests.automations import periods
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess
 
@@ -208,3 +209,9 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 def long_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials are remembered for longer than a test takes: what ends it is what the test does."""
     monkeypatch.setattr("api.credentials._REMEMBERED_SECONDS", 600)
+
+
+@pytest.fixture
+def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost is missed soon in this process, as in a `hasty_worker`."""
+    periods.shorten(monkeypatch.setattr)

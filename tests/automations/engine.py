@@ -6,7 +6,12 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -123,6 +128,11 @@ async def working(
             await task
             await lookups.close()
             await notifier.stop()
+
+
+def hasty_worker(settings: Settings, *dies_after: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A worker process that is found lost soon; it dies after this function, if one is named."""
+    return process(settings, "-m", "tests.automations.hasty_worker", *dies_after)
 
 
 @contextmanager

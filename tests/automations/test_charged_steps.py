@@ -26,13 +26,12 @@ from tests.automations.engine import (
     accept,
     cancel,
     ended,
-    process,
+    hasty_worker,
     transform,
     until,
     working,
 )
 from tests.automations.sources import Account, books
-from tests.stacks import CLI
 
 providers, live_settings, account = sources.providers, sources.live_settings, sources.account
 
@@ -113,6 +112,7 @@ async def test_what_was_charged_and_not_recorded_is_delivered_for_that_charge(
     assert await books(database, run_id) == (0, [price], price)
 
 
+@pytest.mark.usefixtures("short_periods")
 async def test_a_worker_killed_between_charge_and_record_costs_no_second_credit(
     open_settings: Settings,
     client: Client,
@@ -124,7 +124,7 @@ async def test_a_worker_killed_between_charge_and_record_costs_no_second_credit(
     target = await new_target([look("phone"), transform("end", "look.valid")], account_id=await account(1))
     [run_id] = await accept(database, target)
     async with written_by_nobody(database, "run_steps"):
-        with process(open_settings, str(CLI), "worker") as killed:
+        with hasty_worker(open_settings) as killed:
             await until(lambda: charged(database, run_id))
             killed.kill()
             killed.wait()

@@ -21,7 +21,7 @@ from psycopg.types.json import Json
 from database import Database
 from embedded.postgres import Postgres
 from embedded.temporal import Temporal
-from models import low_water, recovery, runs, secrets
+from models import leases, low_water, recovery, runs, secrets
 from models.audit import Actor
 from models.low_water import LowWater
 from models.run_work import Claim
@@ -37,6 +37,7 @@ from tests.automations.engine import (
     Work,
     accept,
     ended,
+    hasty_worker,
     process,
     requested,
     seen,
@@ -72,6 +73,7 @@ FROZEN_SECONDS = 40
 """The server goes on handing tasks to a process that is stopped, whose polls stay open for a minute."""
 
 
+@pytest.mark.usefixtures("short_periods")
 async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what_another_has_taken_over(
     open_settings: Settings, at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
@@ -84,7 +86,7 @@ async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what
     receiver.handler = hold
     steps = [webhook(f"{receiver.url}/held", timeout=60), webhook(f"{receiver.url}/next", "next")]
     target = await new_target([*steps, transform("end", "call.body")])
-    with process(open_settings, str(CLI), "worker") as stopped:
+    with hasty_worker(open_settings) as stopped:
         [run_id] = await accept(database, target)
         await requested(receiver, 1)
         stopped.send_signal(signal.SIGSTOP)
@@ -103,12 +105,13 @@ async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what
     assert {path: len(ids) for path, ids in ids_by_path(receiver).items()} == {"/held": 1, "/next": 1}
 
 
+@pytest.mark.usefixtures("short_periods")
 async def test_a_worker_that_is_stopped_for_a_while_goes_on_where_nobody_else_is(
     open_settings: Settings, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     steps = [webhook(f"{receiver.url}/held", timeout=60), webhook(f"{receiver.url}/next", "next")]
     target = await new_target(steps)
-    with process(open_settings, str(CLI), "worker") as stopped:
+    with hasty_worker(open_settings) as stopped:
         [run_id] = await accept(database, target)
         await requested(receiver, 1)
         stopped.send_signal(signal.SIGSTOP)
@@ -124,9 +127,9 @@ async def is_silent(database: Database, run_id: UUID) -> bool:
     """Whether the executor of a run has been silent for so long that its lease is over."""
     async with database.connection() as connection:
         cursor = await connection.execute(
-            "select b.beat_at < now() - interval '11 s' as silent"
+            "select b.beat_at < now() - make_interval(secs => %s) as silent"
             " from run_work w join batches b on b.id = w.batch_id where w.run_id = %s",
-            (run_id,),
+            (leases.SILENT_SECONDS + 1, run_id),
         )
         row = await cursor.fetchone()
     return row is not None and row["silent"]
@@ -170,13 +173,14 @@ async def set_aside_until(database: Database, target: Target, moment: str | None
         )
 
 
+@pytest.mark.usefixtures("short_periods")
 async def test_runs_that_wait_go_on_though_their_worker_is_killed_meanwhile(
     open_settings: Settings, at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     target = await new_target(
         [webhook(f"{receiver.url}/before", "before"), waits_for(6), webhook(f"{receiver.url}/after", "after")]
     )
-    with process(open_settings, str(CLI), "worker") as killed:
+    with hasty_worker(open_settings) as killed:
         run_ids = await accept(database, target, 3)
         for run_id in run_ids:
             await waiting(database, target.account_id, run_id)

@@ -22,14 +22,16 @@ from tests.automations.engine import (
     batch_workflow,
     ended,
     events_of,
-    process,
+    hasty_worker,
     seen,
     transform,
     until,
     webhook,
     working,
 )
-from tests.stacks import CLI, eventually
+from tests.stacks import eventually
+
+pytestmark = pytest.mark.usefixtures("short_periods")
 
 # Point 5
 
@@ -49,7 +51,7 @@ async def test_a_worker_that_dies_leaves_its_run_to_the_next(
     steps = [webhook(f"{receiver.url}/{name}", name) for name in ("one", "two")]
     target = await new_target([*steps, transform("end", "'done'")])
     [run_id] = await accept(database, target)
-    with process(open_settings, "-m", "tests.automations.dying_worker", after) as dying:
+    with hasty_worker(open_settings, after) as dying:
         await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
         assert dying.returncode == -signal.SIGKILL
     before = receiver.paths
@@ -100,7 +102,7 @@ async def test_a_killed_worker_leaves_what_it_has_done(
             row = await cursor.fetchone()
         return row is not None and row["n"] == 9
 
-    with process(open_settings, str(CLI), "worker") as killed:
+    with hasty_worker(open_settings) as killed:
         await until(nine_stored)
         killed.kill()
     receiver.open.set()
@@ -165,7 +167,7 @@ async def hold(request: web.Request, receiver: Endpoint) -> web.Response:
     pause = timedelta()
     if (int(run), int(number) + 1) == (PAUSING, PAUSING):
         await until(lambda: all_held(receiver), 60)
-        pause = timedelta(seconds=15)
+        pause = timedelta(seconds=6)
     return web.json_response({"step": int(number), "until": (datetime.now(UTC) + pause).isoformat()})
 
 
@@ -185,14 +187,14 @@ async def test_a_run_goes_on_at_whichever_step_its_worker_is_killed(
     # At once, so that some of them share a batch.
     ids = await accept_each(database, target, [{"run": n, "ip": "8.8.8.8"} for n in range(len(KINDS))])
     account_id = target.account_id
-    with process(open_settings, str(CLI), "worker") as killed:
+    with hasty_worker(open_settings) as killed:
         await seen(
             database, account_id, ids[PAUSING], lambda view: view.steps[PAUSING].status == "waiting", 60
         )
         await until(lambda: all_held(receiver), 60)
         killed.kill()
     receiver.open.set()
-    with process(open_settings, str(CLI), "worker"):
+    with hasty_worker(open_settings):
         views = [
             await seen(database, account_id, run_id, lambda view: view.completed_at is not None, 60)
             for run_id in ids

@@ -16,12 +16,13 @@ from temporalio.worker import ExecuteActivityInput
 
 import worker
 from settings import Settings
-from tests.automations.engine import Endpoint, Work, process, requested, until
+from tests.automations.engine import Endpoint, Work, hasty_worker, requested, until
 from tests.automations.faults import Do, Lost
 from tests.deliveries.receivers import Hooks
-from tests.stacks import CLI, eventually
+from tests.stacks import eventually
 from workflows.messages import SEND_DELIVERIES
 
+pytestmark = pytest.mark.usefixtures("short_periods")
 NewHooks = Callable[[], Awaitable[Hooks]]
 
 
@@ -52,7 +53,7 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_the_next(
 ) -> None:
     await hooks.endpoint(receiver.url)
     [event_id] = await hooks.emit()
-    with process(quick_settings, "-m", "tests.automations.dying_worker", after) as dying:
+    with hasty_worker(quick_settings, after) as dying:
         await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
         assert dying.returncode == -signal.SIGKILL
     before = len(receiver.requests)
@@ -73,12 +74,12 @@ async def test_a_killed_worker_repeats_only_what_it_had_not_recorded(
     await held.endpoint(f"{receiver.url}/held")
     await quick.emit(40)
     await held.emit(5)
-    with process(quick_settings, str(CLI), "worker") as killed:
+    with hasty_worker(quick_settings) as killed:
         await requested(receiver, 45)
         await quick.settled()
         killed.kill()
     receiver.open.set()
-    with process(quick_settings, str(CLI), "worker"):
+    with hasty_worker(quick_settings):
         await held.settled()
     assert await recorded(quick) == await recorded(held) == {("delivered", 1, 1)}
     assert len(times(receiver)) == 45
@@ -89,7 +90,7 @@ async def test_a_worker_that_is_stopped_brings_to_an_end_what_it_has_sent(
     quick_settings: Settings, hooks: Hooks, receiver: Endpoint
 ) -> None:
     await hooks.endpoint(f"{receiver.url}/held")
-    with process(quick_settings, str(CLI), "worker") as stopped:
+    with hasty_worker(quick_settings) as stopped:
         await hooks.emit(20)
         await requested(receiver, 20)
         stopped.send_signal(signal.SIGTERM)

@@ -1,6 +1,6 @@
-"""A worker process that is killed the moment a function has done its work.
+"""A worker process whose periods are short, and which is killed the moment a function has done its work.
 
-    python -m tests.automations.dying_worker models.run_work:claim
+    python -m tests.automations.hasty_worker [models.run_work:claim]
 
 It is not when the function gives something false, as a claim does that has found nothing.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 import settings
 import worker
+from tests.automations import periods
 
 
 def die_after(name: str) -> None:
@@ -32,5 +33,7 @@ def die_after(name: str) -> None:
     setattr(module, function_name, do_and_die)
 
 
-die_after(sys.argv[1])
+periods.shorten()
+for name in sys.argv[1:]:
+    die_after(name)
 asyncio.run(worker.run(settings.load()))
