@@ -33,8 +33,9 @@ async def eventually(
     seconds: float = 10,
     what: str = "condition",
 ) -> None:
-    """Poll a condition until it holds, failing after so many seconds."""
+    """Poll a condition, ever less often, until it holds, failing after so many seconds."""
     deadline = time.monotonic() + seconds
+    pause = 0.005
     while True:
         holds = condition()
         if isinstance(holds, Awaitable):
@@ -42,7 +43,8 @@ async def eventually(
         if holds:
             return
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause)
+        pause = min(1.5 * pause, 0.05)
 
 
 def environment(data: Path, **names: str) -> dict[str, str]:

@@ -39,10 +39,12 @@ NewTarget = Callable[..., Awaitable[Target]]
 
 
 async def until(look: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
-    """Look again and again until it gives something true."""
+    """Look again and again, and ever less often, until it gives something true."""
     async with asyncio.timeout(seconds):
+        pause = 0.002
         while not (found := await look()):
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, 0.05)
         return found
 
 

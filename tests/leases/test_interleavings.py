@@ -139,7 +139,7 @@ class Story:
         pid = connection.info.backend_pid
 
         async def rests() -> bool:
-            if task.done():
+            if (await asyncio.wait([task], timeout=0.01))[0]:
                 return True
             async with self.database.connection() as looking:
                 cursor = await looking.execute(
