@@ -279,7 +279,7 @@ async def test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it(
         notifier.notify(QUEUED_CHANNEL)
         await requested(receiver, 1)
         old = await batch_of(database, run_id)
-        async with database.connection() as connection:
+        async with database.transaction() as connection:
             await connection.execute(restore, (run_id,))
             await connection.execute("delete from batches where id = %s", (old,))
         notifier.notify(QUEUED_CHANNEL)
