@@ -348,6 +348,7 @@ async def rows_of(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
 # Point 15
 
 
+@pytest.mark.usefixtures("short_periods")
 async def test_a_worker_that_is_stopped_loses_and_repeats_nothing(
     at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
