@@ -5,46 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
+from services.process_pool import PoolBusy, ProcessPool, WorkLost
+from tests.services.work import (
+    doubled,
+    doubled_alone,
+    environment_names,
+    fail,
+    printed,
+    process_id,
+    take_memory,
+    wait_for,
+)  # fmt: skip
 from tests.stacks import eventually
-
-
-def process_id(ask: Ask) -> int:
-    return os.getpid()
-
-
-def doubled(ask: Ask, number: int) -> int:
-    return 2 * ask(number)
-
-
-def fail(ask: Ask) -> None:
-    raise KeyError("a fault of the work")
-
-
-def take_memory(ask: Ask) -> int:
-    return len(bytes(2 * 1024**3))
-
-
-def wait_for(ask: Ask, path: Path) -> str:
-    path.with_suffix(".begun").touch()
-    while not path.exists():
-        time.sleep(0.01)
-    return path.name
-
-
-def environment_names(ask: Ask) -> list[str]:
-    return list(os.environ)
-
-
-def printed(ask: Ask) -> str:
-    print("this is no result")
-    return "result"
 
 
 @pytest.fixture
@@ -134,10 +111,6 @@ async def test_work_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         assert pool.pids == []
     finally:
         await pool.close()
-
-
-def doubled_alone(ask: Ask, number: int) -> int:
-    return 2 * number
 
 
 @pytest.mark.parametrize("work", [fail, take_memory])
