@@ -69,7 +69,7 @@ texts: st.SearchStrategy[str] = st.recursive(
 )
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(text=texts, scope=scopes)
 @example(text="a[*].b[]", scope={"a": [{"b": [2, [3]]}, {"b": 2}]})
 def test_values_are_those_of_the_reference_implementation(text: str, scope: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ fragments = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=texts | fragments | st.text(max_size=60), scope=st.dictionaries(st.sampled_from(NAMES), anything))
 def test_whatever_the_text_and_the_data_an_expression_fails_only_as_expressions_do(
     text: str, scope: dict[str, Any]
@@ -142,7 +142,7 @@ def test_the_same_work_ends_the_same_way_and_costs_the_same(text: str, scope: di
     assert first[1] >= 0 and first[2] >= 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(value=anything)
 def test_the_size_counted_is_the_size_written(value: Any) -> None:
     budget = Budget()
