@@ -147,7 +147,7 @@ def private(scratch: Path) -> Generator[Path]:
 
 def copy_code(folder: Path) -> Path:
     """Another checkout; the path of its command."""
-    unneeded = shutil.ignore_patterns(".*", "tests", "bench", "__pycache__", "data")
+    unneeded = shutil.ignore_patterns(".*", "tests", "bench", "data")
     shutil.copytree(ROOT, folder, ignore=unneeded)
     return folder / "cli" / "__main__.py"
 
