@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -21,6 +21,7 @@ from providers.base import (
     RemoteSource,
     RemoteSpec,
     SourceError,
+    Unsure,
     json_answer,
 )
 from providers.darkweb.mentions import MOST, iso_timestamp, mention
@@ -38,7 +39,14 @@ _MORE, _ALL, _NOT_YET = 0, 1, 3
 _TOO_MANY = 2
 
 
-async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
+class Found(NamedTuple):
+    """The records, and whether the search came to its end in the time there was."""
+
+    records: list[dict[str, Any]]
+    ended: bool = True
+
+
+async def fetch(query: Query, context: Context) -> Found:
     """Search, and collect what is found in the time there is."""
     until = time.monotonic() + context.timeout - 1
     host, search = await _start(query, context)
@@ -54,13 +62,13 @@ async def fetch(query: Query, context: Context) -> list[dict[str, Any]]:
         answer = _read(response, "records")
         records += answer["records"] or []
         if answer["status"] == _ALL or len(records) >= MOST:
-            return records
+            return Found(records)
         if answer["status"] not in (_MORE, _NOT_YET):
             raise SourceError("error", "search_failed")
         if time.monotonic() + _BETWEEN_SECONDS > until:
             if not records:
                 raise SourceError("timeout", "search_timeout")
-            return records
+            return Found(records, ended=False)
 
 
 async def _start(query: Query, context: Context) -> tuple[str, str]:
@@ -109,12 +117,14 @@ def _read(response: httpx.Response, part: str) -> dict[str, Any]:
     return answer  # pyright: ignore[reportUnknownVariableType]
 
 
-def parse(raw: list[dict[str, Any]]) -> Fields:
+def parse(raw: Found) -> Fields:
     """Read the records, each once."""
-    records = {record["systemid"]: record for record in raw if record["bucket"].startswith(_BUCKETS)}
-    if not records:
-        return {}
-    return {"results": [_mention(record) for record in records.values()][:MOST], "total": len(records)}
+    records = {r["systemid"]: r for r in raw.records if r["bucket"].startswith(_BUCKETS)}
+    mentions = [_mention(record) for record in records.values()]
+    fields: Fields = {"results": mentions[:MOST], "total": len(mentions)} if mentions else {}
+    if raw.ended:
+        return fields
+    return {path: Unsure(fields.get(path)) for path in ("results", "total")}
 
 
 def _mention(record: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +157,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=6 * 3600,
         rate=Rate(10, 60),  # of up to six requests each
+        parser_version=2,
     ),
     fetch,
     parse,

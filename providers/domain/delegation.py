@@ -6,7 +6,6 @@ Below suffixes such as `ac.uk` others register domains than the registry of `uk`
 from __future__ import annotations
 
 from models.domains import Domain
-from providers.base import SourceError
 from providers.nameservers import records, resolvers
 
 
@@ -14,10 +13,10 @@ async def may_be_elsewhere(domain: Domain, seconds: float) -> bool:
     """Whether another registry may know the domain that the registry of its TLD does not.
 
     Not so for a domain right below the TLD, nor for one that name servers know as little of.
+
+    Raises:
+        SourceError: `timeout` or `error`, if no name server answers.
     """
     if domain.registered.count(".") == 1:
         return False
-    try:
-        return await records(resolvers(""), domain.registered, "NS", seconds) is not None
-    except SourceError:
-        return True
+    return await records(resolvers(""), domain.registered, "NS", seconds) is not None

@@ -21,6 +21,7 @@ from providers.base import (
     RemoteSource,
     RemoteSpec,
     SourceError,
+    Unsure,
 )
 from providers.installed import Datasets
 from providers.ip.kind import KIND as IP
@@ -50,18 +51,23 @@ async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
 
 
 def look_up(address: Address, datasets: Datasets, disabled: frozenset[str]) -> Fields:
-    """What the sources on this machine that are not `disabled` say of an address, in the terms of `ip`."""
+    """What the sources on this machine that are not `disabled` say of an address, in the terms of `ip`.
+
+    It is unsure of what those can fill that are, or lack their data.
+    """
     query = Query("ip", str(address), address)
     answers: list[tuple[str, Fields]] = []
+    unsure: set[str] = set()
     for source in _HERE:
-        if source.spec.name in disabled:
-            continue
         try:
+            if source.spec.name in disabled:
+                raise SourceError("skipped", "disabled")
             answers.append((source.spec.name, source.find(query, datasets)))
         except SourceError:
-            continue  # there is no data, or it is not of its sort: it has no say
+            unsure |= source.spec.fields
     given = [(name, {path: value for path, value in fields.items() if value}) for name, fields in answers]
-    return merge(given, IP.rules).fields
+    found = merge(given, IP.rules).fields
+    return found | {path: Unsure(found.get(path)) for path in unsure}
 
 
 def parse(raw: dict[str, Any] | None) -> Fields:
@@ -82,6 +88,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=600,
         negative_ttl=300,
+        parser_version=2,
         shared=False,
         # One source here fills each, and its licence may want it to be named.
         credited={

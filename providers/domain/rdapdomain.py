@@ -26,6 +26,7 @@ from providers.base import (
     RemoteSource,
     RemoteSpec,
     SourceError,
+    Unsure,
     json_answer,
 )
 from providers.domain import bootstrap, registrations
@@ -40,18 +41,22 @@ _UNREADABLE = (SourceError, KeyError, TypeError, ValueError, AttributeError, Ind
 
 
 class Told(NamedTuple):
-    """What the registry and the registrar answered, and whether the registry's 404 can be believed."""
+    """What the registry and the registrar answered, and whether the registry's 404 can be believed.
+
+    `registrar`: None also where there is nobody to ask, or they know nothing; `missing`: they gave no answer.
+    """
 
     registry: Any
     registrar: Any = None
     in_charge: bool = False
+    missing: bool = False
 
 
 async def fetch(query: Query, context: Context) -> Told:
     """Ask the registry, and where its answer lacks something the registrar.
 
     Raises:
-        SourceError: `skipped`, if the registry has no RDAP server.
+        SourceError: `skipped`, if the registry has no RDAP server; `rejected`, if it answers with a page.
     """
     domain: Domain = query.value
     started = time.monotonic()
@@ -64,17 +69,22 @@ async def fetch(query: Query, context: Context) -> Told:
     response = await _get(f"{base_url}/domain/{domain.registered}", context, context.timeout * 0.7)
     registry = json_answer(response, empty=frozenset({404}))
     left = context.timeout * 0.9 - (time.monotonic() - started)
-    if registry is None and in_charge:
+    if registry is None and "html" in response.headers.get("content-type", ""):
         # A page for people is no answer of a registry.
-        page = "html" in response.headers.get("content-type", "")
-        return Told(None, in_charge=not page and not await may_be_elsewhere(domain, left))
+        raise SourceError("rejected", "http_404")
+    if registry is None and in_charge:
+        return Told(None, in_charge=not await may_be_elsewhere(domain, left))
     if registry is None:
         return Told(None)
     known = _readable(registry)
     url = None if not known or all(known.values()) else _referral(registry)
-    if url is None or left < _LEAST_SECONDS:
+    if url is None:
         return Told(registry)
-    return Told(registry, await _refer(url, domain, context, left))
+    try:
+        return Told(registry, await _refer(url, domain, context, left))
+    except (OutboundError, SourceError, httpx.InvalidURL) as error:
+        _log.info("rdap_referral_failed", error=type(error).__name__)
+        return Told(registry, missing=True)
 
 
 async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
@@ -82,25 +92,35 @@ async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
 
 
 async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> Any:
-    """What the registrar says about the domain; None if it fails. The client is guarded, as data names it."""
+    """What the registrar says about the domain; None if it knows nothing.
+
+    The client is guarded, as data names whom to ask.
+
+    Raises:
+        OutboundError, SourceError, httpx.InvalidURL: if it gives no answer about this domain.
+    """
+    if seconds < _LEAST_SECONDS:
+        raise SourceError("timeout", "timeout")
     client = context.guarded or context.client
-    try:
-        response = await client.get(url, headers=_ACCEPT, timeout=seconds)
-        told = json_answer(response, empty=frozenset({404}))
-    except (OutboundError, SourceError, httpx.InvalidURL) as error:
-        _log.info("rdap_referral_failed", error=type(error).__name__)
+    response = await client.get(url, headers=_ACCEPT, timeout=seconds)
+    told = json_answer(response, empty=frozenset({404}))
+    if told is None:
         return None
     same = isinstance(told, dict) and str(cast("dict[str, Any]", told).get("ldhName")).lower().rstrip(".")
-    return cast("Any", told) if same == domain.registered else None
+    if same != domain.registered or not _readable(told):
+        raise SourceError("bad_response", "unexpected_shape")
+    return cast("Any", told)
 
 
 def parse(told: Told) -> Fields:
     """Read the answers (RFC 9083)."""
     if told.registry is None:
         return {"whois.registered": False} if told.in_charge else {}
+    fields = _registration(told.registry)
+    if told.missing:
+        fields = {path: value or Unsure(value) for path, value in fields.items()}
     more = _readable(told.registrar)
-    fields = {path: value or more.get(path) for path, value in _registration(told.registry).items()}
-    return {"whois.registered": True} | fields
+    return {"whois.registered": True} | {path: value or more.get(path) for path, value in fields.items()}
 
 
 def _readable(raw: Any) -> Fields:
@@ -159,7 +179,7 @@ SOURCE = RemoteSource(
         ttl=registrations.TTL,
         negative_ttl=3600,
         rate=Rate(120, 60),
-        parser_version=2,
+        parser_version=3,
     ),
     fetch,
     parse,

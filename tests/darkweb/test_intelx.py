@@ -8,9 +8,11 @@ import httpx
 import pytest
 from aiohttp import web
 
-from providers.base import Context, SourceError
-from providers.darkweb.intelx import SOURCE
+from providers.base import Context, SourceError, Unsure
+from providers.darkweb.intelx import SOURCE, Found
 from providers.darkweb.kind import normalise
+
+RECORDS: list[dict[str, Any]] = [{"systemid": "1", "bucket": "pastes", "name": "amber", "date": None}]
 
 
 async def search(takes: set[str]) -> tuple[Any, list[str]]:
@@ -51,7 +53,14 @@ async def search(takes: set[str]) -> tuple[Any, list[str]]:
 async def test_a_key_that_one_host_does_not_take_is_tried_at_the_other(
     takes: set[str], asked: list[str]
 ) -> None:
-    assert await search(takes) == ([], asked)
+    assert await search(takes) == (Found([]), asked)
+
+
+@pytest.mark.parametrize("records", [[], RECORDS])
+def test_what_is_found_before_a_search_has_ended_may_not_be_all(records: list[dict[str, Any]]) -> None:
+    whole = SOURCE.parse(Found(records))
+    part = SOURCE.parse(Found(records, ended=False))
+    assert part == {path: Unsure(whole.get(path)) for path in ("results", "total")}
 
 
 async def test_a_key_that_no_host_takes_is_refused() -> None:

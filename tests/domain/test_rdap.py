@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from outbound.client import Outbound
-from providers.base import Context
+from providers.base import Context, SourceError, Unsure
 from providers.domain import bootstrap, delegation, rdapdomain
 from providers.domain.kind import normalise
 from settings import Settings
@@ -96,7 +96,6 @@ async def test_a_domain_of_which_the_registry_in_charge_knows_nothing_is_not_reg
     [
         ({}, {"whois.registered": False}),
         ({"example.ac.uk": {"NS": ["ns1.example.ac.uk."]}}, {}),
-        ({"example.ac.uk": {"*": []}}, {}),
     ],
 )
 async def test_below_a_suffix_that_others_may_run_name_servers_must_not_know_the_domain_either(
@@ -111,6 +110,17 @@ async def test_below_a_suffix_that_others_may_run_name_servers_must_not_know_the
     known = bootstrap._known[bootstrap.IANA].servers  # pyright: ignore[reportPrivateUsage]
     known["uk"] = known["com"]
     assert await servers.ask("www.example.ac.uk") == expected
+
+
+async def test_whether_name_servers_know_the_domain_must_be_found_out(
+    servers: Servers, name_server: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, url = await name_server({"example.ac.uk": {"*": []}})
+    ask_here(monkeypatch, delegation, url)
+    known = bootstrap._known[bootstrap.IANA].servers  # pyright: ignore[reportPrivateUsage]
+    known["uk"] = known["com"]
+    with pytest.raises(SourceError):
+        await servers.ask("www.example.ac.uk")
 
 
 async def test_a_server_that_the_operator_puts_in_the_place_of_all_registries_is_in_charge(
@@ -131,15 +141,15 @@ async def test_the_404_of_a_redirector_does_not_say_that_a_domain_is_not_registe
     assert await servers.ask() == {}
 
 
-async def test_a_page_with_404_does_not_say_that_a_domain_is_not_registered(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_page_with_404_is_no_answer(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     async def page(request: web.Request) -> web.Response:
         return web.Response(status=404, text="<html>", content_type="text/html")
 
     known = bootstrap._Known({"com": await servers.serve(page)}, float("inf"))  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setitem(bootstrap._known, bootstrap.IANA, known)  # pyright: ignore[reportPrivateUsage]
-    assert await servers.ask() == {}
+    with pytest.raises(SourceError) as failed:
+        await servers.ask()
+    assert failed.value.status == "rejected"
 
 
 async def test_the_registrar_completes_what_the_registry_does_not_tell(servers: Servers) -> None:
@@ -167,7 +177,6 @@ async def test_where_the_registry_tells_all_the_registrar_is_not_asked(servers: 
 @pytest.mark.parametrize(
     ("answer", "status"),
     [
-        (None, 404),
         ("oops", 500),
         ({"errorCode": 429}, 429),
         ([], 200),
@@ -182,8 +191,13 @@ async def test_a_referral_that_fails_loses_nothing_of_what_the_registry_told(
     await servers.refer(answer, status=status)
     fields = await servers.ask()
     assert (fields["whois.registered"], fields["whois.created"]) == (True, "1995-08-14")
-    assert fields["whois.registrar"] is None
+    assert fields["whois.registrar"] == fields["whois.expires"] == Unsure(None)
     assert len(servers.asked) == 2
+
+
+async def test_what_a_registrar_does_not_know_either_is_unknown(servers: Servers) -> None:
+    await servers.refer(None, status=404)
+    assert (await servers.ask())["whois.registrar"] is None
 
 
 @pytest.mark.parametrize(

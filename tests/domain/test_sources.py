@@ -321,7 +321,18 @@ def test_each_field_of_hosting_names_the_one_source_here_that_it_is_from() -> No
 async def test_without_data_there_is_still_the_address(name_server: Serve, tmp_path: Path) -> None:
     _, url = await name_server({"example.com": {"A": ["8.8.8.8"]}})
     fields = await ask(hosting.SOURCE, "example.com", url, datasets=Datasets(tmp_path))
-    assert {path: value for path, value in fields.items() if value} == {"hosting.ip": "8.8.8.8"}
+    assert fields.pop("hosting.ip") == "8.8.8.8"
+    assert set(fields.values()) == {Unsure()}
+
+
+async def test_hosting_is_unsure_of_what_only_a_source_fills_that_is_switched_off(
+    name_server: Serve, tmp_path: Path
+) -> None:
+    small.write_small_datasets(tmp_path)
+    _, url = await name_server({"example.com": {"A": ["8.8.8.8"]}})
+    here = {"datasets": Datasets(tmp_path), "disabled": frozenset({"asn"})}
+    fields = await ask(hosting.SOURCE, "example.com", url, **here)
+    assert (fields["hosting.asn"], fields["hosting.country_code"]) == (Unsure(), "US")
 
 
 # Bootstrap
