@@ -298,7 +298,11 @@ class Lookups:
         question: _Question,
         found: Found,
     ) -> dict[str, Outcome]:
-        """Find out first what exactly the query means, then ask every source about just that."""
+        """Find out first what exactly the query means, then ask every source about just that.
+
+        Where a source has failed in the first round, the others are unsure of all that they said in it alone:
+        with its help it might have been known which one is meant.
+        """
         started = time.perf_counter()
         searching = [source for source in sources if source.takes(question.query)]
         half = replace(question, deadline=question.deadline / 2)
@@ -308,10 +312,14 @@ class Lookups:
         exact = replace(question, query=resolution.query, deadline=left)
         knowing = [source for source in sources if source.takes(exact.query)]
         second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
-        stayed = {
-            name: outcome._replace(fields=resolution.fields.get(name, {})) for name, outcome in first.items()
-        }
-        return stayed | second
+        failed = any(outcome.silent for outcome in first.values())
+        stayed: dict[str, Outcome] = {}
+        for source in searching:
+            name = source.spec.name
+            unsure = source.spec.fields if failed else first[name].unsure
+            stayed[name] = first[name]._replace(fields=resolution.fields.get(name, {}), unsure=unsure)
+        about = {source.spec.name: source.asks(exact.query).text for source in knowing}
+        return stayed | {name: one._replace(about=about[name]) for name, one in second.items()}
 
     def _find(self, source: LocalSource, query: Query) -> Outcome:
         spec = source.spec

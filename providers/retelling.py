@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from models.monitors.snapshots import Said
-from providers.base import Fields, Kind, Query
+from providers.base import Fields, Kind, Query, Source
 from providers.composing import compose
 from providers.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
 from providers.standing import OFF
@@ -22,8 +22,11 @@ _ABSENT = Outcome("skipped", detail=NOT_ASKED)
 
 
 def said(outcomes: Outcomes) -> Said:
-    """Tell what each source says that has answered: none that is silent or stale, or was not asked."""
-    return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(outcome)}
+    """Tell what each source says that has answered.
+
+    That is none that is silent or stale, was not asked, or could find out nothing.
+    """
+    return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(source, outcome)}
 
 
 def editions(outcomes: Outcomes) -> Mapping[str, str]:
@@ -46,7 +49,7 @@ def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
     """
     if suppressed(outcomes):
         return outcomes
-    return [(source, _filled(outcome, last.get(source.spec.name))) for source, outcome in outcomes]
+    return [(source, _filled(source, outcome, last.get(source.spec.name))) for source, outcome in outcomes]
 
 
 def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupResult:
@@ -65,8 +68,8 @@ def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupRes
     return compose(kind, query, outcomes, moment, limit=WHOLE)
 
 
-def _spoke(outcome: Outcome) -> bool:
-    return outcome.status in ANSWERS and not outcome.stale
+def _spoke(source: Source, outcome: Outcome) -> bool:
+    return outcome.status in ANSWERS and not outcome.stale and outcome.unsure != source.fields
 
 
 def _told(outcome: Outcome) -> Fields:
@@ -77,10 +80,10 @@ def _known(words: Mapping[str, object]) -> Fields:
     return {path: value for path, value in words.items() if value is not None}
 
 
-def _filled(outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
+def _filled(source: Source, outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
     if last is None or outcome.detail in OFF:
         return outcome
-    if not _spoke(outcome):
+    if not _spoke(source, outcome):
         return Outcome("ok", _known(last))
     if not outcome.unsure:
         return outcome

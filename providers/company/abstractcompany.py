@@ -7,7 +7,7 @@ from typing import Any
 
 from providers import abstract
 from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
-from providers.company.identity import Company
+from providers.company.identity import Company, by
 from providers.ip.countries import named_country
 
 _NAMES = {
@@ -70,4 +70,5 @@ SOURCE = RemoteSource(
     abstract.asking("domain", lambda query: query.value.domain),
     parse,
     takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
+    asks=by("domain"),
 )

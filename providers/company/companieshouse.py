@@ -19,7 +19,7 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.identity import Company, Wanted, candidate, candidates
+from providers.company.identity import Company, Wanted, by, candidate, candidates
 from settings import Rate
 
 _HITS = 20
@@ -173,4 +173,5 @@ SOURCE = RemoteSource(
         if isinstance(query.value, Wanted)
         else query.value.companies_house is not None
     ),
+    asks=by("companies_house"),
 )

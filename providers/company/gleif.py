@@ -16,7 +16,7 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.identity import Company, Wanted, candidate, candidates
+from providers.company.identity import Company, Wanted, by, candidate, candidates
 from providers.ip.countries import named_country
 from settings import Rate
 
@@ -135,4 +135,5 @@ SOURCE = RemoteSource(
     takes=lambda query: (
         query.value.domain is None if isinstance(query.value, Wanted) else query.value.lei is not None
     ),
+    asks=by("lei"),
 )

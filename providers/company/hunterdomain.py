@@ -19,7 +19,7 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.identity import Company
+from providers.company.identity import Company, by
 from settings import Rate
 
 # As many as paid plans give, and as many as the free one gives.
@@ -88,4 +88,5 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
+    asks=by("domain"),
 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from models import domains
@@ -87,6 +87,17 @@ def registered(host: str | None) -> str | None:
         return domains.read(host, "").registered
     except Invalid:
         return None
+
+
+def by(name: str) -> Callable[[Query], Query]:
+    """What lets a source be asked about one company by the id of that `name`, which is all that it knows."""
+
+    def asks(query: Query) -> Query:
+        if isinstance(query.value, Wanted):
+            return query
+        return replace(query, text=f"{name}:{getattr(query.value, name)}")
+
+    return asks
 
 
 def plain(name: str) -> str:

@@ -28,7 +28,7 @@ from providers.base import (
     json_answer,
 )
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, bare, candidate, candidates, registered
+from providers.company.identity import Company, Wanted, bare, by, candidate, candidates, registered
 from settings import Rate
 
 _DATA, _FILES = "https://data.sec.gov", "https://www.sec.gov"
@@ -145,4 +145,5 @@ SOURCE = RemoteSource(
     takes=lambda query: (
         query.value.domain is None if isinstance(query.value, Wanted) else query.value.cik is not None
     ),
+    asks=by("cik"),
 )

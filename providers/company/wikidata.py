@@ -22,7 +22,7 @@ from providers.base import (
 )
 from providers.company import claims
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, candidate, candidates, likeness, registered
+from providers.company.identity import Company, Wanted, by, candidate, candidates, likeness, registered
 from providers.ip.countries import named_country
 from settings import Rate
 
@@ -280,4 +280,5 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: isinstance(query.value, Wanted) or query.value.wikidata is not None,
+    asks=by("wikidata"),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import Invalid
 from providers.base import Query
-from providers.company.identity import Company, Wanted, candidate, likeness, normalise, resolve
+from providers.company.identity import Company, Wanted, by, candidate, likeness, normalise, resolve
 
 
 @pytest.mark.parametrize(
@@ -156,3 +156,10 @@ def test_two_companies_of_one_domain_leave_the_domain() -> None:
 def test_no_more_than_ten_candidates_are_given() -> None:
     resolution = resolved({"gleif": [found("Example", lei=f"L{number}") for number in range(20)]})
     assert len(resolution.fields["gleif"]["candidates"]) == 10
+
+
+def test_a_source_is_asked_about_a_company_by_the_id_that_it_knows() -> None:
+    company = Query("company", "cik:1 lei:2", Company(cik="1", lei="2"))
+    assert by("lei")(company) == Query("company", "lei:2", company.value)
+    search = Query("company", "Amber", Wanted("Amber"))
+    assert by("lei")(search) == search

@@ -1,0 +1,70 @@
+"""What a monitor is told of a company when a source fails that helps to find out which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from database import Database
+from outbound.client import Outbound
+from providers.lookup import Lookups
+from providers.result import LookupResult
+from providers.retelling import editions, said
+from sealing import Keyring
+from settings import Settings
+from tests.company.fixture_servers import Servers
+
+
+@pytest.fixture
+async def lookups(
+    settings: Settings, database: Database, keyring: Keyring, servers: Servers
+) -> AsyncGenerator[Lookups]:
+    configured = settings.model_copy(update={"providers": servers.providers, "local_only": False})
+    async with Outbound(configured) as outbound:
+        lookups = Lookups(configured, database, keyring, outbound)
+        await lookups.open()
+        yield lookups
+        await lookups.close()
+
+
+async def search(lookups: Lookups) -> LookupResult:
+    return await lookups.lookup("company", "Example Bank", max_age=0)
+
+
+async def test_who_cannot_be_told_from_others_for_want_of_a_source_has_not_been_heard(
+    lookups: Lookups, servers: Servers
+) -> None:
+    for name in ("wikidata", "sec", "gleif"):
+        servers.say(name, "ok")
+    assert said((await search(lookups)).outcomes).keys() == {"wikidata", "sec", "gleif"}
+    del servers.exchanges["wikidata"]
+    part = await search(lookups)
+    assert part.data["candidates"]
+    assert not said(part.outcomes)
+
+
+async def test_a_source_that_still_speaks_of_the_same_company_speaks_in_the_same_edition(
+    lookups: Lookups, servers: Servers
+) -> None:
+    for name in ("wikidata", "sec"):
+        servers.say(name, "ok")
+    servers.say("gleif", "empty")
+    whole = await search(lookups)
+    del servers.exchanges["wikidata"]
+    part = await search(lookups)
+    assert said(part.outcomes)["sec"] == said(whole.outcomes)["sec"]
+    assert editions(part.outcomes)["sec"] == editions(whole.outcomes)["sec"]
+
+
+async def test_a_company_is_no_candidate_any_more_only_where_all_have_been_heard(
+    lookups: Lookups, servers: Servers
+) -> None:
+    servers.say("wikidata", "two_of_one_name")
+    servers.say("sec", "ok")[0]["body"] = {}
+    servers.say("gleif", "empty")
+    assert said((await search(lookups)).outcomes)["wikidata"]["candidates"]
+    del servers.exchanges["gleif"]
+    part = await search(lookups)
+    assert part.data["candidates"]
+    assert "wikidata" not in said(part.outcomes)
