@@ -23,12 +23,14 @@ class Defaults:
         keys: list of objects → by which members an item is known.
         caseless: texts, and arrays of them, where case means nothing.
         names: arrays of names, which sources write with other case and punctuation.
+        numbered: texts in which words with digits mean nothing.
     """
 
     quiet: Mapping[str, str] = field(default_factory=dict[str, str])
     keys: Mapping[str, Key] = field(default_factory=dict[str, Key])
     caseless: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
 
 
 _JUDGED = {"verdict.reasons": "repeats the fields that speak for the level"}
@@ -56,8 +58,12 @@ PHONE = Defaults(
 DOMAIN = Defaults(
     quiet=_JUDGED
     | {
+        "dns.a": "large networks give out other addresses each time; `hosting.asn` is whose they are",
+        "dns.aaaa": "large networks give out other addresses each time",
         "dns.soa": "its serial moves with every edit of the zone",
         "hosting.ip": "repeats one of `dns.a`, whichever came first",
+        "hosting.asn_name": "names `hosting.asn`, in the words of each edition of the data",
+        "hosting.country_code": "moves with `hosting.ip`, in networks that are in many countries",
         "ssl.valid_from": "moves with every routine renewal",
         "ssl.valid_to": "moves with every routine renewal",
     },
@@ -68,12 +74,16 @@ DOMAIN = Defaults(
             "ssl.subject_alt_names", "hosting.country_code",
         }
     ),
+    # An authority signs with several keys by turns, which it numbers: R12 at one renewal and R13 at the next.
+    numbered=frozenset({"ssl.issuer"}),
 )  # fmt: skip
 IP = Defaults(
     quiet=_JUDGED
     | {
         "timezone.abbreviation": "what clocks show now, by `timezone.name` and the season",
         "timezone.utc_offset": "what clocks show now, by `timezone.name` and the season",
+        "asn.name": "names `asn.asn`, in the words of each edition of the data",
+        "location.postal_code": "moves with each edition of the data, where the city does not",
         "location.longitude": "moves with each edition of the data, where the city does not",
         "location.latitude": "moves with each edition of the data, where the city does not",
         "threat.abuse_score": "moves daily; `verdict.level` changes when it matters",
@@ -81,6 +91,8 @@ IP = Defaults(
         "threat.distinct_users": "grows with each report",
         "threat.last_reported_at": "moves with each report",
         "threat.last_seen": "moves whenever it is seen again",
+        "malware.malicious_count": "moves with single engines; `verdict.level` changes when it matters",
+        "malware.suspicious_count": "moves with single engines; `verdict.level` changes when it matters",
         "malware.harmless_count": "moves with the number of engines",
         "malware.undetected_count": "moves with the number of engines",
         "malware.reputation": "moves with each vote",
@@ -109,6 +121,7 @@ DARKWEB = Defaults(
         "total": "counts `results`",
         "result_count": "counts the `results` of one page",
         "results.crawl_date": "moves whenever the page is seen again",
+        "results.body": "pages are rewritten; what is new is a mention of another title or place",
         "results.hackishness": "a score, computed anew each time",
     },
     keys={"results": (("source", "domain", "title"),)},

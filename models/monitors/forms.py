@@ -85,4 +85,10 @@ def form_of(kind: str, path: str, members: Iterable[str] = ()) -> Form:
 def _fold(defaults: Defaults, path: str) -> Fold:
     if path in defaults.names:
         return bare_name
+    if path in defaults.numbered:
+        return _without_numbers
     return str.casefold if path in defaults.caseless else str
+
+
+def _without_numbers(text: str) -> str:
+    return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))

@@ -37,6 +37,8 @@ def section(kind: str) -> str:
         lines.append(f"- Case has no meaning in {code(sorted(defaults.caseless))}.")
     if defaults.names:
         lines.append(f"- Case and punctuation have none in {code(sorted(defaults.names))}.")
+    if defaults.numbered:
+        lines.append(f"- Words with digits have none in {code(sorted(defaults.numbered))}.")
     return "\n".join([*lines, ""])
 
 

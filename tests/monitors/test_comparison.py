@@ -85,8 +85,8 @@ def test_a_source_that_has_answered_both_times_can_fill_and_empty_a_field(
 
 def test_a_silent_source_changes_nothing() -> None:
     monitored = Monitored("domain")
-    monitored.run({"rdapdomain": {"whois.registrar": "amber"}, "dns": {"dns.a": ["192.0.2.1"]}})
-    assert monitored.run({"dns": {"dns.a": ["192.0.2.1"]}}).changes is None
+    monitored.run({"rdapdomain": {"whois.registrar": "amber"}, "dns": {"dns.mx": ["192.0.2.1"]}})
+    assert monitored.run({"dns": {"dns.mx": ["192.0.2.1"]}}).changes is None
     assert monitored.answer()["whois"]["registrar"] == "amber"
 
 
@@ -100,9 +100,9 @@ def test_a_change_is_told_when_its_source_answers_again_and_only_then() -> None:
 
 def test_what_a_source_says_that_is_heard_for_the_first_time_is_no_change() -> None:
     monitored = Monitored("domain")
-    monitored.run({"dns": {"dns.a": []}})
-    found = monitored.run({"dns": {"dns.a": ["192.0.2.1"]}, "rdapdomain": {"whois.registrar": "amber"}})
-    assert found.changes == {"dns.a": {"old": [], "new": ["192.0.2.1"]}}
+    monitored.run({"dns": {"dns.mx": []}})
+    found = monitored.run({"dns": {"dns.mx": ["192.0.2.1"]}, "rdapdomain": {"whois.registrar": "amber"}})
+    assert found.changes == {"dns.mx": {"old": [], "new": ["192.0.2.1"]}}
     assert monitored.answer()["whois"]["registrar"] == "amber"
     assert monitored.run({"rdapdomain": {"whois.registrar": "basalt"}}).changes
 
@@ -150,7 +150,7 @@ def test_the_time_that_clocks_show_is_no_change() -> None:
     ("kind", "source", "path", "old", "new"),
     [
         ("domain", "dns", "dns.ns", ["a.example", "b.example"], ["B.example", "a.EXAMPLE"]),
-        ("domain", "dns", "dns.a", ["192.0.2.1", "192.0.2.2"], ["192.0.2.2", "192.0.2.1", "192.0.2.2"]),
+        ("domain", "dns", "dns.mx", ["192.0.2.1", "192.0.2.2"], ["192.0.2.2", "192.0.2.1", "192.0.2.2"]),
         ("domain", "hosting", "hosting.country_code", "de", "DE"),
         ("email", "hibp", "breach.services", ["Last.fm"], ["LastFM"]),
         ("email", "gravatar", "company_domain", "Example.com", "example.com"),
@@ -160,7 +160,7 @@ def test_the_time_that_clocks_show_is_no_change() -> None:
 def test_another_way_to_write_the_same_is_no_change(
     kind: str, source: str, path: str, old: Any, new: Any
 ) -> None:
-    assert changes(kind, {source: {path: old}}, {source: {path: new}}) is None
+    assert changes(kind, {source: {path: old}}, {source: {path: new}}, tracked=[path]) is None
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,31 @@ def test_mentions_beyond_the_first_page_are_compared_too() -> None:
     assert (details["added"], details["removed"]) == ([mention(250)], [])
 
 
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [
+        ("tls", {"ssl.issuer": "Let's Encrypt R12"}, {"ssl.issuer": "Let's Encrypt R13"}),
+        ("tls", {"ssl.issuer": "Amazon Amazon RSA 2048 M02"}, {"ssl.issuer": "Amazon Amazon RSA 2048 M04"}),
+        ("dns", {"dns.a": ["192.0.2.1"]}, {"dns.a": ["192.0.2.2"]}),
+        ("hosting", {"hosting.ip": "192.0.2.1"}, {"hosting.ip": "192.0.2.2"}),
+    ],
+)
+def test_what_comes_round_by_itself_is_no_change(source: str, old: Any, new: Any) -> None:
+    assert changes("domain", {source: old}, {source: new}) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [
+        ("tls", {"ssl.issuer": "Let's Encrypt R12"}, {"ssl.issuer": "Google Trust Services WE1"}),
+        ("hosting", {"hosting.asn": 1}, {"hosting.asn": 2}),
+        ("hosting", {"hosting.asn": 1}, {}),
+    ],
+)
+def test_another_authority_and_another_network_are_changes(source: str, old: Any, new: Any) -> None:
+    assert changes("domain", {source: old}, {source: new})
+
+
 class TestUnsure:
     """What a source could not find out this time, while it has answered."""
 
@@ -405,16 +430,16 @@ class TestDetails:
 
     def test_a_change_lies_between_the_moments_at_which_its_source_was_heard(self) -> None:
         monitored = Monitored("domain")
-        monitored.run({"rdapdomain": {"whois.registrar": "amber"}, "dns": {"dns.a": ["192.0.2.1"]}})
-        monitored.run({"dns": {"dns.a": ["192.0.2.1"]}})
+        monitored.run({"rdapdomain": {"whois.registrar": "amber"}, "dns": {"dns.mx": ["192.0.2.1"]}})
+        monitored.run({"dns": {"dns.mx": ["192.0.2.1"]}})
         details = monitored.run(
-            {"rdapdomain": {"whois.registrar": "basalt"}, "dns": {"dns.a": ["192.0.2.2"]}}
+            {"rdapdomain": {"whois.registrar": "basalt"}, "dns": {"dns.mx": ["192.0.2.2"]}}
         ).details
         assert details["whois.registrar"] == {
             "since": {"after": MOMENT, "by": MOMENT + 2 * DAY},
             "sources": ["rdapdomain"],
         }
-        assert details["dns.a"]["since"] == {"after": MOMENT + DAY, "by": MOMENT + 2 * DAY}
+        assert details["dns.mx"]["since"] == {"after": MOMENT + DAY, "by": MOMENT + 2 * DAY}
 
     def test_who_says_so_has_said_something_else_before(self) -> None:
         monitored = Monitored("domain")

@@ -35,7 +35,7 @@ def test_the_defaults_name_only_fields_that_exist(kind: Kind) -> None:
     defaults = DEFAULTS[kind.name]
     quiet = unmatched(defaults.quiet, fields_of(kind))
     assert not quiet
-    assert not (defaults.caseless | defaults.names) - named(kind)
+    assert not (defaults.caseless | defaults.names | defaults.numbered) - named(kind)
 
 
 @each_kind
