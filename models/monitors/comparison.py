@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import orjson
+
 from models.monitors.fields import Watch
 from models.monitors.forms import Form, canonical
 from models.monitors.snapshots import Said, Snapshot
@@ -117,6 +119,8 @@ def _words_of(snapshot: Snapshot) -> tuple[Mapping[str, str], set[tuple[str, str
 
 def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: Form) -> list[str]:
     """The sources that say something else of a field than before; where none does, those that do at all."""
+    if len(words) == 1:
+        return list(words)
     of_this = [
         source
         for source, (old, new) in words.items()
@@ -150,8 +154,16 @@ def _difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
 
 def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
     """The items `added`, `removed` and `changed` between two lists; None when there are none."""
-    gone = {form.whole_item(item): item for item in old}
-    come = {form.whole_item(item): item for item in new}
+    whole: dict[bytes, bytes] = {}  # item as it stands → what it is known and compared by: most stand in both
+
+    def known(item: Any) -> bytes:
+        text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+        if text not in whole:
+            whole[text] = form.whole_item(item)
+        return whole[text]
+
+    gone = {known(item): item for item in old}
+    come = {known(item): item for item in new}
     for same in gone.keys() & come.keys():
         del gone[same], come[same]
     changed: list[Change] = []

@@ -23,12 +23,18 @@ def canonical(value: Any, fold: Fold = str) -> bytes:
     Arrays are the same in any order and with any repetition, numbers by value (1 and 1.0, but not true), and
     texts that fold to one.
     """
-    return orjson.dumps(_canonical(value, fold), option=orjson.OPT_SORT_KEYS)
+    return _dumped(_canonical(value, fold))
+
+
+def _dumped(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _canonical(value: Any, fold: Fold) -> Any:
     if isinstance(value, str):
         return fold(value)
+    if value is None or value == []:
+        return value
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return int(value)
     if isinstance(value, dict):
@@ -64,7 +70,7 @@ class Form:
         """The canonical form of what counts in one item of a list."""
         if not self.members:
             return canonical(item, self.fold)
-        return b"\0".join([canonical(item.get(name), fold) for name, fold in self.members.items()])
+        return _dumped([_canonical(item.get(name), fold) for name, fold in self.members.items()])
 
     def whole_item(self, item: Any) -> bytes:
         """The same with all by which the item is known."""
@@ -72,7 +78,7 @@ class Form:
 
     def key_of(self, item: Any, group: tuple[str, ...]) -> bytes:
         """By which an object is known; case means nothing in that."""
-        return b"\0".join([canonical(item.get(name), str.casefold) for name in group])
+        return _dumped([_canonical(item.get(name), str.casefold) for name in group])
 
 
 def form_of(kind: str, path: str, members: Iterable[str] = ()) -> Form:
