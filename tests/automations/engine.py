@@ -132,9 +132,11 @@ async def working(
             await notifier.stop()
 
 
-def hasty_worker(settings: Settings, *dies_after: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def hasty_worker(
+    settings: Settings, *dies_after: str, **more: str
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A worker process that is found lost soon; it dies after this function, if one is named."""
-    return process(settings, "-m", "tests.automations.hasty_worker", *dies_after)
+    return process(settings, "-m", "tests.automations.hasty_worker", *dies_after, **more)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ _PERIODS = {
     "activities.heartbeat": ["_SECONDS"],
     "models.delivery_recovery": ["_START_SECONDS"],
     "models.leases": ["SILENT_SECONDS"],
+    "models.monitors.working": ["_START_SECONDS", "_UNSEEN_SECONDS"],
     "models.recovery": ["SILENT_SECONDS", "_START_SECONDS", "_UNSEEN_SECONDS"],
     "temporal.starts": ["_TASK_TIMEOUT"],
     "worker": ["_HEARTBEATS_HELD_BACK"],

@@ -12,7 +12,7 @@ from temporalio.worker import ExecuteActivityInput
 
 from settings import Settings
 from temporal import starts
-from tests.automations.engine import process, until
+from tests.automations.engine import hasty_worker, until
 from tests.automations.faults import Do, Lost
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Scanner, Watcher, addresses
@@ -26,6 +26,7 @@ DEATHS = [
 ]
 
 
+@pytest.mark.usefixtures("short_periods")
 @pytest.mark.parametrize("after", DEATHS, ids=["its claim", "the start", "a record"])
 async def test_the_run_of_a_worker_that_is_killed_is_finished_by_the_next(
     watcher: Watcher, watching_settings: Settings, at_work: Work, scanner: Scanner, after: str
@@ -39,7 +40,7 @@ async def test_the_run_of_a_worker_that_is_killed_is_finished_by_the_next(
         names[f"{start}_ENABLED"] = "0" if one.enabled is False else "1"
         if one.base_url:
             names |= {f"{start}_BASE_URL": one.base_url, f"{start}_KEY": "k"}
-    with process(watching_settings, "-m", "tests.automations.dying_worker", after, **names) as dying:
+    with hasty_worker(watching_settings, after, **names) as dying:
         await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
         assert dying.returncode == -signal.SIGKILL
     recorded = (await watcher.run(monitor_id, run_id)).processed_records
