@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import random
 from datetime import timedelta
 from uuid import UUID
 
@@ -130,7 +130,7 @@ class _Look:
 
     async def at_all(self) -> bool:
         """Look at all; say whether the run goes on."""
-        left: Sequence[tuple[int, str]] = self._chunk.targets
+        left = random.sample(self._chunk.targets, len(self._chunk.targets))
         for seconds in (*_AGAIN_SECONDS, None):
             async with asyncio.TaskGroup() as group:
                 looks = {one: group.create_task(self._at(*one, last=seconds is None)) for one in left}
@@ -162,7 +162,7 @@ class _Look:
         except ModelError as error:
             if without_database(error):
                 raise  # no fault of the sources: all that is left is to be looked at again
-            if not last and isinstance(error, AllProvidersFailed) and error.repeatable:
+            if not last and isinstance(error, AllProvidersFailed) and _may_soon_be_answered(error):
                 return None
             return watching.fail(position, target, error)
         stored = await self._loader.submit((self._chunk.monitor_id, target))
@@ -175,3 +175,11 @@ class _Look:
             # A fault of ours: it must not keep the run from its other targets, for ever.
             _log.error("target_not_judged", run_id=str(self._chunk.run_id), position=position, exc_info=error)
             return watching.fail(position, target, ModelError("internal_error", "The answer made us fail."))
+
+
+def _may_soon_be_answered(error: AllProvidersFailed) -> bool:
+    """Whether some source can be asked again before the last look; its quota may be gone for the day."""
+    waits = [
+        report.get("retry_after", 0) for report in error.details["providers"] if report["status"] != "skipped"
+    ]
+    return error.repeatable and min(waits, default=0) <= sum(_AGAIN_SECONDS)

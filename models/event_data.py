@@ -37,7 +37,7 @@ class MonitorRunCompleted(EventData):
     monitor_name: str = Field(description="What it is called.")
     run_id: UUID = Field(description="Its run.")
     total_records: int = Field(description="How many targets the run had.")
-    changes_detected: int = Field(description="How many changes it found.")
+    changes_detected: int = Field(description="How many of them have changed.")
     credits_used: int = Field(description="What it cost.")
 
 

@@ -38,7 +38,9 @@ class MonitorRun:
             if workflow.info().is_continue_as_new_suggested():
                 await asyncio.gather(*under_way)
                 workflow.continue_as_new(replace(given, first=number))
-            under_way.append(asyncio.create_task(self._watch(given.run_id, number)))
+            # Each run begins elsewhere: what sources allow for a day does not always go to the same targets.
+            chunk = (number + given.run_id.int) % given.chunks
+            under_way.append(asyncio.create_task(self._watch(given.run_id, chunk)))
         await asyncio.gather(*under_way)
         await workflow.execute_activity(
             FINISH_MONITOR_RUN,

@@ -58,8 +58,6 @@ PHONE = Defaults(
 DOMAIN = Defaults(
     quiet=_JUDGED
     | {
-        "dns.a": "large networks give out other addresses each time; `hosting.asn` is whose they are",
-        "dns.aaaa": "large networks give out other addresses each time",
         "dns.soa": "its serial moves with every edit of the zone",
         "hosting.ip": "repeats one of `dns.a`, whichever came first",
         "hosting.asn_name": "names `hosting.asn`, in the words of each edition of the data",

@@ -305,7 +305,6 @@ def test_mentions_beyond_the_first_page_are_compared_too() -> None:
     [
         ("tls", {"ssl.issuer": "Let's Encrypt R12"}, {"ssl.issuer": "Let's Encrypt R13"}),
         ("tls", {"ssl.issuer": "Amazon Amazon RSA 2048 M02"}, {"ssl.issuer": "Amazon Amazon RSA 2048 M04"}),
-        ("dns", {"dns.a": ["192.0.2.1"]}, {"dns.a": ["192.0.2.2"]}),
         ("hosting", {"hosting.ip": "192.0.2.1"}, {"hosting.ip": "192.0.2.2"}),
     ],
 )
