@@ -1,0 +1,37 @@
+"""A source that has no more to give for today: that is no change, and what others say still is one."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from database import Notifier
+from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as
+
+
+def for_so_many(count: int, answer: Answer) -> Answer:
+    """Answer for so many addresses, and then say that this was all for now."""
+    known: set[str] = set()
+
+    def limited(address: str) -> web.Response:
+        if address not in known and len(known) == count:
+            return web.Response(status=429, headers={"retry-after": "1"})
+        known.add(address)
+        return answer(address)
+
+    return limited
+
+
+async def test_what_a_source_does_not_say_of_most_targets_is_no_change(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    targets = addresses(30)
+    scanner.greynoise = for_so_many(10, scanned_as("benign"))
+    monitor_id = await watcher.monitor(targets, change_detection="full_refresh")
+    run, results = await watcher.found(monitor_id, notifier)
+    assert (run.status, run.processed_records, run.failed_records) == ("completed", 30, 0)
+    told = [one for one in results if one["data"]["threat"]["classification"] == "benign"]
+    assert 1 <= len(told) <= 10
+    scanner.greynoise, scanner.abuseipdb = for_so_many(10, scanned_as("benign")), reported("Commercial")
+    run, results = await watcher.found(monitor_id, notifier)
+    assert run.changes_detected == 30
+    assert {field for one in results for field in one["changes"]} == {"threat.usage_type"}
