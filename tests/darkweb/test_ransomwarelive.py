@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from providers import installed
 from providers.base import SourceError
 from providers.darkweb import ransomwarelive
 from providers.darkweb.kind import normalise
+from providers.darkweb.ransomwarelive import DATASET
 from providers.datasets import fetch
+from providers.downloads import Dataset
 from settings import Settings
 from tests.darkweb.victims import ONION, install_victims, victim
 
@@ -173,10 +176,9 @@ async def published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncGen
     await runner.cleanup()
 
 
-async def run(data: Path, url: str) -> tuple[str, str]:
+async def run(data: Path, url: str, dataset: Dataset = DATASET) -> tuple[str, str]:
     chosen = Settings.model_validate({"data": data, "providers": {"ransomwarelive": {"base_url": url}}})
-    datasets = {"ransomwarelive": ransomwarelive.DATASET}
-    (result,) = await fetch(chosen, report=lambda _: None, datasets=datasets)
+    (result,) = await fetch(chosen, report=lambda _: None, datasets={"ransomwarelive": dataset})
     return result.status, result.detail
 
 
@@ -200,6 +202,6 @@ async def test_what_is_not_the_list_leaves_the_old_one_in_use(
 ) -> None:
     install_victims(tmp_path, victim())
     published["/victims.json"] = body
-    status, detail = await run(tmp_path, published["url"])
+    status, detail = await run(tmp_path, published["url"], replace(DATASET, small=True))  # in this process
     assert status == "unavailable" and "not usable" in detail
     assert titles(tmp_path, "example.com") == ["Example Manufacturing"]
