@@ -32,7 +32,7 @@ def failed() -> MonitorRunFailed:
 
 
 async def workflow(hooks: Hooks, status: str = "active", **trigger: Any) -> UUID:
-    """A workflow with this trigger; today none can be activated that waits for an event."""
+    """A workflow with this trigger, in this status from the beginning."""
     definition = Definition.model_validate({"name": "w", "trigger": {"type": "monitor_event", **trigger}})
     async with hooks.database.transaction() as connection:
         created = await automations.create(connection, hooks.keyring, hooks.actor, definition, "draft")
