@@ -140,7 +140,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         limiter=Limiter(database, settings),
         pool=pool,
         event_checks=EventChecks(pool),
-        list_turns=Turns(),
+        turns=Turns(),
         ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
         accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
     )

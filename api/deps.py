@@ -61,7 +61,7 @@ class Services:
     limiter: Limiter
     pool: ProcessPool
     event_checks: EventChecks
-    list_turns: Turns
+    turns: Turns
     ingest_targets: MicroBatcher[str, Target]
     accepting: MicroBatcher[Event, Accepted]
 
