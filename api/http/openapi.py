@@ -179,15 +179,17 @@ def _implied(path: str, operation: Operation) -> Iterator[str]:
 def _tell_mounts_apart(document: dict[str, Any]) -> None:
     """One handler on several paths or methods: the shortest path keeps its name, others add what they add.
 
-    `GET /api/lists/{id}` is `get_list`, then `GET /api/agent/lists/{id}` is `get_list_agent`.
+    `PATCH /api/monitors/{id}` is `change_monitor`, then `PATCH /api/agent/monitors/{id}` is
+    `change_monitor_agent`, and with PUT they are `change_monitor_put` and `change_monitor_agent_put`.
     """
     shortest: dict[str, tuple[str, str]] = {}
     for path, method, operation in sorted(operations(document), key=lambda found: found[0].count("/")):
         name = operation["operationId"]
-        first, _ = shortest.setdefault(name, (path, method))
+        first, usual = shortest.setdefault(name, (path, method))
         if (path, method) != shortest[name]:
             further = [part for part in path.split("/") if part not in first.split("/") and "{" not in part]
-            operation["operationId"] = "_".join([name, *(further or [method])]).replace("-", "_")
+            added = [method] if method != usual else []
+            operation["operationId"] = "_".join([name, *further, *added]).replace("-", "_")
 
 
 def _name_of(route: APIRoute) -> str:

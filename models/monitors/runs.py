@@ -83,7 +83,7 @@ class MonitorRunChunk(SQLModel, table=True):
     targets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
 
 
-class RunView(View):
+class MonitorRunView(View):
     """A run of a monitor as the API shows it."""
 
     id: UUID = Described(description="The run's id.")
@@ -254,7 +254,7 @@ _SHOWN: LiteralString = (
 )
 
 
-async def get(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> RunView:
+async def get(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> MonitorRunView:
     """One run of a monitor.
 
     Raises:
@@ -278,7 +278,7 @@ async def list_some(
     type: TargetType | None = None,
     limit: int,
     offset: int,
-) -> tuple[list[RunView], int]:
+) -> tuple[list[MonitorRunView], int]:
     """Runs of the account, newest first, and how many there are in all.
 
     Args:
@@ -308,9 +308,11 @@ async def list_some(
     return [view_of(row) for row in await cursor.fetchall()], counted["total"] if counted else 0
 
 
-def view_of(row: Mapping[str, Any]) -> RunView:
+def view_of(row: Mapping[str, Any]) -> MonitorRunView:
     """The run that a row with its monitor's name shows."""
     start, end = row["started_at"], row["completed_at"]
     took = None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
-    shown: dict[str, Any] = {name: row[name] for name in RunView.model_fields if name in row}
-    return RunView(**shown, duration_ms=took, credits_used=row["processed_records"] - row["failed_records"])
+    shown: dict[str, Any] = {name: row[name] for name in MonitorRunView.model_fields if name in row}
+    return MonitorRunView(
+        **shown, duration_ms=took, credits_used=row["processed_records"] - row["failed_records"]
+    )

@@ -18,7 +18,7 @@ from models import credits
 from models.audit import Actor
 from models.monitors import monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL, Plan
-from models.monitors.runs import RunView
+from models.monitors.runs import MonitorRunView
 from tests.automations.engine import until
 
 Answer = Callable[[str], web.Response]
@@ -100,15 +100,15 @@ class Watcher:
             notifier.notify(CHANGED_CHANNEL)
         return started.run_id
 
-    async def run(self, monitor_id: UUID, run_id: UUID) -> RunView:
+    async def run(self, monitor_id: UUID, run_id: UUID) -> MonitorRunView:
         """A run as it is now."""
         async with self.database.connection() as connection:
             return await runs.get(connection, self.account_id, monitor_id, run_id)
 
-    async def ended(self, monitor_id: UUID, run_id: UUID, seconds: float = 30) -> RunView:
+    async def ended(self, monitor_id: UUID, run_id: UUID, seconds: float = 30) -> MonitorRunView:
         """A run, once it has ended."""
 
-        async def look() -> RunView | None:
+        async def look() -> MonitorRunView | None:
             run = await self.run(monitor_id, run_id)
             return run if run.completed_at else None
 
@@ -122,7 +122,9 @@ class Watcher:
 
         await until(look)
 
-    async def found(self, monitor_id: UUID, notifier: Notifier) -> tuple[RunView, list[dict[str, Any]]]:
+    async def found(
+        self, monitor_id: UUID, notifier: Notifier
+    ) -> tuple[MonitorRunView, list[dict[str, Any]]]:
         """A whole run, and what it found of each target."""
         run_id = await self.start(monitor_id, notifier)
         run = await self.ended(monitor_id, run_id)

@@ -86,6 +86,7 @@ def test_further_mounts_of_a_handler_are_named_by_what_their_paths_add() -> None
 
     @router.get("/api/agent/lists/{id}/bulk-targets")
     @router.get("/api/agent/lists/{id}")
+    @router.put("/api/agent/lists/{id}")
     @router.put("/api/lists/{id}")
     @router.get("/api/lists/{id}")
     async def get_list(id: str) -> None: ...
@@ -97,6 +98,7 @@ def test_further_mounts_of_a_handler_are_named_by_what_their_paths_add() -> None
         ("/api/lists/{id}", "get"): "get_list",
         ("/api/lists/{id}", "put"): "get_list_put",
         ("/api/agent/lists/{id}", "get"): "get_list_agent",
+        ("/api/agent/lists/{id}", "put"): "get_list_agent_put",
         ("/api/agent/lists/{id}/bulk-targets", "get"): "get_list_agent_bulk_targets",
     }
 
