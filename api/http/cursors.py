@@ -13,6 +13,7 @@ from models.errors import FieldError, Invalid
 
 Limit = Annotated[int, Query(ge=1, le=100, description="How many to give at most.")]
 Page = Annotated[int, Query(ge=1, le=100_000, description="The number of the page, from 1.")]
+Offset = Annotated[int, Query(ge=0, le=1_000_000, description="How many to leave out.")]
 Cursor = Annotated[
     str | None, Query(description="`next_cursor` of the page before; without it, the first page.")
 ]

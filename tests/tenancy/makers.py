@@ -47,3 +47,18 @@ async def a_delivery(owner: Person) -> str:
 
 async def a_list(owner: Person) -> str:
     return (await owner.session.post("/api/lists", json={"name": "theirs"})).json()["id"]
+
+
+async def a_monitor(owner: Person) -> str:
+    wanted = {"name": "theirs", "targets": ["ada@example.com"]}
+    return (await owner.session.post("/api/monitors", json=wanted)).json()["id"]
+
+
+async def a_monitor_run(owner: Person) -> str:
+    return (await owner.session.post(f"/api/monitors/{await a_monitor(owner)}/run")).json()["run_id"]
+
+
+async def monitor_of(owner: Person, run_id: str) -> str:
+    """The monitor that a run is of."""
+    runs = (await owner.session.get("/api/monitoring/runs")).json()["runs"]
+    return next(run["monitor_id"] for run in runs if run["id"] == run_id)

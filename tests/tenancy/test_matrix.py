@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -12,17 +13,20 @@ import pytest
 
 from api.app import create_app
 from settings import Settings
-from tests.api_server import Api
+from tests.api_server import Api, Person
 from tests.tenancy.makers import (
     Maker,
     a_delivery,
     a_key,
     a_list,
+    a_monitor,
+    a_monitor_run,
     a_run,
     a_secret,
     a_webhook,
     a_workflow,
     an_ended_run,
+    monitor_of,
 )
 
 
@@ -30,7 +34,8 @@ from tests.tenancy.makers import (
 class Case:
     """How to make the thing whose id the route takes, and what else path and request need.
 
-    A list filtered by an id that the account does not have is empty, and answers 200.
+    A list filtered by an id that the account does not have is empty, and answers 200. Where `of` is given,
+    the thing belongs to another, whose id the path takes as `id`.
     """
 
     make: Maker
@@ -39,6 +44,7 @@ class Case:
     in_body: str | None = None
     other: dict[str, str] = field(default_factory=dict[str, str])
     status: int = 404
+    of: Callable[[Person, str], Awaitable[str]] | None = None
 
 
 # Every route with an id in its path or in a query parameter, and those with one in a field of the body.
@@ -80,6 +86,20 @@ for _list in ("/api/lists/{id}", "/api/agent/lists/{id}"):
         MATRIX.update(
             {f"{method} {_list}{_path}": Case(a_list, json=body) for method, body in _bodies.items()}
         )
+_OF_MONITORS: dict[str, Any] = {
+    "GET ": None, "PUT ": {"name": "changed"}, "PATCH ": {"name": "changed"}, "DELETE ": None,
+    "POST /pause": None, "POST /resume": None, "POST /run": None, "GET /runs": None, "GET /targets": None,
+    "POST /targets": ["bob@example.com"], "DELETE /targets": ["ada@example.com"],
+    "GET /targets/history?target=ada@example.com": None,
+}  # fmt: skip
+_OF_MONITOR_RUNS = ("GET ", "POST /cancel", "GET /results", "GET /results/download")
+for _monitor in ("/api/monitors/{id}", "/api/agent/monitors/{id}"):
+    for _name, _body in _OF_MONITORS.items():
+        _method, _path = _name.split(" ")
+        MATRIX[f"{_method} {_monitor}{_path}"] = Case(a_monitor, json=_body)
+    for _name in _OF_MONITOR_RUNS:
+        _method, _path = _name.split(" ")
+        MATRIX[f"{_method} {_monitor}/runs/{{run_id}}{_path}"] = Case(a_monitor_run, of=monitor_of)
 # Routes whose id is not an account's: an ingest token is its own credential, error codes are everyone's.
 EXEMPT = {"POST /api/workflows/ingest/{token}", "GET /errors/{code}"}
 
@@ -101,7 +121,7 @@ def takes_an_id(name: str, operation: dict[str, Any]) -> bool:
 def test_every_route_that_takes_an_id_is_in_the_matrix(settings: Settings) -> None:
     taking = {name for name, operation in operations(settings).items() if takes_an_id(name, operation)}
     in_bodies = {name for name, case in MATRIX.items() if case.in_body}
-    assert taking == (MATRIX.keys() - in_bodies) | EXEMPT
+    assert taking == {name.partition("?")[0] for name in MATRIX.keys() - in_bodies} | EXEMPT
 
 
 def test_every_route_needs_a_credential_but_those_that_are_public(settings: Settings) -> None:
@@ -128,8 +148,10 @@ def shown(response: httpx.Response, id: str) -> tuple[int, str, set[str]]:
 @pytest.mark.parametrize("name", MATRIX)
 async def test_anothers_id_answers_as_nobodys(api: Api, name: str) -> None:
     case = MATRIX[name]
-    owner, stranger = await api.person(), await api.person()
+    owner, stranger = await api.person(credits=10), await api.person()
     theirs = await case.make(owner)
+    if case.of is not None:
+        case = replace(case, other={"id": await case.of(owner, theirs)})
     nobodys, malformed = str(uuid4()), "not-an-id"
     answers = [await ask(stranger.key, name, case, id) for id in (theirs, nobodys, malformed)]
     seen = [shown(answer, id) for answer, id in zip(answers, (theirs, nobodys, malformed), strict=True)]
@@ -145,7 +167,7 @@ async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> No
 
 async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     owner, stranger = await api.person(credits=77), await api.person()
-    makers = (a_key, a_list, a_workflow, a_run, a_secret, a_webhook, a_delivery)
+    makers = (a_key, a_list, a_monitor, a_monitor_run, a_workflow, a_run, a_secret, a_webhook, a_delivery)
     ids = [await make(owner) for make in makers]
     listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]
     for name in listings:

@@ -1,0 +1,164 @@
+"""What runs of monitors have found: as arrays, as pages, as files, and of one target over time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, Field
+
+from api.deps import Caller, Id, Services, ServicesDep, authorised
+from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from models.monitors import monitors, results, runs
+from models.monitors.results import PastResultView, Result, ResultView
+from services.csv_files import write_csv
+from services.monitors import columns, row_of
+from services.targets import LONGEST, check_targets
+
+_results = APIRouter(tags=["monitors"], route_class=StrictRoute)
+
+Owner = Annotated[Caller, authorised("monitors")]
+ChangesOnly = Annotated[bool, Query(description="Only those of targets that have changed.")]
+
+_AT_ONCE = 100
+_CSV: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file.", "content": {"text/csv": {"schema": {"type": "string"}}}}
+}
+
+
+class ResultPage(BaseModel):
+    """Some results of a run, in the order of its targets."""
+
+    results: list[ResultView] = Field(description="The results of this page.")
+    total: int = Field(description="How many there are in all.")
+
+
+class TargetHistory(BaseModel):
+    """What the runs have found of one target, newest first."""
+
+    results: list[PastResultView] = Field(description="The results of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one."
+    )
+
+
+@_results.get("/{id}/runs/{run_id}/results", response_model=list[ResultView] | ResultPage)
+async def list_run_results(
+    id: Id,
+    run_id: Id,
+    caller: Owner,
+    services: ServicesDep,
+    changes_only: ChangesOnly = False,
+    limit: Annotated[int | None, Query(ge=1, le=100, description="How many to give at most.")] = None,
+    offset: Annotated[int | None, Query(ge=0, le=1_000_000, description="How many to leave out.")] = None,
+) -> Response:
+    """The results of the run in the order of its targets: all of them as an array.
+
+    With `limit` (100 without it) or `offset` (0 without it), some of them as an object with their `total`. Of
+    a run under way, those so far.
+    """
+    async with services.database.connection() as connection:
+        run = await runs.get(connection, caller.account_id, id, run_id)
+        if limit is None and offset is None:
+            first = await results.read_after(
+                connection, run_id, after=-1, limit=_AT_ONCE, changes_only=changes_only
+            )
+            chunks = _chunks(services, run_id, first, changes_only)
+            return StreamingResponse(_json_array(chunks), media_type="application/json")
+        page = await results.list_some(
+            connection, run_id, limit=limit or 100, offset=offset or 0, changes_only=changes_only
+        )
+    total = run.changes_detected if changes_only else run.processed_records
+    return json_answer({"results": [one.shown() for one in page], "total": total})
+
+
+@_results.get("/{id}/runs/{run_id}/results/download", response_class=StreamingResponse, responses=_CSV)
+async def download_run_results(
+    id: Id, run_id: Id, caller: Owner, services: ServicesDep, changes_only: ChangesOnly = False
+) -> Response:
+    """The results of the run as a CSV file, a row for each target, safe to be opened in a spreadsheet.
+
+    The columns are `target`, `has_changes`, `changed_fields`, `error`, and one for each field of an answer.
+    """
+    async with services.database.connection() as connection:
+        run = await runs.get(connection, caller.account_id, id, run_id)
+        first = await results.read_after(
+            connection, run_id, after=-1, limit=_AT_ONCE, changes_only=changes_only
+        )
+    header = columns(run.monitor_type)
+    rows = _rows(_chunks(services, run_id, first, changes_only), header)
+    return StreamingResponse(
+        write_csv(header, rows),
+        media_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="monitor-run-{run_id}.csv"'},
+    )
+
+
+@_results.get(
+    "/{id}/targets/history", response_model=TargetHistory, responses=problems("too_busy", "work_lost")
+)
+async def list_target_history(
+    id: Id,
+    caller: Owner,
+    services: ServicesDep,
+    target: Annotated[
+        str, Query(min_length=1, max_length=LONGEST, pattern=r"^[^\x00]+$", description="The target.")
+    ],
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> Response:
+    """What the runs that have ended have found of a target, newest first; nothing where it is unknown."""
+    before = id_of(cursor)
+    async with services.database.connection() as connection:
+        kept_days = services.settings.retention_days
+        monitor = await monitors.get(connection, caller.account_id, id, kept_days)
+    checked = await check_targets(services.pool, caller.account_id, monitor.monitor_type, [target])
+    normal = checked.targets[0] if checked.targets else target.strip()
+    async with services.database.connection() as connection:
+        past, last = await results.list_past(connection, id, normal, before=before, limit=limit)
+    return json_answer({"results": past, "next_cursor": cursor_of_id(last)})
+
+
+def json_answer(content: Any) -> Response:
+    """An answer with parts that are JSON already."""
+    return Response(orjson.dumps(content, option=orjson.OPT_UTC_Z), media_type="application/json")
+
+
+async def _chunks(
+    services: Services, run_id: UUID, chunk: list[Result], changes_only: bool
+) -> AsyncGenerator[list[Result]]:
+    """The results of a run from this first chunk on; no connection is held while they are sent."""
+    while chunk:
+        yield chunk
+        if len(chunk) < _AT_ONCE:
+            return
+        async with services.database.connection() as connection:
+            chunk = await results.read_after(
+                connection, run_id, after=chunk[-1].position, limit=_AT_ONCE, changes_only=changes_only
+            )
+
+
+async def _json_array(chunks: AsyncGenerator[list[Result]]) -> AsyncGenerator[bytes]:
+    opening = b"["
+    async for chunk in chunks:
+        yield opening + orjson.dumps([one.shown() for one in chunk])[1:-1]
+        opening = b","
+    yield b"[]" if opening == b"[" else b"]"
+
+
+async def _rows(chunks: AsyncGenerator[list[Result]], header: list[str]) -> AsyncGenerator[list[Any]]:
+    async for chunk in chunks:
+        for one in chunk:
+            yield row_of(one, header)
+
+
+# Below /api/agent/ they take keys only.
+router = APIRouter()
+for _mount in ("/api/monitors", "/api/agent/monitors"):
+    router.include_router(_results, prefix=_mount)

@@ -1,0 +1,279 @@
+"""Monitors: make, change, pause and delete them; their targets; their runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.http.cursors import Limit, Offset
+from api.http.idempotency import Idempotent
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from api.monitor_bodies import MonitorChanges, NewMonitor
+from api.target_bodies import (
+    GivenTargets,
+    TargetsAdded,
+    TargetsDeleted,
+    answer_targets,
+    changing,
+    invalid_of,
+    takes_targets,
+    texts_of,
+)
+from database import Connection
+from models import lists
+from models.errors import Invalid
+from models.lists import TargetType
+from models.monitors import ending, monitors, removing, runs, watched
+from models.monitors.monitors import MonitorView
+from models.monitors.runs import MonitorRunView
+from models.views import View
+from services.monitors import check_plan, require_own_targets
+from services.targets import check_targets
+
+_monitors = APIRouter(tags=["monitors"], route_class=StrictRoute)
+
+Owner = Annotated[Caller, authorised("monitors")]
+
+
+class Monitors(BaseModel):
+    """All monitors of the account, newest first."""
+
+    monitors: list[MonitorView] = Field(description="The monitors.")
+    total: int = Field(description="How many there are.")
+
+
+class MonitorDeleted(View):
+    """It is gone."""
+
+    status: Literal["deleted"] = Field(default="deleted", description="Always `deleted`.")
+
+
+class MonitorRunStarted(View):
+    """The answer to an accepted run."""
+
+    run_id: UUID = Field(description="The run.")
+    status: Literal["running"] = Field(default="running", description="Always `running`.")
+    message: str = Field(description="What was accepted, for people.")
+
+
+class MonitorRunPage(BaseModel):
+    """Runs of monitors, newest first."""
+
+    runs: list[MonitorRunView] = Field(description="The runs of this page.")
+    total: int = Field(description="How many there are in all.")
+
+
+@_monitors.get("")
+async def list_monitors(
+    caller: Owner,
+    services: ServicesDep,
+    type: Annotated[TargetType | None, Query(description="Only monitors of this type.")] = None,
+) -> Monitors:
+    """The account's monitors, newest first; without their targets."""
+    async with services.database.connection() as connection:
+        found = await monitors.list_all(connection, caller.account_id, services.settings.retention_days, type)
+    return Monitors(monitors=found, total=len(found))
+
+
+@_monitors.post("", status_code=201, **takes_targets("too_many_monitors"))
+async def create_monitor(
+    body: NewMonitor, request: Request, caller: Owner, services: ServicesDep
+) -> MonitorView:
+    """Make a monitor, of a list or with up to 10,000 targets of its own; more can be added later.
+
+    All that is wrong is named at once; one text that is no target is enough for none to be made. The body may
+    have 4 MiB.
+    """
+    plan, texts = body.plan(), body.texts()
+    checked = await check_targets(services.pool, caller.account_id, body.monitor_type, texts)
+    wrong = [*body.errors(), *check_plan(body.monitor_type, plan), *body.errors_of(checked)]
+    if wrong:
+        raise Invalid(wrong)
+    who = actor(request, caller)
+    async with changing(services, caller) as connection:
+        monitor_id = await monitors.create(connection, who, body.monitor_type, plan, checked.targets)
+        if body.status == "paused":
+            await monitors.pause(connection, who, monitor_id)
+        made = await _get(connection, services, caller, monitor_id)
+    services.notifier.notify(monitors.CHANGED_CHANNEL)
+    return made
+
+
+@_monitors.get("/{id}")
+async def get_monitor(id: Id, caller: Owner, services: ServicesDep) -> MonitorView:
+    """The monitor, without its targets."""
+    async with services.database.connection() as connection:
+        return await _get(connection, services, caller, id)
+
+
+@_monitors.put("/{id}", responses=problems("list_deleted"))
+@_monitors.patch("/{id}", responses=problems("list_deleted"))
+async def change_monitor(
+    id: Id, body: MonitorChanges, request: Request, caller: Owner, services: ServicesDep
+) -> MonitorView:
+    """Change some fields; the absent ones stay. PUT and PATCH both merge.
+
+    `status` pauses and resumes. A run under way goes on as it began.
+    """
+    who = actor(request, caller)
+    async with changing(services, caller) as connection:
+        locked = await monitors.lock(connection, caller.account_id, id)
+        type, plan = locked.row["monitor_type"], body.merged(locked.plan, services.settings.retention_days)
+        wrong = [*body.errors(type, locked.plan), *check_plan(type, plan)]
+        if wrong:
+            raise Invalid(wrong)
+        await monitors.change(connection, who, locked, plan)
+        if "status" in body.model_fields_set:
+            await (monitors.pause if body.status == "paused" else monitors.resume)(connection, who, id)
+        changed = await _get(connection, services, caller, id)
+    services.notifier.notify(monitors.CHANGED_CHANNEL)
+    return changed
+
+
+@_monitors.delete("/{id}")
+async def delete_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorDeleted:
+    """Delete the monitor with its runs, results and targets. A run under way is cancelled."""
+    async with changing(services, caller) as connection:
+        await removing.delete(connection, actor(request, caller), id)
+    services.notifier.notify(monitors.CHANGED_CHANNEL)
+    return MonitorDeleted()
+
+
+@_monitors.post("/{id}/pause")
+async def pause_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorView:
+    """Let it no longer run by itself. A run under way goes on, and runs by hand are possible."""
+    async with changing(services, caller) as connection:
+        await monitors.pause(connection, actor(request, caller), id)
+        paused = await _get(connection, services, caller, id)
+    services.notifier.notify(monitors.CHANGED_CHANNEL)
+    return paused
+
+
+@_monitors.post("/{id}/resume", responses=problems("list_deleted"))
+async def resume_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorView:
+    """Let it run by itself again, at the next time of its calendar."""
+    async with changing(services, caller) as connection:
+        await monitors.resume(connection, actor(request, caller), id)
+        resumed = await _get(connection, services, caller, id)
+    services.notifier.notify(monitors.CHANGED_CHANNEL)
+    return resumed
+
+
+@_monitors.get("/{id}/targets", response_model=list[str])
+async def list_monitor_targets(id: Id, caller: Owner, services: ServicesDep) -> Response:
+    """All targets that it watches, in the order of adding: its own, or those of its list."""
+    async with services.database.connection() as connection:
+        list_id = (await _get(connection, services, caller, id)).data_source_ref
+        if list_id is not None:
+            return await answer_targets(services, connection, lists.targets_after, list_id)
+        return await answer_targets(services, connection, watched.targets_after, id)
+
+
+@_monitors.post("/{id}/targets", **takes_targets("monitor_full", "targets_in_list"))
+async def add_monitor_targets(
+    id: Id, body: GivenTargets, request: Request, caller: Owner, services: ServicesDep
+) -> TargetsAdded:
+    """Add up to 10,000 targets. What it has already is ignored, what is none is named in `invalid`.
+
+    If it would have more than 100,000, none is added (409). Runs under way go on without them. The body may
+    have 4 MiB.
+    """
+    texts = texts_of(body)
+    async with services.database.connection() as connection:
+        type = (await _get(connection, services, caller, id)).monitor_type
+    checked = await check_targets(services.pool, caller.account_id, type, texts)
+    async with changing(services, caller) as connection:
+        locked = await monitors.lock(connection, caller.account_id, id)
+        require_own_targets(locked)
+        who, name = actor(request, caller), locked.row["name"]
+        added = await watched.add(connection, who, id, name, checked.targets)
+    duplicates = len(checked.targets) - added
+    return TargetsAdded(added=added, duplicates=duplicates, invalid=invalid_of(texts, checked))
+
+
+@_monitors.delete("/{id}/targets", **takes_targets("targets_in_list"))
+async def remove_monitor_targets(
+    id: Id, body: GivenTargets, request: Request, caller: Owner, services: ServicesDep
+) -> TargetsDeleted:
+    """Remove up to 10,000 targets, in whatever form they are written. What it does not have is ignored.
+
+    Their results stay. The body may have 4 MiB.
+    """
+    texts = texts_of(body)
+    async with services.database.connection() as connection:
+        type = (await _get(connection, services, caller, id)).monitor_type
+    checked = await check_targets(services.pool, caller.account_id, type, texts)
+    # Also as they are: what was a target when it was added may be none any more.
+    wanted = [*checked.targets, *(text.strip() for text in texts)]
+    async with changing(services, caller) as connection:
+        locked = await monitors.lock(connection, caller.account_id, id)
+        require_own_targets(locked)
+        who, name = actor(request, caller), locked.row["name"]
+        deleted = await watched.remove(connection, who, id, name, wanted)
+    return TargetsDeleted(deleted=deleted)
+
+
+@_monitors.post(
+    "/{id}/run",
+    status_code=202,
+    dependencies=[Idempotent],
+    responses=problems("insufficient_credits", "run_in_progress", "no_targets", "list_deleted"),
+)
+async def run_monitor(
+    id: Id, request: Request, caller: Owner, services: ServicesDep, response: Response
+) -> MonitorRunStarted:
+    """Start a run by hand, of the targets of now. A credit for each is held, and spent if it is answered.
+
+    The results appear as they are found; `Location` is the run.
+    """
+    async with services.database.transaction() as connection:
+        started = await runs.start(connection, caller.account_id, id)
+    services.notifier.notify(monitors.CHANGED_CHANNEL)
+    response.headers["Location"] = f"{request.url.path}s/{started.run_id}"
+    return MonitorRunStarted(
+        run_id=started.run_id, message=f"Accepted; {started.targets:,} targets will be looked up."
+    )
+
+
+@_monitors.get("/{id}/runs")
+async def list_monitor_runs(
+    id: Id, caller: Owner, services: ServicesDep, limit: Limit = 20, offset: Offset = 0
+) -> MonitorRunPage:
+    """The runs of the monitor, newest first."""
+    async with services.database.connection() as connection:
+        await _get(connection, services, caller, id)
+        found, total = await runs.list_some(
+            connection, caller.account_id, monitor_id=id, limit=limit, offset=offset
+        )
+    return MonitorRunPage(runs=found, total=total)
+
+
+@_monitors.get("/{id}/runs/{run_id}")
+async def get_monitor_run(id: Id, run_id: Id, caller: Owner, services: ServicesDep) -> MonitorRunView:
+    """The run: as far as it is, then as it ended."""
+    async with services.database.connection() as connection:
+        return await runs.get(connection, caller.account_id, id, run_id)
+
+
+@_monitors.post("/{id}/runs/{run_id}/cancel")
+async def cancel_monitor_run(id: Id, run_id: Id, caller: Owner, services: ServicesDep) -> MonitorRunView:
+    """End the run now; what was found stays, and is paid. One that has ended stays as it is."""
+    async with services.database.transaction() as connection:
+        await ending.cancel(connection, caller.account_id, id, run_id)
+        return await runs.get(connection, caller.account_id, id, run_id)
+
+
+async def _get(connection: Connection, services: Services, caller: Caller, monitor_id: UUID) -> MonitorView:
+    return await monitors.get(connection, caller.account_id, monitor_id, services.settings.retention_days)
+
+
+# Below /api/agent/ they take keys only.
+router = APIRouter()
+for _mount in ("/api/monitors", "/api/agent/monitors"):
+    router.include_router(_monitors, prefix=_mount)

@@ -1,0 +1,188 @@
+"""All monitors of an account seen as one: their results, their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString, NamedTuple, cast
+from uuid import UUID
+
+from pydantic import Field as Described
+
+from database import Connection
+from models.lists import TargetType
+from models.monitors.results import ANSWERS, FIELDS, Result
+from models.views import View
+
+_RUNS_AT_ONCE = 1_000
+
+
+class MonitoredTarget(View):
+    """A target of a monitor."""
+
+    monitor_id: UUID = Described(description="The monitor.")
+    monitor_name: str = Described(description="What it is called.")
+    type: TargetType = Described(description="What its targets are.")
+    target: str = Described(description="The target.")
+
+
+class _Part(NamedTuple):
+    """What a page takes from one of many parts: `take` entries after `skip`."""
+
+    source: UUID
+    skip: int
+    take: int
+
+
+def _parts(counted: Sequence[tuple[UUID, int]], offset: int, limit: int) -> list[_Part]:
+    """Which parts a page goes over, if the entries of all of them stand in one row."""
+    parts: list[_Part] = []
+    for source, count in counted:
+        skip = min(offset, count)
+        take = min(limit, count - skip)
+        if take:
+            parts.append(_Part(source, skip, take))
+        offset, limit = offset - skip, limit - take
+    return parts
+
+
+def _columns(parts: Sequence[_Part]) -> dict[str, Any]:
+    return {
+        "sources": [part.source for part in parts],
+        "skips": [part.skip for part in parts],
+        "takes": [part.take for part in parts],
+    }
+
+
+_TOTAL: LiteralString = """
+select coalesce(sum(m.{} + coalesce(r.{}, 0)), 0)::bigint as total
+from monitors m left join monitor_runs r on r.id = m.run_id
+where m.account_id = %(account_id)s and m.deleted_at is null
+  and m.monitor_type = coalesce(%(type)s, m.monitor_type)
+"""
+_COUNTED: LiteralString = """
+select r.id, r.{} as found from monitor_runs r join monitors m on m.id = r.monitor_id
+where r.account_id = %(account_id)s and m.deleted_at is null
+  and m.monitor_type = coalesce(%(type)s, m.monitor_type)
+  and (%(before)s::uuid is null or r.id < %(before)s)
+order by r.id desc limit %(limit)s
+"""
+_RESULTS: LiteralString = (
+    "select " + FIELDS + ", e.monitor_id, m.name as monitor_name, m.monitor_type, e.completed_at"
+    " from unnest(%(sources)s::uuid[], %(skips)s::int[], %(takes)s::int[]) as p (run_id, skip, take)"
+    " join monitor_runs e on e.id = p.run_id join monitors m on m.id = e.monitor_id"
+    " cross join lateral (select * from monitor_results where run_id = p.run_id{}"
+    " order by position limit p.take offset p.skip) r " + ANSWERS + " order by r.run_id desc, r.position"
+)
+
+
+async def list_results(
+    connection: Connection,
+    account_id: UUID,
+    *,
+    type: TargetType | None,
+    changes_only: bool,
+    limit: int,
+    offset: int,
+) -> tuple[list[Mapping[str, Any]], int]:
+    """Results of the account, those of the newest run first, and how many there are in all.
+
+    What is left out is not read: the runs know how many results they have.
+
+    Args:
+        connection: any.
+        account_id: whose.
+        type: only of monitors of this type.
+        changes_only: leave out those without changes.
+        limit: how many to give at most.
+        offset: how many to leave out.
+
+    Returns:
+        The fields of `MonitoringResultView`, for orjson; and the total.
+    """
+    wanted = {"account_id": account_id, "type": type}
+    kept: LiteralString = "changed" if changes_only else "results"
+    found: LiteralString = "changes_detected" if changes_only else "processed_records"
+    cursor = await connection.execute(_TOTAL.format(kept, found), wanted)
+    row = await cursor.fetchone()
+    counted = await _count_runs(connection, found, wanted, offset + limit)
+    parts = _parts(counted, offset, limit)
+    changed: LiteralString = " and has_changes" if changes_only else ""
+    cursor = await connection.execute(_RESULTS.format(changed), _columns(parts))
+    return [_shown(one) for one in await cursor.fetchall()], row["total"] if row else 0
+
+
+async def _count_runs(
+    connection: Connection, found: LiteralString, wanted: Mapping[str, Any], enough: int
+) -> list[tuple[UUID, int]]:
+    """How many results the newest runs have, as many runs as have enough of them."""
+    counted: list[tuple[UUID, int]] = []
+    last = None
+    while enough > 0:
+        cursor = await connection.execute(
+            _COUNTED.format(found), {**wanted, "before": last, "limit": _RUNS_AT_ONCE}
+        )
+        rows = await cursor.fetchall()
+        counted += [(row["id"], row["found"]) for row in rows]
+        enough -= sum(row["found"] for row in rows)
+        if len(rows) < _RUNS_AT_ONCE:
+            break
+        last = rows[-1]["id"]
+    return counted
+
+
+def _shown(row: dict[str, Any]) -> Mapping[str, Any]:
+    of_run = {name: row.pop(name) for name in ("monitor_id", "monitor_name", "monitor_type", "completed_at")}
+    return {"run_id": row["run_id"], **of_run, **Result(**row).shown()}
+
+
+_MONITORS: LiteralString = """
+select m.id, coalesce(m.list_id, m.id) as source, m.name, m.monitor_type as type,
+  case when m.list_id is null then m.target_count else coalesce(l.target_count, 0) end as targets
+from monitors m left join lists l on l.id = m.list_id
+where m.account_id = %(account_id)s and m.deleted_at is null
+  and m.monitor_type = coalesce(%(type)s, m.monitor_type)
+order by m.id desc
+"""
+_TARGETS: LiteralString = """
+select p.number, t.target
+from unnest(%(sources)s::uuid[], %(skips)s::int[], %(takes)s::int[])
+  with ordinality as p (source, skip, take, number)
+cross join lateral (
+  select id, target from monitor_targets where monitor_id = p.source
+  union all select id, target from list_targets where list_id = p.source
+  order by id limit p.take offset p.skip
+) t
+order by p.number, t.id
+"""
+
+
+async def list_targets(
+    connection: Connection, account_id: UUID, *, type: TargetType | None, limit: int, offset: int
+) -> tuple[list[MonitoredTarget], int]:
+    """Targets of the account's monitors, and how many there are in all.
+
+    The newest monitor's come first, each in the order of adding; what several watch is there several times.
+
+    Args:
+        connection: any.
+        account_id: whose.
+        type: only of monitors of this type.
+        limit: how many to give at most.
+        offset: how many to leave out.
+    """
+    cursor = await connection.execute(_MONITORS, {"account_id": account_id, "type": type})
+    monitors = await cursor.fetchall()
+    total = sum(one["targets"] for one in monitors)
+    parts = _parts([(one["id"], one["targets"]) for one in monitors], offset, limit)
+    by_id = {one["id"]: one for one in monitors}
+    read = [_Part(by_id[part.source]["source"], part.skip, part.take) for part in parts]
+    cursor = await connection.execute(_TARGETS, _columns(read))
+    found: list[MonitoredTarget] = []
+    for row in await cursor.fetchall():
+        one = by_id[parts[cast(int, row["number"]) - 1].source]
+        found.append(
+            MonitoredTarget(
+                monitor_id=one["id"], monitor_name=one["name"], type=one["type"], target=row["target"]
+            )
+        )
+    return found, total

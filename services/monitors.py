@@ -1,0 +1,118 @@
+"""Monitors, as far as it takes the kinds of lookups: which fields there are, and the columns of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast, get_args
+
+import orjson
+from pydantic import BaseModel
+
+from language.validation.findings import pointer_of, suggestion
+from models.errors import Conflict, FieldError
+from models.lists import TargetType
+from models.monitors.fields import Known, known_fields, unmatched, watch
+from models.monitors.monitors import Locked, Plan
+from models.monitors.results import Result
+from models.schedules import cron_errors, timezone_errors
+from providers.registry import KINDS
+
+_STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error")
+
+
+def check_plan(type: TargetType, plan: Plan) -> list[FieldError]:
+    """Find all that is wrong with what was chosen of a monitor, but for its list.
+
+    Args:
+        type: what its targets are.
+        plan: what was chosen. With neither frequency nor cron nothing of these is wrong.
+    """
+    return [*_calendar_errors(plan), *_field_errors(type, plan)]
+
+
+def _calendar_errors(plan: Plan) -> Iterator[FieldError]:
+    if plan.frequency is not None and plan.cron is not None:
+        yield FieldError("/cron", "one_schedule", "Give one of frequency and cron.")
+    found = list(timezone_errors(plan.timezone, "/timezone"))
+    if plan.cron is not None:
+        found += cron_errors(plan.cron, "/cron")
+    yield from (FieldError(*one) for one in found)
+
+
+def _field_errors(type: TargetType, plan: Plan) -> Iterator[FieldError]:
+    known = known_fields(KINDS[type].answer)
+    tracked = list(_unknown("tracked_fields", plan.tracked_fields, type, known))
+    ignored = list(_unknown("ignored_fields", plan.ignored_fields, type, known))
+    yield from (*tracked, *ignored, *_tolerance_errors(plan.tolerance, type, known))
+    if not tracked and not ignored and not watch(type, known, plan.tracked_fields, plan.ignored_fields).forms:
+        message = "Nothing is left that counts: ignore less, or track other fields."
+        yield FieldError("/ignored_fields", "nothing_tracked", message)
+
+
+def _unknown(place: str, patterns: Sequence[str], type: TargetType, known: Known) -> Iterator[FieldError]:
+    found = {one.pattern: one.nearest for one in unmatched(dict.fromkeys(patterns), known)}
+    blocks = dict.fromkeys(field.partition(".")[0] for field in known)
+    for number, pattern in enumerate(patterns):
+        if pattern in found:
+            near = found[pattern]
+            hint = f"Did you mean {near}?" if near else f"It has {', '.join(blocks)}."
+            message = f"An answer of type {type} has no such field. {hint}"
+            yield FieldError(f"/{place}/{number}", "unknown_field", message)
+
+
+def _tolerance_errors(tolerance: Mapping[str, float], type: TargetType, known: Known) -> Iterator[FieldError]:
+    numbers = [name for name in known if _is_number(KINDS[type].answer, name)]
+    for name in tolerance:
+        if name not in numbers:
+            hint = suggestion(name, numbers) or f" Those with a number: {', '.join(numbers) or 'none'}."
+            message = f"An answer of type {type} has no such field with a number.{hint}"
+            yield FieldError(pointer_of(["tolerance", name]), "unknown_field", message)
+
+
+def _is_number(model: type[BaseModel], path: str) -> bool:
+    """Whether a dotted field of an answer is a number, or null."""
+    *blocks, name = path.split(".")
+    for block in blocks:
+        annotation: Any = model.model_fields[block].annotation
+        model = next(one for one in (annotation, *get_args(annotation)) if hasattr(one, "model_fields"))
+    leaf: Any = model.model_fields[name].annotation
+    return leaf in (int, float, int | None, float | None)
+
+
+def require_own_targets(locked: Locked) -> None:
+    """Refuse to change the targets of a monitor that watches a list.
+
+    Raises:
+        Conflict: it does; with its `list_id`.
+    """
+    list_id = locked.row["list_id"]
+    if list_id is not None:
+        message = f"The monitor watches the list {list_id}: add and remove targets there."
+        raise Conflict("targets_in_list", message, list_id=str(list_id))
+
+
+def columns(type: TargetType) -> list[str]:
+    """The columns of a file with results: the target, how it went, and the fields of its answer."""
+    return [*_STATUS_COLUMNS, *known_fields(KINDS[type].answer)]
+
+
+def row_of(result: Result, names: Sequence[str]) -> list[Any]:
+    """A result as a row of a file.
+
+    Args:
+        result: what to show.
+        names: the columns, as `columns` gives them.
+    """
+    data: Any = orjson.loads(result.data or "null")
+    error: Any = orjson.loads(result.error or "null")
+    changed: list[str] = list(orjson.loads(result.changes or "{}"))
+    told = error and f"{error['code']}: {error['message']}"
+    fields = names[len(_STATUS_COLUMNS) :]
+    return [result.target, result.has_changes, changed, told, *(_value(data, path) for path in fields)]
+
+
+def _value(data: Any, path: str) -> Any:
+    """The value of a dotted field; None where the answer, perhaps of an earlier release, has none."""
+    for name in path.split("."):
+        data = cast(dict[str, Any], data).get(name) if isinstance(data, dict) else None
+    return data
