@@ -44,7 +44,7 @@ async def test_it_is_asked_to_stop_with_its_own_signal(tmp_path: Path) -> None:
     child = shell(tmp_path, script, stop_signal=signal.SIGINT)
     await child.start()
     await eventually(lambda: child.last_words() == "up")
-    await child.stop(30)
+    await child.stop(5)
     assert await child.wait() == 5
 
 
