@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -132,13 +133,25 @@ class _Look:
         """Look at all; say whether the run goes on."""
         left = random.sample(self._chunk.targets, len(self._chunk.targets))
         for seconds in (*_AGAIN_SECONDS, None):
-            async with asyncio.TaskGroup() as group:
-                looks = {one: group.create_task(self._at(*one, last=seconds is None)) for one in left}
-            left = [one for one, task in looks.items() if not task.result()]
+            left = await self._at_some(left, last=seconds is None)
             if self._over or not left or seconds is None:
                 break
             await asyncio.sleep(seconds)
         return not self._over
+
+    async def _at_some(self, left: Sequence[tuple[int, str]], *, last: bool) -> list[tuple[int, str]]:
+        """Look at each; give those that are to be looked at once more."""
+        waiting, again = iter(left), list[tuple[int, str]]()
+
+        async def take() -> None:
+            for one in waiting:
+                if not await self._at(*one, last=last):
+                    again.append(one)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(_PLACES // 2, len(left))):
+                group.create_task(take())
+        return again
 
     async def _at(self, position: int, target: str, *, last: bool) -> bool:
         """Look at one; say whether that is done with, and need not be repeated."""
