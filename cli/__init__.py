@@ -8,14 +8,27 @@ from __future__ import annotations
 import os
 import sys
 
-from cli import accounts, config, credits, data, doctor, keys, migrate, persons, secrets, up, workflows
+from cli import (
+    accounts,
+    config,
+    credits,
+    data,
+    doctor,
+    keys,
+    migrate,
+    monitors,
+    persons,
+    secrets,
+    up,
+    workflows,
+)
 from cli.errors import BadInput
 from cli.groups import new_group
 
 app = new_group("Look up, watch and automate.")
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
     app.command()(command)
-for noun in (data, accounts, keys, persons, credits, secrets, workflows):
+for noun in (data, accounts, keys, persons, credits, secrets, workflows, monitors):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2])
 
 

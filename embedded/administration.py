@@ -62,7 +62,8 @@ class Resealed:
 
 
 @contextlib.asynccontextmanager
-async def _opened(database_url: str) -> AsyncGenerator[Database]:
+async def opened(database_url: str) -> AsyncGenerator[Database]:
+    """Open a database for the time of the block; see `check_database` for what is refused."""
     await check_database(database_url)
     database = Database(database_url, name="vedette command", size=1)
     await database.open()
@@ -74,13 +75,13 @@ async def _opened(database_url: str) -> AsyncGenerator[Database]:
 
 @contextlib.asynccontextmanager
 async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
-    async with _opened(database_url) as database, database.transaction() as connection:
+    async with opened(database_url) as database, database.transaction() as connection:
         yield connection
 
 
 async def open_keyring(database_url: str, settings: Settings, *, may_make_key: bool) -> Keyring:
     """Load the keyring, and see that it opens what the database holds; see `models.root_key`."""
-    async with _opened(database_url) as database, database.connection() as connection:
+    async with opened(database_url) as database, database.connection() as connection:
         return await root_key.open_keyring(connection, settings, may_make_key=may_make_key)
 
 
@@ -92,12 +93,12 @@ async def create_account(
     Raises:
         ModelError: the e-mail or the password does not fit, or the e-mail is taken.
     """
-    name = None if name is None else _checked_name(name)
+    name = None if name is None else checked_name(name)
     password, generated = _checked_or_generated(password)
     hashed = await passwords.hashed(password)
     async with _transaction(database_url) as connection:
         account = await accounts.create_account(
-            connection, email, hashed, name, granted, actor=_operator(new_id())
+            connection, email, hashed, name, granted, actor=operator(new_id())
         )
     return CreatedAccount(str(account.id), account.email, granted, generated)
 
@@ -121,12 +122,12 @@ async def create_key(
     if unknown:
         text = f"There is no scope {unknown[0]}; there are {', '.join(get_args(keys.Scope))}."
         raise Invalid([FieldError("/scopes", "unknown_scope", text)])
-    name = _checked_name(name)
+    name = checked_name(name)
     granted = cast("list[Any]", list(scopes)) if scopes else keys.DEFAULT_SCOPES
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     async with _transaction(database_url) as connection:
-        account = await _account(connection, email)
-        key, secret = await keys.create_key(connection, _operator(account.id), name, granted, expires_at)
+        account = await find_account(connection, email)
+        key, secret = await keys.create_key(connection, operator(account.id), name, granted, expires_at)
     return CreatedKey(str(key.id), account.email, key.name, " ".join(key.scopes), secret)
 
 
@@ -158,8 +159,8 @@ async def reset_password(database_url: str, email: str, *, password: str | None)
     password, generated = _checked_or_generated(password)
     hashed = await passwords.hashed(password)
     async with _transaction(database_url) as connection:
-        account = await _account(connection, email)
-        await accounts.change_password(connection, _operator(account.id), hashed)
+        account = await find_account(connection, email)
+        await accounts.change_password(connection, operator(account.id), hashed)
     return ResetPassword(account.email, generated)
 
 
@@ -174,7 +175,7 @@ async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None
         owner = None if parsed is None else await keys.find_owner(connection, parsed)
         if parsed is None or owner is None:
             raise Invalid([FieldError("/key", "not_found", "There is no such key.")])
-        await keys.revoke(connection, _operator(owner), parsed, keys.ALL_SCOPES, permanent=permanent)
+        await keys.revoke(connection, operator(owner), parsed, keys.ALL_SCOPES, permanent=permanent)
 
 
 async def grant_credits(
@@ -187,27 +188,38 @@ async def grant_credits(
     """
     reference = f"grant/{reference or new_id()}"
     async with _transaction(database_url) as connection:
-        account = await _account(connection, email)
+        account = await find_account(connection, email)
         change = await credits.grant(connection, account.id, amount, reference, reason)
         if not change.replayed:
             target = Target("credits", name=reference)
             changes = {"amount": amount, "reason": reason}
-            await audit.record(connection, _operator(account.id), "credits.granted", target, changes)
+            await audit.record(connection, operator(account.id), "credits.granted", target, changes)
     return Granted(account.email, change.amount, change.balance, reference, change.replayed)
 
 
-def _operator(account_id: UUID) -> Actor:
+def operator(account_id: UUID) -> Actor:
+    """Make the actor of what is done to an account at the command line."""
     return Actor(account_id=account_id, kind="operator", name="operator")
 
 
-async def _account(connection: Connection, email: str) -> Account:
+async def find_account(connection: Connection, email: str) -> Account:
+    """Find the account with an e-mail.
+
+    Raises:
+        ModelError: there is none, or this is no e-mail address.
+    """
     found = await accounts.find_by_email(connection, accounts.normalised_email(email))
     if found is None:
         raise Invalid([FieldError("/account", "not_found", "There is no such account.")])
     return found[0]
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Give a name without the space around it.
+
+    Raises:
+        Invalid: it has not 1 to 200 characters.
+    """
     if not 1 <= len(name := name.strip()) <= _MOST_NAME_CHARACTERS:
         message = f"A name has 1 to {_MOST_NAME_CHARACTERS} characters."
         raise Invalid([FieldError("/name", "invalid_length", message)])
@@ -267,7 +279,7 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
     Each batch is a transaction of its own, so that the service can go on meanwhile.
     """
     done: dict[str, Resealed] = {}
-    async with _opened(database_url) as database:
+    async with opened(database_url) as database:
         for noun, kept in resealing.KEPT.items():
             resealed = unreadable = 0
             after: resealing.Place | None = kept.start

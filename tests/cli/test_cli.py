@@ -144,6 +144,17 @@ class TestAccountsAndKeys:
             assert client.post("/api/auth/login", json=login).status_code == 200
 
 
+def test_a_monitor_is_created_run_and_read_without_the_api(stack: StackProcess) -> None:
+    targets = ("--type", "ip", "--targets", "8.8.8.8,1.1.1.1", "--daily")
+    created = vedette(stack.data, "monitors", "create", *targets, "--json")
+    monitor_id = json.loads(created.stdout)["id"]
+    done = vedette(stack.data, "monitors", "run", monitor_id, "--wait")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 of 2 targets, 0 changed, 0 failed, 2 credits." in done.stdout
+    found = json.loads(vedette(stack.data, "monitors", "results", monitor_id, "--json").stdout)
+    assert [one["data"]["ip_address"] for one in found] == ["8.8.8.8", "1.1.1.1"]
+
+
 ADMIN, NOBODY = "admin@vedette.internal", "nobody@example.com"
 
 
