@@ -59,6 +59,7 @@ class Shared(NamedTuple):
     Attributes:
         unfinished: how many runs are not over, by status.
         deliveries: how many deliveries are not over, by status.
+        monitor_runs: how many runs of monitors are not over, by status.
         halted: how many workers claim no runs.
         lanes_aside: how many lanes are set aside, or have a run that is.
         loop_lag: the longest that the event loop of a worker lagged lately, in seconds.
@@ -66,6 +67,7 @@ class Shared(NamedTuple):
 
     unfinished: Mapping[str, int]
     deliveries: Mapping[str, int]
+    monitor_runs: Mapping[str, int]
     halted: int
     lanes_aside: int
     loop_lag: float
@@ -88,6 +90,11 @@ def _registry_of(shared: Shared) -> CollectorRegistry:
     deliveries = Gauge("vedette_deliveries", "Deliveries that are not over", ["status"], registry=registry)
     for status, count in shared.deliveries.items():
         deliveries.labels(status).set(count)
+    watching = Gauge(
+        "vedette_monitor_runs", "Runs of monitors that are not over", ["status"], registry=registry
+    )
+    for status, count in shared.monitor_runs.items():
+        watching.labels(status).set(count)
     halted = "Workers that claim no runs, since they do not trust themselves"
     Gauge("vedette_engine_halted", halted, registry=registry).set(shared.halted)
     aside = "Lanes that the engine cannot serve, whole or in part"

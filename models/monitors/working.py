@@ -193,6 +193,16 @@ async def find_unseen(connection: Connection, limit: int = 32) -> list[Claimed]:
     return [Claimed(**row) for row in await cursor.fetchall()]
 
 
+async def count_unfinished(connection: Connection) -> dict[str, int]:
+    """How many runs of the installation have not ended, by status."""
+    cursor = await connection.execute(
+        "select s.status, count(r.id)::int as n from unnest(array['queued', 'running']) as s (status)"
+        " left join monitor_runs r on r.status = s.status and r.completed_at is null"
+        " group by s.status order by s.status"
+    )
+    return {row["status"]: row["n"] for row in await cursor.fetchall()}
+
+
 _OPEN: LiteralString = """
 select r.id as run_id, r.account_id, r.monitor_id, r.monitor_type as type,
   m.change_detection = 'full_refresh' as full_refresh, m.tracked_fields, m.ignored_fields, m.tolerance,
