@@ -194,14 +194,15 @@ async def create(
     # One at a time for an account, so that none comes in over the bound.
     await connection.execute("select from accounts where id = %s for no key update", (actor.account_id,))
     cursor = await connection.execute(
-        "select count(*)::int as n from monitors where account_id = %s and deleted_at is null",
+        "select count(*)::int as n, now() from monitors where account_id = %s and deleted_at is null",
         (actor.account_id,),
     )
-    if cast(dict[str, int], await cursor.fetchone())["n"] >= MAX_MONITORS:
+    found = cast(dict[str, Any], await cursor.fetchone())
+    if found["n"] >= MAX_MONITORS:
         message = f"An account has at most {MAX_MONITORS:,} monitors; delete some."
         raise Conflict("too_many_monitors", message)
     await _check_list(connection, actor.account_id, type, plan.list_id)
-    monitor_id, now = new_id(), datetime.now(UTC)
+    monitor_id, now = new_id(), found["now"]
     values = _values(plan) | {
         "id": monitor_id,
         "account": actor.account_id,
@@ -262,8 +263,8 @@ async def change(connection: Connection, actor: Actor, locked: Locked, plan: Pla
     due = calendar.next_after(now) if moved and row["status"] == "active" else row["next_run_at"]
     await connection.execute(
         "update monitors set (" + _COLUMNS + ") = row(" + _PLACES + "), next_run_at = %(due)s,"
-        " updated_at = %(now)s where id = %(id)s",
-        _values(plan) | {"due": due, "now": now, "id": row["id"]},
+        " updated_at = now() where id = %(id)s",
+        _values(plan) | {"due": due, "id": row["id"]},
     )
     old, new = asdict(former), asdict(plan)
     changes = {name: {"old": old[name], "new": new[name]} for name in _PLANNED if old[name] != new[name]}
