@@ -13,7 +13,8 @@ from models.lists import TargetType
 from models.monitors.results import ANSWERS, FIELDS, Result
 from models.views import View
 
-_RUNS_AT_ONCE = 1_000
+# How many runs are read at once: ever more for who wants what is far back, but not for long.
+_FIRST_RUNS, _MOST_RUNS = 100, 5_000
 
 
 class MonitoredTarget(View):
@@ -57,15 +58,13 @@ _TOTAL: LiteralString = """
 select coalesce(sum(m.{} + coalesce(r.{}, 0)), 0)::bigint as total
 from monitors m left join monitor_runs r on r.id = m.run_id
 where m.account_id = %(account_id)s and m.deleted_at is null
-  and m.monitor_type = coalesce(%(type)s, m.monitor_type)
 """
 _COUNTED: LiteralString = """
-select r.id, r.{} as found from monitor_runs r join monitors m on m.id = r.monitor_id
-where r.account_id = %(account_id)s and m.deleted_at is null
-  and m.monitor_type = coalesce(%(type)s, m.monitor_type)
-  and (%(before)s::uuid is null or r.id < %(before)s)
-order by r.id desc limit %(limit)s
+select r.id, r.{0} as found from monitor_runs r join monitors m on m.id = r.monitor_id
+where r.account_id = %(account_id)s and m.deleted_at is null and r.id < %(before)s and r.{0} > 0
 """
+# Said only where it is wanted: a condition that may be none misleads the planner.
+_OF_TYPE: LiteralString = " and m.monitor_type = %(type)s"
 _RESULTS: LiteralString = (
     "select " + FIELDS + ", e.monitor_id, m.name as monitor_name, m.monitor_type, e.completed_at"
     " from unnest(%(sources)s::uuid[], %(skips)s::int[], %(takes)s::int[]) as p (run_id, skip, take)"
@@ -102,31 +101,32 @@ async def list_results(
     wanted = {"account_id": account_id, "type": type}
     kept: LiteralString = "changed" if changes_only else "results"
     found: LiteralString = "changes_detected" if changes_only else "processed_records"
-    cursor = await connection.execute(_TOTAL.format(kept, found), wanted)
+    of_type: LiteralString = "" if type is None else _OF_TYPE
+    cursor = await connection.execute(_TOTAL.format(kept, found) + of_type, wanted)
     row = await cursor.fetchone()
-    counted = await _count_runs(connection, found, wanted, offset + limit)
-    parts = _parts(counted, offset, limit)
+    total = row["total"] if row else 0
+    runs = _COUNTED.format(found) + of_type + " order by r.id desc limit %(limit)s"
+    enough = min(offset + limit, total) if offset < total else 0
+    parts = _parts(await _count_runs(connection, runs, wanted, enough), offset, limit)
     changed: LiteralString = " and has_changes" if changes_only else ""
     cursor = await connection.execute(_RESULTS.format(changed), _columns(parts))
-    return [_shown(one) for one in await cursor.fetchall()], row["total"] if row else 0
+    return [_shown(one) for one in await cursor.fetchall()], total
 
 
 async def _count_runs(
-    connection: Connection, found: LiteralString, wanted: Mapping[str, Any], enough: int
+    connection: Connection, runs: LiteralString, wanted: Mapping[str, Any], enough: int
 ) -> list[tuple[UUID, int]]:
     """How many results the newest runs have, as many runs as have enough of them."""
     counted: list[tuple[UUID, int]] = []
-    last = None
+    before, limit = UUID(int=2**128 - 1), _FIRST_RUNS
     while enough > 0:
-        cursor = await connection.execute(
-            _COUNTED.format(found), {**wanted, "before": last, "limit": _RUNS_AT_ONCE}
-        )
+        cursor = await connection.execute(runs, {**wanted, "before": before, "limit": limit})
         rows = await cursor.fetchall()
         counted += [(row["id"], row["found"]) for row in rows]
         enough -= sum(row["found"] for row in rows)
-        if len(rows) < _RUNS_AT_ONCE:
+        if len(rows) < limit:
             break
-        last = rows[-1]["id"]
+        before, limit = rows[-1]["id"], min(limit * 10, _MOST_RUNS)
     return counted
 
 
@@ -140,8 +140,6 @@ select m.id, coalesce(m.list_id, m.id) as source, m.name, m.monitor_type as type
   case when m.list_id is null then m.target_count else coalesce(l.target_count, 0) end as targets
 from monitors m left join lists l on l.id = m.list_id
 where m.account_id = %(account_id)s and m.deleted_at is null
-  and m.monitor_type = coalesce(%(type)s, m.monitor_type)
-order by m.id desc
 """
 _TARGETS: LiteralString = """
 select p.number, t.target
@@ -170,7 +168,10 @@ async def list_targets(
         limit: how many to give at most.
         offset: how many to leave out.
     """
-    cursor = await connection.execute(_MONITORS, {"account_id": account_id, "type": type})
+    of_type: LiteralString = "" if type is None else _OF_TYPE
+    cursor = await connection.execute(
+        _MONITORS + of_type + " order by m.id desc", {"account_id": account_id, "type": type}
+    )
     monitors = await cursor.fetchall()
     total = sum(one["targets"] for one in monitors)
     parts = _parts([(one["id"], one["targets"]) for one in monitors], offset, limit)

@@ -61,7 +61,7 @@ async def test_pages_of_results_go_over_the_bounds_of_runs(person: Person, chang
 async def test_a_page_is_found_behind_more_runs_than_are_counted_at_once(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview, "_RUNS_AT_ONCE", 1)
+    monkeypatch.setattr(overview, "_FIRST_RUNS", 1)
     assert await found(person, limit=3, offset=3) == (ALL[3:6], 8)
     assert await found(person, limit=3, offset=99) == ([], 8)
 
