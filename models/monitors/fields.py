@@ -16,6 +16,9 @@ from models.lookups import LookupAnswer
 from models.monitors.defaults import DEFAULTS
 from models.monitors.forms import Form, form_of
 
+# To look for the nearest of all names takes more than a millisecond.
+_MOST_GUESSED = 5
+
 Known = Mapping[str, tuple[str, ...]]
 """Dotted field → the members of its items where it is a list of objects, () for any other field."""
 
@@ -45,7 +48,7 @@ def _is_model(annotation: Any) -> bool:
 
 @dataclass(frozen=True)
 class Unmatched:
-    """A name that matches no field: as it was given, and what was perhaps meant."""
+    """A name that matches no field: as it was given, and, of the first few, what was perhaps meant."""
 
     pattern: str
     nearest: str | None
@@ -64,7 +67,7 @@ def unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
     found: list[Unmatched] = []
     for pattern in patterns:
         if not _matched([pattern], leaves):
-            near = difflib.get_close_matches(pattern, names, n=1)
+            near = difflib.get_close_matches(pattern, names, n=1) if len(found) < _MOST_GUESSED else []
             found.append(Unmatched(pattern, near[0] if near else None))
     return found
 

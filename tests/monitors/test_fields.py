@@ -116,3 +116,8 @@ def test_a_name_that_matches_nothing_is_told_with_the_nearest(pattern: str, near
     assert [one.pattern for one in found] == [pattern]
     if nearest:
         assert found == [Unmatched(pattern, nearest)]
+
+
+def test_of_many_unknown_names_the_nearest_is_looked_for_of_the_first_five() -> None:
+    found = unmatched([f"whois.registrar{n}" for n in range(6)], fields_of(KINDS["domain"]))
+    assert [one.nearest for one in found] == ["whois.registrar"] * 5 + [None]
