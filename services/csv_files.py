@@ -1,7 +1,7 @@
 """CSV files: read row by row while their bytes come, and written so that no spreadsheet executes a cell.
 
-It is for uploads and downloads, none of which is there yet. Rows are numbered as in spreadsheets, from 1 and
-with the blank ones. Python's csv module parses, in its strict mode; only the delimiter is guessed.
+No upload is there yet that reads one. Rows are numbered as in spreadsheets, from 1 and with the blank ones.
+Python's csv module parses, in its strict mode; only the delimiter is guessed.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 from api.deps import Caller, Id, Services, ServicesDep, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.json_body import StrictRoute
-from api.http.openapi import problems
 from models.monitors import monitors, results, runs
 from models.monitors.results import PastResultView, Result, ResultView
 from services.csv_files import write_csv
@@ -100,9 +99,7 @@ async def download_run_results(
     )
 
 
-@_results.get(
-    "/{id}/targets/history", response_model=TargetHistory, responses=problems("too_busy", "work_lost")
-)
+@_results.get("/{id}/targets/history", response_model=TargetHistory)
 async def list_target_history(
     id: Id,
     caller: Owner,
