@@ -98,15 +98,14 @@ class NewMonitor(Targets):
 
     def errors(self) -> list[FieldError]:
         """What does not fit together of where its targets are."""
-        given = {"targets": self.targets, "emails": self.emails}
         errors = _source_errors(self.data_source_type, self.data_source_ref)
-        if any(texts is not None for texts in given.values()) and not any(given.values()):
-            place = "targets" if self.targets is not None else "emails"
-            message = "Give at least one target, or leave the field out and add some later."
-            errors.append(FieldError(f"/{place}", "too_few_items", message))
+        given = [place for place in ("targets", "emails") if getattr(self, place) is not None]
         if self.data_source_type == "list" or self.data_source_ref is not None:
             message = "The list has the targets: leave this out, or data_source_type and data_source_ref."
-            errors += [FieldError(f"/{place}", "not_allowed", message) for place in given if given[place]]
+            errors += [FieldError(f"/{place}", "not_allowed", message) for place in given]
+        elif given and not self.targets and not self.emails:
+            message = "Give at least one target, or leave the field out and add some later."
+            errors.append(FieldError(f"/{given[0]}", "too_few_items", message))
         return errors
 
     def plan(self) -> Plan:
@@ -173,10 +172,9 @@ class MonitorChanges(Body):
         if self.monitor_type not in (None, type):
             message = f"It stays {type}. For targets of another type make another monitor."
             errors.append(FieldError("/monitor_type", "not_allowed", message))
-        source = self.data_source_type
-        if source == "list" and "data_source_ref" not in self.model_fields_set:
-            return errors + _source_errors(source, former.list_id)
-        return errors + _source_errors(source, self.data_source_ref)
+        source = self.data_source_type or (None if former.list_id is None else "list")
+        kept = source == "list" and "data_source_ref" not in self.model_fields_set
+        return errors + _source_errors(source, former.list_id if kept else self.data_source_ref)
 
     def merged(self, former: Plan, kept_days: int) -> Plan:
         """What is chosen now.
@@ -202,7 +200,8 @@ class MonitorChanges(Body):
 
 def _source_errors(source: DataSource | None, ref: UUID | None) -> list[FieldError]:
     if source == "list" and ref is None:
-        return [FieldError("/data_source_ref", "required", "Name the list to watch.")]
+        message = "Name the list to watch, or let data_source_type be inline."
+        return [FieldError("/data_source_ref", "required", message)]
     if source == "inline" and ref is not None:
         message = "Leave it out, or let data_source_type be list."
         return [FieldError("/data_source_ref", "not_allowed", message)]

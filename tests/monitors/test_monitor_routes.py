@@ -133,6 +133,10 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"data_source_type": "list", "data_source_ref": LIST, "targets": ["ada@example.com"]},
         [("/targets", "not_allowed")],
     ),
+    "list and no targets": (
+        {"data_source_type": "list", "data_source_ref": LIST, "targets": []},
+        [("/targets", "not_allowed")],
+    ),
     "unknown list": (
         {"data_source_type": "list", "data_source_ref": LIST},
         [("/data_source_ref", "unknown_list")],
@@ -272,8 +276,9 @@ async def test_a_monitor_goes_from_its_own_targets_to_a_list_and_back(api: Api) 
     assert await given(person.key, f"{path}/targets") == ["ada@example.com", "bob@example.com"]
     kept = await person.key.patch(path, json={"data_source_type": "list"})
     assert kept.json()["data_source_ref"] == listed["id"]
-    missing = await person.key.patch(path, json={"data_source_type": "list", "data_source_ref": None})
-    assert problems(missing) == [("/data_source_ref", "required")]
+    for source in ({}, {"data_source_type": "list"}):
+        missing = await person.key.patch(path, json={**source, "data_source_ref": None})
+        assert problems(missing) == [("/data_source_ref", "required")]
     both = await person.key.patch(path, json={"data_source_type": "inline", "data_source_ref": listed["id"]})
     assert problems(both) == [("/data_source_ref", "not_allowed")]
     changed = (await person.key.patch(path, json={"data_source_type": "inline"})).json()
