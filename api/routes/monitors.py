@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.cursors import Limit, Offset
-from api.http.idempotency import Idempotent
+from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.monitor_bodies import MonitorChanges, NewMonitor
@@ -232,8 +232,9 @@ async def run_monitor(
 
     The results appear as they are found; `Location` is the run.
     """
+    claim = claim_of(request)
     async with services.database.transaction() as connection:
-        started = await runs.start(connection, caller.account_id, id)
+        started = await runs.start(connection, caller.account_id, id, claim.id if claim else None)
     services.notifier.notify(monitors.CHANGED_CHANNEL)
     response.headers["Location"] = f"{request.url.path}s/{started.run_id}"
     return MonitorRunStarted(

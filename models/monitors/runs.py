@@ -117,10 +117,18 @@ def hold_of(run_id: UUID) -> str:
     return f"monitor-run/{run_id}"
 
 
-async def start(connection: Connection, account_id: UUID, monitor_id: UUID) -> Started:
+async def start(
+    connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID | None = None
+) -> Started:
     """Accept a run by hand; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
 
     It has the targets of now, and a credit for each is held.
+
+    Args:
+        connection: inside a transaction.
+        account_id: whose.
+        monitor_id: of which monitor.
+        run_id: the id for it, made when it was first asked for: if there is such a run, it is that.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -128,7 +136,18 @@ async def start(connection: Connection, account_id: UUID, monitor_id: UUID) -> S
             its list is gone.
         InsufficientCredits: the balance does not cover it.
     """
-    return await _accept(connection, await monitors.lock(connection, account_id, monitor_id), "manual")
+    locked = await monitors.lock(connection, account_id, monitor_id)
+    if run_id is not None:
+        cursor = await connection.execute(
+            "select id, total_records from monitor_runs where monitor_id = %s and id >= %s"
+            " order by id limit 1",
+            (monitor_id, run_id),
+        )
+        if found := await cursor.fetchone():
+            if found["id"] == run_id:
+                return Started(run_id, found["total_records"])
+            run_id = None  # There is a newer run, and ids tell which is newer.
+    return await _accept(connection, locked, "manual", run_id)
 
 
 async def start_due(connection: Connection, monitor_id: UUID, early_seconds: float = 0) -> Ended | None:
@@ -167,12 +186,14 @@ async def start_due(connection: Connection, monitor_id: UUID, early_seconds: flo
     return None
 
 
-async def _accept(connection: Connection, locked: Locked, trigger: RunTrigger) -> Started:
+async def _accept(
+    connection: Connection, locked: Locked, trigger: RunTrigger, run_id: UUID | None = None
+) -> Started:
     row = locked.row
     if row["run_id"] is not None:
         message = "A run of the monitor is under way; wait for its end, or cancel it."
         raise Conflict("run_in_progress", message, run_id=str(row["run_id"]))
-    run_id = new_id()
+    run_id = run_id or new_id()
     await _insert(connection, run_id, row, "queued", trigger)
     total = await _insert_chunks(connection, run_id, row)
     if not total:

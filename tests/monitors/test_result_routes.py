@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models.monitors import ending
+from models.identifiers import new_id
+from models.monitors import ending, runs
 from tests.api_server import Api
 from tests.lists.making import create as create_list
 from tests.monitors.asking import (
@@ -81,6 +82,32 @@ async def test_a_repeat_with_the_same_key_gets_the_first_run(api: Api) -> None:
     assert first.json() == second.json()
     assert second.headers["idempotent-replayed"] == "true"
     assert second.headers["location"] == first.headers["location"]
+
+
+async def test_a_repeat_finds_the_first_run_also_if_its_answer_was_lost(api: Api, database: Database) -> None:
+    person = await api.person(credits=5)
+    monitor_id = await watching(person.key, A)
+    path, headers = f"/api/monitors/{monitor_id}/run", {"Idempotency-Key": "lost"}
+    first = await person.key.post(path, headers=headers)
+    await claim(database)
+    async with database.transaction() as connection:
+        await ending.finish(connection, UUID(first.json()["run_id"]))
+        await connection.execute("update idempotency_keys set answer = null, leased_until = now()")
+    repeat = await person.key.post(path, headers=headers)
+    assert (repeat.status_code, repeat.json()) == (202, first.json())
+    assert (await given(person.key, f"/api/monitors/{monitor_id}/runs"))["total"] == 1
+
+
+async def test_a_run_that_was_asked_for_before_a_newer_one_comes_after_that(
+    api: Api, database: Database
+) -> None:
+    person = await api.person(credits=5)
+    monitor_id = await watching(person.key, A)
+    asked = new_id()
+    newer = await run(person, database, monitor_id, {A: {}})
+    async with database.transaction() as connection:
+        started = await runs.start(connection, person.account.id, UUID(monitor_id), asked)
+    assert started.run_id > UUID(newer)
 
 
 async def test_runs_are_shown_newest_first_a_page_at_a_time(api: Api, database: Database) -> None:
