@@ -99,4 +99,4 @@ class Watching:
 
 
 def _text(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z).decode()

@@ -41,6 +41,17 @@ async def test_a_change_is_told_with_old_and_new(
     assert result["data"]["threat"]["classification"] == "malicious"
 
 
+async def test_the_moments_between_which_a_change_came_end_in_z(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    monitor_id = await watcher.monitor(change_detection="full_refresh")
+    await watcher.found(monitor_id, notifier)
+    scanner.greynoise = scanned_as("malicious")
+    _, [result] = await watcher.found(monitor_id, notifier)
+    since = result["details"]["threat.classification"]["since"]
+    assert since["after"].endswith("Z") and since["by"].endswith("Z"), since
+
+
 async def test_what_is_as_before_is_no_change_and_stored_once(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:
