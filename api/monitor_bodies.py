@@ -102,7 +102,9 @@ class NewMonitor(Targets):
         given = [place for place in ("targets", "emails") if getattr(self, place) is not None]
         if self.data_source_type == "list" or self.data_source_ref is not None:
             message = "The list has the targets: leave this out, or data_source_type and data_source_ref."
-            errors += [FieldError(f"/{place}", "not_allowed", message) for place in given]
+            errors += [
+                FieldError(f"/{place}", "not_allowed", message) for place in given if getattr(self, place)
+            ]
         elif given and not self.targets and not self.emails:
             message = "Give at least one target, or leave the field out and add some later."
             errors.append(FieldError(f"/{given[0]}", "too_few_items", message))

@@ -139,14 +139,10 @@ async def start(
     locked = await monitors.lock(connection, account_id, monitor_id)
     if run_id is not None:
         cursor = await connection.execute(
-            "select id, total_records from monitor_runs where monitor_id = %s and id >= %s"
-            " order by id limit 1",
-            (monitor_id, run_id),
+            "select total_records from monitor_runs where monitor_id = %s and id = %s", (monitor_id, run_id)
         )
         if found := await cursor.fetchone():
-            if found["id"] == run_id:
-                return Started(run_id, found["total_records"])
-            run_id = None  # There is a newer run, and ids tell which is newer.
+            return Started(run_id, found["total_records"])
     return await _accept(connection, locked, "manual", run_id)
 
 
@@ -193,7 +189,7 @@ async def _accept(
     if row["run_id"] is not None:
         message = "A run of the monitor is under way; wait for its end, or cancel it."
         raise Conflict("run_in_progress", message, run_id=str(row["run_id"]))
-    run_id = run_id or new_id()
+    run_id = await _later_id(connection, row["id"], run_id or new_id())
     await _insert(connection, run_id, row, "queued", trigger)
     total = await _insert_chunks(connection, run_id, row)
     if not total:
@@ -204,6 +200,18 @@ async def _accept(
     )
     await credits.hold(connection, row["account_id"], total, hold_of(run_id), f"Monitor {row['name']}")
     return Started(run_id, total)
+
+
+async def _later_id(connection: Connection, monitor_id: UUID, wanted: UUID) -> UUID:
+    """The id, or if a run has a later one the next after that: of runs ids tell which is newer.
+
+    Clocks of machines differ, and one may have been made some time ago.
+    """
+    cursor = await connection.execute(
+        "select id from monitor_runs where monitor_id = %s order by id desc limit 1", (monitor_id,)
+    )
+    last = await cursor.fetchone()
+    return wanted if last is None else max(wanted, UUID(int=last["id"].int + 1))
 
 
 async def _insert(
@@ -261,7 +269,8 @@ async def _refuse_without_targets(connection: Connection, monitor: Mapping[str, 
 
 
 async def _fail(connection: Connection, monitor: Mapping[str, Any], error: ModelError) -> Ended:
-    run_id, reason = new_id(), {"code": error.code, "message": error.message}
+    run_id = await _later_id(connection, monitor["id"], new_id())
+    reason = {"code": error.code, "message": error.message}
     await _insert(connection, run_id, monitor, "failed", "schedule", reason)
     await connection.execute(
         "update monitors set runs = runs + 1, last_run_at = now() where id = %s", (monitor["id"],)

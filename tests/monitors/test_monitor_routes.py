@@ -133,10 +133,6 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"data_source_type": "list", "data_source_ref": LIST, "targets": ["ada@example.com"]},
         [("/targets", "not_allowed")],
     ),
-    "list and no targets": (
-        {"data_source_type": "list", "data_source_ref": LIST, "targets": []},
-        [("/targets", "not_allowed")],
-    ),
     "unknown list": (
         {"data_source_type": "list", "data_source_ref": LIST},
         [("/data_source_ref", "unknown_list")],
