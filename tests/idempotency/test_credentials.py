@@ -30,7 +30,7 @@ from models.keys import ALL_SCOPES, Scope
 from settings import ProviderSettings, Settings, load
 from tests.api_server import Api, Person, serving
 from tests.automations.sources import providers
-from tests.tenancy.makers import Maker, a_delivery, a_webhook, a_workflow, an_ended_run
+from tests.tenancy.makers import Maker, a_delivery, a_monitor, a_webhook, a_workflow, an_ended_run
 
 __all__ = ["providers"]
 
@@ -112,6 +112,7 @@ def example(document: dict[str, Any], operation: dict[str, Any]) -> Any:
 ROUTES = list(idempotent_routes())
 MAKERS: dict[str, Maker] = {
     "workflow_id": a_workflow, "run_id": an_ended_run, "webhook_id": a_webhook, "delivery_id": a_delivery,
+    "id": a_monitor,
 }  # fmt: skip
 
 
