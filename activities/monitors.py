@@ -169,9 +169,7 @@ class _Look:
         """What is to be recorded; None to look once more."""
         watching = self._watching
         try:
-            result = await self._lookups.lookup(
-                watching.kind.name, target, pointer="", max_age=watching.max_age
-            )
+            result = await self._lookups.lookup(watching.kind.name, target, max_age=watching.max_age)
         except ModelError as error:
             if without_database(error):
                 raise  # no fault of the sources: all that is left is to be looked at again

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from models.errors import ModelError
+from models.errors import Invalid, ModelError
 from models.monitors import snapshots
 from models.monitors.comparison import compare
 from models.monitors.fields import known_fields, watch
@@ -82,7 +82,9 @@ class Watching:
 
     def fail(self, position: int, target: str, error: ModelError) -> Found:
         """Say that a target could not be looked up: what was known of it stands."""
-        return self._failed(position, target, error.code, error.message)
+        # There is no body of a request in which the target stood somewhere.
+        message = error.errors[0].message if isinstance(error, Invalid) else error.message
+        return self._failed(position, target, error.code, message)
 
     def _failed(
         self, position: int, target: str, code: str, message: str, *, forgotten: bool = False

@@ -109,6 +109,16 @@ async def test_a_target_of_which_all_sources_fail_keeps_its_data_and_costs_nothi
     assert await watcher.balance() == (999, 0)
 
 
+async def test_a_target_that_cannot_be_looked_up_is_told_why_and_not_where_it_stood(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    # What lists and monitors take as a target can be none for its lookup, as a name of one letter.
+    monitor_id = await watcher.monitor(["x"])
+    _, [result] = await watcher.found(monitor_id, notifier)
+    assert result["error"]["code"] == "invalid_input"
+    assert result["error"]["message"].startswith("This is not an IP address")
+
+
 async def test_fields_that_are_ignored_are_no_change(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:
