@@ -89,7 +89,8 @@ delete from monitor_snapshots where (monitor_id, target, run_id) in (
   where s.monitor_id = %(monitor_id)s and exists (
     select from monitor_snapshots n where n.monitor_id = s.monitor_id and n.target = s.target
       and n.run_id > s.run_id and n.run_id <= (
-        select coalesce(min(r.id), n.run_id) from monitor_runs r where r.monitor_id = %(monitor_id)s))
+        coalesce((select r.id from monitor_runs r where r.monitor_id = %(monitor_id)s order by r.id limit 1),
+          n.run_id)))
   limit %(limit)s for update of s skip locked)
 """
 _LONE_SNAPSHOTS: LiteralString = """
@@ -108,6 +109,7 @@ delete from monitor_baselines where (monitor_id, target) in (
       and m.list_id is null)
     and not exists (select from list_targets t where t.list_id = m.list_id and t.target = b.target)
   limit %(limit)s for update of b skip locked)
+returning monitor_id
 """
 
 
@@ -127,16 +129,23 @@ async def purge_old(connection: Connection, kept_days: int) -> int:
             await _purge_run(connection, run_id, monitor_id)
             seen.add(monitor_id)
         purged += len(old)
+    while left := await _forget_old(connection, kept_days):
+        seen |= left
     for monitor_id in seen:
         for statement in (_OLD_SNAPSHOTS, _LONE_SNAPSHOTS):
             await _repeat(connection, statement, {"monitor_id": monitor_id})
-    await _repeat(connection, _OLD_BASELINES, {"kept_days": kept_days})
     return purged
 
 
 async def _old_runs(connection: Connection, kept_days: int) -> list[tuple[UUID, UUID]]:
     cursor = await connection.execute(_OLD_RUNS, {"kept_days": kept_days, "limit": 100})
     return [(row["id"], row["monitor_id"]) for row in await cursor.fetchall()]
+
+
+async def _forget_old(connection: Connection, kept_days: int) -> set[UUID]:
+    """Forget some targets that nobody watches any more; give their monitors."""
+    cursor = await connection.execute(_OLD_BASELINES, {"kept_days": kept_days, "limit": _AT_ONCE})
+    return {row["monitor_id"] for row in await cursor.fetchall()}
 
 
 async def _purge_run(connection: Connection, run_id: UUID, monitor_id: UUID) -> None:
