@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import psycopg
+from psycopg_pool import PoolTimeout
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -26,6 +27,7 @@ from workflows.messages import MonitorRunInput
 _log = logs.get(__name__)
 _RUNS_AT_WORK = 64
 """In the installation: what each has in memory is bounded by the places for lookups."""
+_PAUSE = 0.025
 _REMOVE_SECONDS = 600.0
 
 
@@ -72,6 +74,8 @@ class MonitorDispatcher(DispatchLoop):
             self._spawn_start(str(run.run_id), self.begin(run))
         if unscheduled:
             self._begin_chore("schedule", self._schedule(unscheduled), ASK_SECONDS * 2)
+        # Each run that ends wakes us: what ends meanwhile makes room for one claim.
+        await asyncio.sleep(_PAUSE)
         return float("inf")
 
     async def begin(self, run: Claimed) -> None:
@@ -96,7 +100,13 @@ class MonitorDispatcher(DispatchLoop):
             unseen = await working.find_unseen(connection)
             deleted = await removing.find_deleted(connection)
         for monitor_id in overdue:
-            await self._activities.accept_due_run(monitor_id)
+            try:
+                await self._activities.accept_due_run(monitor_id)
+            except (psycopg.OperationalError, PoolTimeout):
+                raise
+            except Exception as error:
+                # One that cannot be read, since its time zone is no more, say, holds up no other.
+                _log.error("due_run_not_accepted", monitor_id=str(monitor_id), exc_info=error)
         for run in unseen:
             self._begin_chore(str(run.run_id), self.begin(run))
         if deleted:

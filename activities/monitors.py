@@ -84,6 +84,7 @@ class MonitorActivities:
         """End a run all of whose targets have been looked at."""
         async with self._database.transaction() as connection:
             ended = await ending.finish(connection, run_id)
+        self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(ended)
 
     @activity.defn(name=ACCEPT_DUE_RUN)
