@@ -119,7 +119,7 @@ async def change_monitor(
 ) -> MonitorView:
     """Change some fields; the absent ones stay. PUT and PATCH both merge.
 
-    `status` pauses and resumes. A run under way goes on as it began.
+    `status` pauses and resumes. A run under way goes on, and compares what is still to come as chosen now.
     """
     who = actor(request, caller)
     async with changing(services, caller) as connection:
