@@ -277,7 +277,9 @@ with given as materialized (
   select given.* from given join recorded using (run_id, position)
 ), known as (
   insert into monitor_baselines (monitor_id, target, content_hash, snapshot, updated_at)
-  select monitor_id, target, hash, baseline, now() from new where baseline is not null
+  select new.monitor_id, target, hash, baseline, now() from new join monitors m on m.id = new.monitor_id
+  where baseline is not null and (m.list_id is not null or exists (
+    select from monitor_targets t where t.monitor_id = m.id and t.target = new.target))
   on conflict (monitor_id, target) do update set content_hash = excluded.content_hash,
     snapshot = excluded.snapshot, updated_at = excluded.updated_at
 ), kept as (

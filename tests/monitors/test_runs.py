@@ -6,6 +6,8 @@ import pytest
 
 from database import Notifier
 from models.errors import Conflict, InsufficientCredits
+from models.monitors import watched
+from models.monitors.monitors import CHANGED_CHANNEL
 from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Scanner, Watcher, addresses, answering, reported, scanned_as
 
@@ -117,6 +119,24 @@ async def test_a_target_that_cannot_be_looked_up_is_told_why_and_not_where_it_st
     _, [result] = await watcher.found(monitor_id, notifier)
     assert result["error"]["code"] == "invalid_input"
     assert result["error"]["message"].startswith("This is not an IP address")
+
+
+async def test_a_target_that_was_removed_during_a_run_is_known_for_the_first_time_when_it_is_back(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    [target] = addresses(1)
+    monitor_id = await watcher.monitor([target], change_detection="full_refresh")
+    run_id = await watcher.start(monitor_id)
+    async with watcher.database.transaction() as connection:
+        await watched.remove(connection, watcher.actor, monitor_id, "m", [target])
+    notifier.notify(CHANGED_CHANNEL)
+    await watcher.ended(monitor_id, run_id)
+    async with watcher.database.transaction() as connection:
+        await watched.add(connection, watcher.actor, monitor_id, "m", [target])
+    scanner.greynoise = scanned_as("malicious")
+    _, [result] = await watcher.found(monitor_id, notifier)
+    assert result["changes"] is None
+    assert result["data"]["threat"]["classification"] == "malicious"
 
 
 async def test_fields_that_are_ignored_are_no_change(
