@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
+import psycopg
+from psycopg_pool import PoolTimeout
 from temporalio import activity
 
 import logs
@@ -171,18 +173,19 @@ class _Look:
         watching = self._watching
         try:
             result = await self._lookups.lookup(watching.kind.name, target, max_age=watching.max_age)
+            stored = await self._loader.submit((self._chunk.monitor_id, target))
+            given = (position, target, stored, result)
+            if stored is not None and len(stored[1]) > _LARGE_BYTES:
+                return await asyncio.to_thread(watching.judge, *given)
+            return watching.judge(*given)
         except ModelError as error:
             if without_database(error):
                 raise  # no fault of the sources: all that is left is to be looked at again
             if not last and isinstance(error, AllProvidersFailed) and _may_soon_be_answered(error):
                 return None
             return watching.fail(position, target, error)
-        stored = await self._loader.submit((self._chunk.monitor_id, target))
-        given = (position, target, stored, result)
-        try:
-            if stored is not None and len(stored[1]) > _LARGE_BYTES:
-                return await asyncio.to_thread(watching.judge, *given)
-            return watching.judge(*given)
+        except (psycopg.Error, PoolTimeout):
+            raise
         except Exception as error:
             # A fault of ours: it must not keep the run from its other targets, for ever.
             _log.error("target_not_judged", run_id=str(self._chunk.run_id), position=position, exc_info=error)
