@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime
 from uuid import UUID
 
 import psycopg
@@ -37,7 +37,6 @@ _BATCH_ROWS, _IN_FLIGHT = 128, 2
 _AGAIN_SECONDS = (2.0, 10.0)
 # A comparison of so many bytes takes longer than the event loop may be held up.
 _LARGE_BYTES = 64 * 1024
-_EARLY = timedelta(seconds=20)
 
 
 class MonitorActivities:
@@ -90,10 +89,10 @@ class MonitorActivities:
         self.notify(ended)
 
     @activity.defn(name=ACCEPT_DUE_RUN)
-    async def accept_due_run(self, monitor_id: UUID) -> None:
-        """Accept a run of a monitor that is due, within the difference of clocks; else do nothing."""
+    async def accept_due_run(self, monitor_id: UUID, come: datetime | None = None) -> None:
+        """Accept a run of a monitor that is due; else do nothing. `come`: the moment of its Schedule."""
         async with self._database.transaction() as connection:
-            failed = await runs.start_due(connection, monitor_id, _EARLY.total_seconds())
+            failed = await runs.start_due(connection, monitor_id, come)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(failed)
 

@@ -76,7 +76,7 @@ def _schedule(monitor_id: UUID, at: datetime | None) -> Schedule:
     return Schedule(
         action=ScheduleActionStartWorkflow(
             SCHEDULED_MONITOR,
-            monitor_id,
+            args=[monitor_id, moment],
             id=f"monitor-due/{monitor_id}",
             task_queue=TASK_QUEUE,
             priority=Priority(priority_key=_PRIORITY),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from temporalio import workflow
@@ -65,11 +66,11 @@ class ScheduledMonitor:
     """Has the run of a monitor accepted when it is due, as its Schedule says."""
 
     @workflow.run
-    async def run(self, monitor_id: UUID) -> None:
+    async def run(self, monitor_id: UUID, moment: datetime) -> None:
         """Do so, however long the database is away."""
         await workflow.execute_activity(
             ACCEPT_DUE_RUN,
-            monitor_id,
+            args=[monitor_id, moment],
             start_to_close_timeout=policies.SHORT,
             retry_policy=policies.FOR_EVER,
         )

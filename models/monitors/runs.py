@@ -146,7 +146,7 @@ async def start(
     return await _accept(connection, locked, "manual", run_id)
 
 
-async def start_due(connection: Connection, monitor_id: UUID, early_seconds: float = 0) -> Ended | None:
+async def start_due(connection: Connection, monitor_id: UUID, come: datetime | None = None) -> Ended | None:
     """Accept the run of a monitor that is due; call it in a transaction, and notify as `start`.
 
     However many times have passed since, it is one run. While one is under way, the new one is left out. A
@@ -155,15 +155,15 @@ async def start_due(connection: Connection, monitor_id: UUID, early_seconds: flo
     Args:
         connection: inside a transaction.
         monitor_id: which monitor; nothing happens if it is not due.
-        early_seconds: how long before its time it counts as due: clocks differ.
+        come: the moment that has come by the clock of its Schedule, which may be ahead of the database's.
 
     Returns:
         A run that has failed at once, and what follows; None if there is none.
     """
     cursor = await connection.execute(
         "select * from monitors where id = %s"
-        " and next_run_at <= clock_timestamp() + make_interval(secs => %s) for no key update",
-        (monitor_id, early_seconds),
+        " and next_run_at <= greatest(clock_timestamp(), %s) for no key update",
+        (monitor_id, come),
     )
     row = await cursor.fetchone()
     if row is None:

@@ -58,10 +58,10 @@ DELIVERIES: dict[str, list[int]] = {
 """What the receiver answers to each attempt at a delivery."""
 MONITOR_RUNS = {"a-monitor-run": 1001, "a-monitor-run-whose-activities-are-lost": 1}
 """How many targets each has."""
-OTHERS = {
+OTHERS: dict[str, tuple[Any, ...]] = {
     "maintenance": ("Maintenance", PURGE_LOOKUPS),
     "a-top-up": ("TopUp", f"topup/{uuid4()}/1"),
-    "a-monitor-that-is-due": ("ScheduledMonitor", uuid4()),
+    "a-monitor-that-is-due": ("ScheduledMonitor", uuid4(), datetime.now(UTC)),
 }
 WAIT = {"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}
 
@@ -186,7 +186,9 @@ async def test_a_history_of_a_monitor_made_now_replays(
 async def test_a_history_of_another_workflow_made_now_replays(
     name: str, open_settings: Settings, database: Database, keyring: Keyring, unsealed: Client
 ) -> None:
-    kind, argument = OTHERS[name]
+    kind, *arguments = OTHERS[name]
     async with working(open_settings, unsealed, database, keyring):
-        handle = await unsealed.start_workflow(kind, argument, id=f"{name}/{uuid4()}", task_queue=TASK_QUEUE)
+        handle = await unsealed.start_workflow(
+            kind, args=arguments, id=f"{name}/{uuid4()}", task_queue=TASK_QUEUE
+        )
         await replayed(handle, name)

@@ -196,3 +196,23 @@ async def test_a_monitor_that_cannot_be_read_holds_up_no_other(
     [run] = await until(lambda: runs_of(watcher, whole))
     assert (await watcher.ended(whole, run["id"])).status == "completed"
     await watcher.rows("delete from monitors where id = %s", broken)
+
+
+async def test_a_schedule_that_comes_late_has_no_later_run_begin_before_its_time(
+    watcher: Watcher,
+) -> None:
+    monitor_id = await watcher.monitor(frequency="hourly")
+    due = datetime.now(UTC) + timedelta(seconds=15)
+    await let_be_due(watcher, monitor_id, due)
+    async with watcher.database.transaction() as connection:
+        assert await runs.start_due(connection, monitor_id, due - timedelta(hours=1)) is None
+    assert await runs_of(watcher, monitor_id) == []
+
+
+async def test_a_schedule_comes_in_time_where_the_clock_of_the_database_is_behind(watcher: Watcher) -> None:
+    monitor_id = await watcher.monitor(frequency="hourly")
+    due = datetime.now(UTC) + timedelta(seconds=45)
+    await let_be_due(watcher, monitor_id, due)
+    async with watcher.database.transaction() as connection:
+        await runs.start_due(connection, monitor_id, due)
+    assert len(await runs_of(watcher, monitor_id)) == 1
