@@ -28,7 +28,7 @@ _log = logs.get(__name__)
 _RUNS_AT_WORK = 64
 """In the installation: what each has in memory is bounded by the places for lookups."""
 _PAUSE = 0.025
-_REMOVE_SECONDS = 600.0
+_LONG_SECONDS = 600.0
 
 
 class MonitorDispatcher(DispatchLoop):
@@ -99,18 +99,22 @@ class MonitorDispatcher(DispatchLoop):
             overdue = await scheduling.find_overdue(connection)
             unseen = await working.find_unseen(connection)
             deleted = await removing.find_deleted(connection)
-        for monitor_id in overdue:
+        for run in unseen:
+            self._begin_chore(str(run.run_id), self.begin(run))
+        if overdue:
+            self._begin_chore("overdue", self._accept_due(overdue), _LONG_SECONDS)
+        if deleted:
+            self._begin_chore("remove", self._remove(deleted), _LONG_SECONDS)
+
+    async def _accept_due(self, monitor_ids: list[UUID]) -> None:
+        """Accept the runs of monitors for which nobody has come; one that cannot be run stops no other."""
+        for monitor_id in monitor_ids:
             try:
                 await self._activities.accept_due_run(monitor_id)
             except (psycopg.OperationalError, PoolTimeout):
                 raise
             except Exception as error:
-                # One that cannot be read, since its time zone is no more, say, holds up no other.
                 _log.error("due_run_not_accepted", monitor_id=str(monitor_id), exc_info=error)
-        for run in unseen:
-            self._begin_chore(str(run.run_id), self.begin(run))
-        if deleted:
-            self._begin_chore("remove", self._remove(deleted), _REMOVE_SECONDS)
 
     async def _schedule(self, monitor_ids: list[UUID]) -> None:
         """Tell the Schedules of monitors when these are due."""

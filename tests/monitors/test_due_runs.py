@@ -216,3 +216,18 @@ async def test_a_schedule_comes_in_time_where_the_clock_of_the_database_is_behin
     async with watcher.database.transaction() as connection:
         await runs.start_due(connection, monitor_id, due)
     assert len(await runs_of(watcher, monitor_id)) == 1
+
+
+async def test_a_monitor_that_cannot_be_run_keeps_no_other_from_its_run(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    broken, sound = await watcher.monitor(), await watcher.monitor()
+    now = datetime.now(UTC)
+    await let_be_due(watcher, broken, now - timedelta(hours=2))
+    await let_be_due(watcher, sound, now - timedelta(hours=1))
+    await watcher.rows("update monitors set timezone = 'Nowhere/Lost' where id = %s", broken)
+    try:
+        [run] = await until(lambda: runs_of(watcher, sound))
+        await watcher.ended(sound, run["id"])
+    finally:
+        await watcher.rows("delete from monitors where id = %s", broken)
