@@ -142,7 +142,8 @@ class MonitorDispatcher(DispatchLoop):
             async with self._database.connection() as connection:
                 await working.mark_begun(connection, run_id)
             return
-        message = f"Its Temporal workflow {handle.id} has ended before it: {description.status}."
+        how = "unknown" if description.status is None else description.status.name.lower()
+        message = f"Its Temporal workflow {handle.id} has ended before it: {how}."
         try:
             async with self._database.transaction() as connection:
                 ended = await ending.finish(connection, run_id, {"code": "run_lost", "message": message})

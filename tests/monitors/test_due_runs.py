@@ -186,18 +186,6 @@ async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_monitor_i
     assert await schedule(client, stranger) is None
 
 
-async def test_a_monitor_that_cannot_be_read_holds_up_no_other(
-    watcher: Watcher, notifier: Notifier, scanner: Scanner
-) -> None:
-    broken, whole = await watcher.monitor(frequency="daily"), await watcher.monitor(frequency="daily")
-    await watcher.rows("update monitors set timezone = 'Europe/Atlantis' where id = %s", broken)
-    for monitor_id, days in ((broken, 3), (whole, 2)):
-        await let_be_due(watcher, monitor_id, datetime.now(UTC) - timedelta(days=days))
-    [run] = await until(lambda: runs_of(watcher, whole))
-    assert (await watcher.ended(whole, run["id"])).status == "completed"
-    await watcher.rows("delete from monitors where id = %s", broken)
-
-
 async def test_a_schedule_that_comes_late_has_no_later_run_begin_before_its_time(
     watcher: Watcher,
 ) -> None:
