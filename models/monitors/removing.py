@@ -53,15 +53,23 @@ _LEFT: tuple[LiteralString, ...] = (
     " for update skip locked)",
 )
 
+# What another worker is at was passed over, and is here still if that worker fails.
+_MONITOR: LiteralString = """
+delete from monitors where id = %(monitor_id)s and deleted_at is not null
+  and not exists (select from monitor_results where monitor_id = %(monitor_id)s)
+  and not exists (select from monitor_snapshots where monitor_id = %(monitor_id)s)
+  and not exists (select from monitor_baselines where monitor_id = %(monitor_id)s)
+"""
+
 
 async def purge_deleted(connection: Connection, monitor_id: UUID) -> None:
-    """Delete what a deleted monitor has left, at last itself; some at a time, each committed by itself."""
+    """Delete what a deleted monitor has left, and itself when nothing is; some at a time, each committed."""
     for statement in _LEFT:
         deleted = _AT_ONCE
         while deleted == _AT_ONCE:
             cursor = await connection.execute(statement, {"monitor_id": monitor_id, "limit": _AT_ONCE})
             deleted = cursor.rowcount
-    await connection.execute("delete from monitors where id = %s and deleted_at is not null", (monitor_id,))
+    await connection.execute(_MONITOR, {"monitor_id": monitor_id})
 
 
 _OLD_RESULTS: LiteralString = """

@@ -120,6 +120,22 @@ async def test_a_monitor_that_is_deleted_leaves_neither_schedule_nor_rows(
         assert await watcher.rows(f"select 1 from {table} where monitor_id = %s", monitor_id) == []
 
 
+async def test_a_monitor_stays_while_another_worker_is_at_what_it_has_left(watcher: Watcher) -> None:
+    monitor_id = await watcher.monitor()
+    await watcher.rows("insert into monitor_baselines values (%s, 't', '', '{}', now())", monitor_id)
+    async with watcher.database.transaction() as other:
+        await other.execute("select from monitor_baselines where monitor_id = %s for update", (monitor_id,))
+        async with watcher.database.transaction() as connection:
+            await removing.delete(connection, watcher.actor, monitor_id)
+        async with watcher.database.connection() as connection:
+            await removing.purge_deleted(connection, monitor_id)
+        assert await watcher.rows("select 1 from monitors where id = %s", monitor_id)
+    async with watcher.database.connection() as connection:
+        await removing.purge_deleted(connection, monitor_id)
+    for table, key in (("monitors", "id"), ("monitor_baselines", "monitor_id")):
+        assert not await watcher.rows(f"select 1 from {table} where {key} = %s", monitor_id)
+
+
 async def test_after_days_without_anyone_it_runs_once_and_then_at_its_next_time(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:
