@@ -118,6 +118,7 @@ class MonitorDispatcher(DispatchLoop):
 
     async def _schedule(self, monitor_ids: list[UUID]) -> None:
         """Tell the Schedules of monitors when these are due."""
+        told = 0
         for monitor_id in monitor_ids:
             async with self._database.transaction() as connection:
                 due = await scheduling.lock_schedule(connection, monitor_id)
@@ -125,7 +126,10 @@ class MonitorDispatcher(DispatchLoop):
                     async with asyncio.timeout(ASK_SECONDS):
                         await monitor_schedules.tell(self._client, *due)
                     await scheduling.mark_scheduled(connection, due)
-        self._wake.set()
+                    told += 1
+        # Another worker is at the rest: to look again at once would be to look all the time.
+        if told:
+            self._wake.set()
 
     async def _remove(self, monitor_ids: list[UUID]) -> None:
         """Remove what is left of monitors that were deleted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.monitor_chores import MonitorChores
 from database import Database, Notifier
-from models.monitors import monitors, removing, runs
+from models.monitors import monitors, removing, runs, scheduling
 from models.monitors.monitors import CHANGED_CHANNEL
 from temporal import monitor_schedules
 from tests.automations.engine import until
@@ -84,6 +85,31 @@ async def test_when_it_is_due_its_schedule_starts_a_run_and_then_says_the_next_t
     assert (await row(watcher, monitor_id))["next_run_at"] == due
     found = await scheduled(client, watcher, monitor_id)
     assert found.info.num_actions == 1
+
+
+async def test_a_schedule_that_another_worker_is_at_is_tried_no_more_often_than_the_sweep_comes(
+    watcher: Watcher, notifier: Notifier, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor_id, calls = await watcher.monitor(), Counter[str]()
+    await scheduled(client, watcher, monitor_id)
+
+    def counted(name: str, do: Any) -> Any:
+        async def call(*given: Any) -> Any:
+            calls[name] += 1
+            return await do(*given)
+
+        return call
+
+    async def has_tried() -> bool:
+        return calls["sweeps"] >= 3 and calls["tries"] > 0
+
+    async with watcher.database.transaction() as other:
+        assert await scheduling.lock_schedule(other, monitor_id) is not None
+        monkeypatch.setattr(scheduling, "find_overdue", counted("sweeps", scheduling.find_overdue))
+        monkeypatch.setattr(scheduling, "lock_schedule", counted("tries", scheduling.lock_schedule))
+        await watcher.rows("update monitors set scheduled_for = null where id = %s", monitor_id)
+        await until(has_tried)
+        assert calls["tries"] <= 2 * calls["sweeps"]
 
 
 async def test_a_pause_pauses_its_schedule_and_resuming_goes_on_with_the_calendar(
