@@ -38,8 +38,16 @@ class Watching:
 
     @property
     def max_age(self) -> float:
-        """How old a kept answer may be, in seconds, to count as one of this run."""
-        return 0 if self._chunk.full_refresh else self._chunk.period.total_seconds() / 2
+        """How old a kept answer may be, in seconds, to count as one of this run.
+
+        One that the run before has seen tells nothing of what has changed since.
+        """
+        if self._chunk.full_refresh:
+            return 0
+        half = self._chunk.period.total_seconds() / 2
+        if self._chunk.before is None:
+            return half
+        return max(0.0, min(half, (datetime.now(UTC) - self._chunk.before).total_seconds()))
 
     def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> Found:
         """Compare the answer of a target with what was known of it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
@@ -88,6 +88,7 @@ class Chunk:
     Attributes:
         targets: each with its position in the run.
         period: between two runs of the monitor.
+        before: when the run before ended; None if there was none that has found anything.
     """
 
     run_id: UUID
@@ -99,6 +100,7 @@ class Chunk:
     ignored_fields: Sequence[str]
     tolerance: dict[str, float]
     period: timedelta
+    before: datetime | None
     targets: Sequence[tuple[int, str]]
 
 
@@ -206,7 +208,10 @@ async def count_unfinished(connection: Connection) -> dict[str, int]:
 _OPEN: LiteralString = """
 select r.id as run_id, r.account_id, r.monitor_id, r.monitor_type as type,
   m.change_detection = 'full_refresh' as full_refresh, m.tracked_fields, m.ignored_fields, m.tolerance,
-  m.frequency, m.cron, m.timezone, m.created_at, c.targets
+  m.frequency, m.cron, m.timezone, m.created_at, c.targets, (
+    select p.completed_at from monitor_runs p
+    where p.monitor_id = r.monitor_id and p.id < r.id and p.processed_records > 0 order by p.id desc limit 1
+  ) as before
 from monitor_runs r join monitors m on m.id = r.monitor_id
 left join monitor_run_chunks c on c.run_id = r.id and c.number = %(number)s
 where r.id = %(run_id)s and r.status = 'running'

@@ -54,6 +54,26 @@ async def test_the_moments_between_which_a_change_came_end_in_z(
     assert since["after"].endswith("Z") and since["by"].endswith("Z"), since
 
 
+async def test_a_second_run_hears_what_is_said_now_and_not_what_the_first_has_heard(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    monitor_id = await watcher.monitor(frequency="monthly")
+    await watcher.found(monitor_id, notifier)
+    scanner.greynoise = scanned_as("malicious")
+    _, [result] = await watcher.found(monitor_id, notifier)
+    assert result["changes"]["threat.classification"] == {"old": "benign", "new": "malicious"}
+
+
+async def test_an_answer_that_came_after_the_run_before_is_not_asked_for_again(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    [target] = addresses(1)
+    one, other = await watcher.monitor([target]), await watcher.monitor([target])
+    for monitor_id in (one, other):
+        await watcher.found(monitor_id, notifier)
+    assert scanner.asked["greynoise", target] == 1
+
+
 async def test_what_is_as_before_is_no_change_and_stored_once(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:
