@@ -134,7 +134,12 @@ class MonitorDispatcher(DispatchLoop):
     async def _remove(self, monitor_ids: list[UUID]) -> None:
         """Remove what is left of monitors that were deleted."""
         for monitor_id in monitor_ids:
-            await monitor_schedules.remove(self._client, monitor_id)
+            async with self._database.transaction() as connection:
+                # Who tells it at this moment, since it read the row before, would make it anew.
+                if not await scheduling.try_to_lock(connection, monitor_id):
+                    continue
+                async with asyncio.timeout(ASK_SECONDS):
+                    await monitor_schedules.remove(self._client, monitor_id)
             async with self._database.connection() as connection:
                 await removing.purge_deleted(connection, monitor_id)
 

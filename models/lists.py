@@ -34,7 +34,7 @@ MAX_TARGETS = 100_000
 TargetType = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
 """What the targets of a list are."""
 
-# Who is about to watch the list has its row locked; the next statement sees what came of that.
+# Who is about to watch the list holds its row, and was waited for: this statement sees what came of that.
 _PAUSE: LiteralString = (
     "update monitors set status = 'paused', paused_reason = 'list_deleted', next_run_at = null,"
     " updated_at = now() where list_id = %(list_id)s and deleted_at is null and status = 'active'"
@@ -182,6 +182,7 @@ async def delete(connection: Connection, actor: Actor, list_id: UUID) -> None:
         NotFound: unknown, or another account's.
     """
     await _lock(connection, actor.account_id, list_id)
+    await connection.execute("select from lists where id = %s for update", (list_id,))
     await connection.execute(_PAUSE, {"list_id": list_id})
     cursor = await connection.execute(
         "delete from lists where id = %s and account_id = %s returning name, type, target_count",

@@ -43,19 +43,25 @@ async def find_unscheduled(connection: Connection, limit: int = 50) -> list[UUID
     return [row["id"] for row in await cursor.fetchall()]
 
 
-async def lock_schedule(connection: Connection, monitor_id: UUID) -> Due | None:
-    """Have the Schedule of a monitor for oneself until the transaction ends.
+async def try_to_lock(connection: Connection, monitor_id: UUID) -> bool:
+    """Have the Schedule of a monitor for oneself until the transaction ends; say whether one has.
 
     The monitor's row is not locked: whoever changes it is not held up, and is found to have done so later.
-
-    Returns:
-        When it is due now; None if another is at it, or if the monitor is gone.
     """
     cursor = await connection.execute(
         "select pg_try_advisory_xact_lock(%s, hashtext(%s)) as free", (_SCHEDULING, str(monitor_id))
     )
     row = await cursor.fetchone()
-    if row is None or not row["free"]:
+    return row is not None and row["free"]
+
+
+async def lock_schedule(connection: Connection, monitor_id: UUID) -> Due | None:
+    """Have the Schedule of a monitor for oneself until the transaction ends.
+
+    Returns:
+        When it is due now; None if another is at it, or if the monitor is gone.
+    """
+    if not await try_to_lock(connection, monitor_id):
         return None
     cursor = await connection.execute(
         "select id as monitor_id, account_id, next_run_at as at from monitors"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from language.definition import Definition
 from models import automations, lists, runs
 from models.audit import Actor
 from models.monitors import ending, monitors, removing, working
+from models.monitors.monitors import Plan
 from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until
@@ -199,3 +201,26 @@ async def test_an_account_has_at_most_half_of_the_runs_at_work_and_others_come_f
         assert owners.count(other.account_id) == 1
         assert owners.count(watcher.account_id) == 2
         assert await working.claim(connection, 4) == []
+
+
+async def test_a_monitor_that_is_made_while_its_list_is_deleted_is_paused_too(watcher: Watcher) -> None:
+    async with watcher.database.transaction() as connection:
+        listed = await lists.create(connection, watcher.actor, "l", "ip", addresses(1))
+
+    async def delete() -> None:
+        async with watcher.database.transaction() as connection:
+            await lists.delete(connection, watcher.actor, listed.id)
+
+    async with watcher.database.transaction() as making:
+        plan = Plan("m", list_id=listed.id)
+        monitor_id = await monitors.create(making, watcher.actor, "ip", plan, [])
+        deleting = asyncio.create_task(delete())
+
+        async def waits() -> bool:
+            return bool(await watcher.rows("select 1 from pg_locks where not granted"))
+
+        await until(waits)
+    await deleting
+    async with watcher.database.connection() as connection:
+        shown = await monitors.get(connection, watcher.account_id, monitor_id, 90)
+    assert (shown.status, shown.paused_reason) == ("paused", "list_deleted")
