@@ -317,7 +317,8 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
         (list({one.run_id for one in found}),),
     )
     running = {row["id"] for row in await cursor.fetchall()}
-    given = [one for one in found if one.run_id in running]
+    # Two attempts at a chunk, of which one was thought lost, may come with the same target.
+    given = list({(one.run_id, one.position): one for one in found if one.run_id in running}.values())
     if given:
         columns: dict[str, Any] = {
             "run_ids": [one.run_id for one in given],

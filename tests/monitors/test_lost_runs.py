@@ -10,6 +10,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
+from models.monitors import working
+from models.monitors.working import Found
 from settings import Settings
 from temporal import starts
 from tests.automations.engine import hasty_worker, until
@@ -97,3 +99,14 @@ async def test_a_run_whose_workflow_was_terminated_has_failed(
         scanner.go.set()
     assert run.status == "failed" and run.error is not None and run.error["code"] == "run_lost"
     assert await watcher.balance() == (1000, 0)
+
+
+async def test_a_target_that_two_attempts_record_together_counts_once(watcher: Watcher) -> None:
+    [target] = addresses(1)
+    monitor_id = await watcher.monitor([target])
+    run_id = await watcher.start(monitor_id)
+    found = Found(run_id, 0, monitor_id, target, baseline="{}", content_hash=b"", data="{}")
+    async with watcher.database.transaction() as connection:
+        await connection.execute("update monitor_runs set status = 'running' where id = %s", (run_id,))
+        assert await working.record(connection, [found, found]) == [True, True]
+    assert (await watcher.run(monitor_id, run_id)).processed_records == 1
