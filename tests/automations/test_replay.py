@@ -7,6 +7,7 @@ is under way in the field replays like the old one.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ async def replayed(handle: WorkflowHandle[Any, Any], name: str) -> None:
     await replayer().replay_workflow(history)
     path = HISTORIES / f"{name}.json"
     if not path.exists():
-        path.write_text(history.to_json() + "\n")
+        # Where the code stood on a machine decides nothing.
+        path.write_text(re.sub(r'("stackTrace": )"(?:[^"\\]|\\.)*"', r'\1""', history.to_json()) + "\n")
 
 
 @pytest.mark.parametrize("name", BATCHES)
