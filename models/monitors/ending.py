@@ -29,6 +29,11 @@ class Ended(NamedTuple):
     accepted: int = 0
 
 
+def hold_of(run_id: UUID) -> str:
+    """The reference under which the credits of a run are held and settled."""
+    return f"monitor-run/{run_id}"
+
+
 async def finish(
     connection: Connection, run_id: UUID, error: Mapping[str, str] | None = None
 ) -> Ended | None:
@@ -93,8 +98,8 @@ async def _end(
         (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
     )
     used = ended["processed_records"] - ended["failed_records"]
-    reference = f"monitor-run/{run['id']}"
-    await credits.settle(connection, run["account_id"], reference, used, "Targets that were answered")
+    what = "Targets that were answered"
+    await credits.settle(connection, run["account_id"], hold_of(run["id"]), used, what)
     return ended
 
 

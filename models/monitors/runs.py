@@ -19,7 +19,7 @@ from models.errors import Conflict, InsufficientCredits, ModelError, NotFound
 from models.identifiers import new_id
 from models.lists import TargetType
 from models.monitors import monitors
-from models.monitors.ending import Ended, tell_failed
+from models.monitors.ending import Ended, hold_of, tell_failed
 from models.monitors.monitors import Locked
 from models.views import View
 
@@ -110,11 +110,6 @@ class Started(NamedTuple):
 
     run_id: UUID
     targets: int
-
-
-def hold_of(run_id: UUID) -> str:
-    """The reference under which the credits of a run are held and settled."""
-    return f"monitor-run/{run_id}"
 
 
 async def start(
