@@ -5,9 +5,9 @@ What its commands do stands in the modules that they import when they are called
 
 from __future__ import annotations
 
-import os
 import sys
 
+import process
 from cli import (
     accounts,
     config,
@@ -34,13 +34,7 @@ for noun in (data, accounts, keys, persons, credits, secrets, workflows, monitor
 
 def main() -> None:
     """Run the command that the arguments name; exit codes are those of `settings.ExitCode`."""
-    code = _run()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if "temporalio" in sys.modules:
-        # Its threads may still be at work, and panic when the interpreter is taken down under them.
-        os._exit(code)
-    sys.exit(code)
+    process.leave(_run())
 
 
 def _run() -> int:

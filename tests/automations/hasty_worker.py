@@ -14,6 +14,7 @@ import signal
 import sys
 from typing import Any
 
+import process
 import settings
 import worker
 from tests.automations import periods
@@ -37,3 +38,4 @@ periods.shorten()
 for name in sys.argv[1:]:
     die_after(name)
 asyncio.run(worker.run(settings.load()))
+process.leave(0)
