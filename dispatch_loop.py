@@ -6,14 +6,21 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg_pool import PoolTimeout
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 import logs
-from database import Database, Listener
+from activities.halting import Halt
+from activities.loop_lag import LoopLag
+from database import Connection, Database, Listener
+
+Claimed = TypeVar("Claimed")
 
 _log = logs.get(__name__)
 # While starts are on their way, what comes waits and goes together with the next; but not for a server that
@@ -138,3 +145,79 @@ class DispatchLoop(ABC):
 
         task = self._chores[name] = asyncio.create_task(chore(), name=name)
         task.add_done_callback(lambda _: self._chores.pop(name, None))
+
+
+class OneByOneLoop(DispatchLoop, Generic[Claimed]):
+    """Claims work of which each piece has a workflow of its own."""
+
+    def __init__(
+        self,
+        database: Database,
+        handlers: Mapping[str, Callable[[str], None]],
+        name: str,
+        client: Client,
+        halt: Halt,
+        lag: LoopLag,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where work waits.
+            handlers: of the notifications that concern it.
+            name: of the task, for who looks at a process.
+            client: the worker's own, so that a workflow can run here at once (eager start).
+            halt: says whether this process may claim.
+            lag: of the event loop; while it is too long, nothing is claimed.
+        """
+        super().__init__(database, handlers, name)
+        self._client = client
+        self._halt = halt
+        self._lag = lag
+
+    @property
+    def _may_claim(self) -> bool:
+        return not (self._lag.is_too_long or self._halt.halted)
+
+    @abstractmethod
+    async def _start(self, claimed: Claimed) -> None:
+        """Start its workflow."""
+
+    @abstractmethod
+    async def _mark_begun(self, connection: Connection, claimed: Claimed) -> None:
+        """Note that Temporal has it."""
+
+    @abstractmethod
+    async def _give_up(self, claimed: Claimed, message: str) -> None:
+        """End it: its workflow was ended from outside."""
+
+    @abstractmethod
+    def _workflow_id(self, claimed: Claimed) -> str:
+        """The id of its workflow."""
+
+    async def begin(self, claimed: Claimed) -> None:
+        """Start the workflow of what was claimed. Should that fail, a sweep repeats it."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                await self._start(claimed)
+        except WorkflowAlreadyStartedError:
+            await self._examine(claimed)
+        except (RPCError, TimeoutError) as error:
+            _log.warning("start_failed", workflow_id=self._workflow_id(claimed), error=str(error))
+        else:
+            async with self._database.connection() as connection:
+                await self._mark_begun(connection, claimed)
+
+    async def _examine(self, claimed: Claimed) -> None:
+        """See whether its workflow goes on; if it was ended from outside, so is what it was to do."""
+        workflow_id = self._workflow_id(claimed)
+        handle = self._client.get_workflow_handle(workflow_id)
+        description = await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))
+        if description.status is WorkflowExecutionStatus.RUNNING:
+            async with self._database.connection() as connection:
+                await self._mark_begun(connection, claimed)
+            return
+        how = "unknown" if description.status is None else description.status.name.lower()
+        try:
+            await self._give_up(claimed, f"Its Temporal workflow {workflow_id} has ended before it: {how}.")
+        except psycopg.Error as error:
+            _log.warning("not_given_up", workflow_id=workflow_id, error=str(error))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from uuid import UUID
 
 import psycopg
 from psycopg_pool import PoolTimeout
-from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.client import Client
 
 import logs
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from activities.monitors import MonitorActivities
-from database import Database
-from dispatch_loop import ASK_SECONDS, DispatchLoop
+from database import Connection, Database
+from dispatch_loop import ASK_SECONDS, OneByOneLoop
 from models.monitors import ending, removing, runs, scheduling, working
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.working import Claimed
@@ -31,7 +28,7 @@ _PAUSE = 0.025
 _LONG_SECONDS = 600.0
 
 
-class MonitorDispatcher(DispatchLoop):
+class MonitorDispatcher(OneByOneLoop[Claimed]):
     """Claims and starts runs, and tells Schedules; one in each worker process, any number side by side."""
 
     def __init__(
@@ -48,17 +45,14 @@ class MonitorDispatcher(DispatchLoop):
 
         Args:
             database: where runs wait.
-            client: the worker's own, so that a workflow can run here at once (eager start).
+            client: as `OneByOneLoop`.
             activities: accept what its Schedule has missed, and notify.
-            halt: says whether this process may claim.
-            lag: of the event loop; while it is too long, nothing is claimed.
+            halt: as `OneByOneLoop`.
+            lag: as `OneByOneLoop`.
             eager: off with worker versioning, which an eager start would bypass.
         """
-        super().__init__(database, {CHANGED_CHANNEL: self._heard}, "monitor dispatcher")
-        self._client = client
+        super().__init__(database, {CHANGED_CHANNEL: self._heard}, "monitor dispatcher", client, halt, lag)
         self._activities = activities
-        self._halt = halt
-        self._lag = lag
         self._eager = eager
 
     async def _claim_all(self) -> float:
@@ -68,8 +62,7 @@ class MonitorDispatcher(DispatchLoop):
             return full_until
         async with self._database.connection() as connection:
             unscheduled = await scheduling.find_unscheduled(connection)
-            may_claim = not (self._lag.is_too_long or self._halt.halted)
-            claimed = await working.claim(connection, _RUNS_AT_WORK) if may_claim else []
+            claimed = await working.claim(connection, _RUNS_AT_WORK) if self._may_claim else []
         for run in claimed:
             self._spawn_start(str(run.run_id), self.begin(run))
         if unscheduled:
@@ -78,21 +71,25 @@ class MonitorDispatcher(DispatchLoop):
         await asyncio.sleep(_PAUSE)
         return float("inf")
 
-    async def begin(self, run: Claimed) -> None:
-        """Start the workflow of a run. Should that fail, a sweep repeats it."""
-        given = MonitorRunInput(run.run_id, chunks=-(-run.targets // runs.CHUNK))
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                await starts.start_monitor_run(
-                    self._client, given, run.account_id, run.monitor_id, run.targets, eager=self._eager
-                )
-        except WorkflowAlreadyStartedError:
-            await self._examine(run.run_id)
-        except (RPCError, TimeoutError) as error:
-            _log.warning("start_failed", run_id=str(run.run_id), error=str(error))
-        else:
-            async with self._database.connection() as connection:
-                await working.mark_begun(connection, run.run_id)
+    def _workflow_id(self, claimed: Claimed) -> str:
+        return starts.monitor_workflow_id(claimed.run_id)
+
+    async def _start(self, claimed: Claimed) -> None:
+        given = MonitorRunInput(claimed.run_id, chunks=-(-claimed.targets // runs.CHUNK))
+        await starts.start_monitor_run(
+            self._client, given, claimed.account_id, claimed.monitor_id, claimed.targets, eager=self._eager
+        )
+
+    async def _mark_begun(self, connection: Connection, claimed: Claimed) -> None:
+        await working.mark_begun(connection, claimed.run_id)
+
+    async def _give_up(self, claimed: Claimed, message: str) -> None:
+        async with self._database.transaction() as connection:
+            error = {"code": "run_lost", "message": message}
+            ended = await ending.finish(connection, claimed.run_id, error)
+        if ended is not None:
+            _log.warning("run_lost", run_id=str(claimed.run_id))
+            self._activities.notify(ended)
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
@@ -142,23 +139,3 @@ class MonitorDispatcher(DispatchLoop):
                     await monitor_schedules.remove(self._client, monitor_id)
             async with self._database.connection() as connection:
                 await removing.purge_deleted(connection, monitor_id)
-
-    async def _examine(self, run_id: UUID) -> None:
-        """See whether the workflow of a run goes on; if it was ended from outside, so is the run."""
-        handle = self._client.get_workflow_handle(starts.monitor_workflow_id(run_id))
-        description = await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))
-        if description.status is WorkflowExecutionStatus.RUNNING:
-            async with self._database.connection() as connection:
-                await working.mark_begun(connection, run_id)
-            return
-        how = "unknown" if description.status is None else description.status.name.lower()
-        message = f"Its Temporal workflow {handle.id} has ended before it: {how}."
-        try:
-            async with self._database.transaction() as connection:
-                ended = await ending.finish(connection, run_id, {"code": "run_lost", "message": message})
-        except psycopg.Error as error:
-            _log.warning("run_not_ended", run_id=str(run_id), error=str(error))
-            return
-        if ended is not None:
-            _log.warning("run_lost", run_id=str(run_id))
-            self._activities.notify(ended)

@@ -19,6 +19,7 @@ from activities.credits import CreditActivities, Granting
 from activities.deliveries import DeliveryActivities
 from activities.executor import Executor
 from activities.halting import FailureWatch, Halt
+from activities.jobs import JobActivities
 from activities.loop_lag import LoopLag
 from activities.maintenance import MaintenanceActivities
 from activities.monitor_chores import MonitorChores
@@ -30,6 +31,7 @@ from activities.writing import RunWriter
 from database import Database, Notifier
 from delivery_dispatcher import DeliveryDispatcher
 from dispatcher import Dispatcher
+from job_dispatcher import JobDispatcher
 from models import root_key
 from models.identifiers import new_id
 from monitor_dispatcher import MonitorDispatcher
@@ -44,6 +46,7 @@ from temporal.sandbox import workflow_runner
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
+from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
 from workflows.messages import WAKING_QUEUE
 from workflows.monitors import MonitorRun, ScheduledMonitor
@@ -119,23 +122,28 @@ async def work(
     )
     watching = MonitorActivities(database, notifier, lookups)
     monitoring = MonitorDispatcher(database, client, watching, halt, lag, eager=eager)
+    looking_up = JobActivities(database, notifier, lookups, keyring)
+    jobs = JobDispatcher(database, client, looking_up, halt, lag, eager=eager)
     credits = CreditActivities(database, Granting())
     chores = MaintenanceActivities(settings, database)
     monitor_chores = MonitorChores(database, client, notifier, settings.retention_days)
     worker = Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[AutomationBatch, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
+        workflows=[AutomationBatch, BulkJob, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
         activities=[
             runs.advance_runs,
             deliveries.send_deliveries,
             watching.watch_targets,
             watching.finish_monitor_run,
             watching.accept_due_run,
+            looking_up.look_up_rows,
+            looking_up.finish_job,
             credits.top_up,
             chores.refresh_datasets,
             chores.purge_lookups,
             chores.tend_history,
+            chores.purge_jobs,
             monitor_chores.purge_monitors,
             monitor_chores.reconcile_schedules,
         ],
@@ -163,9 +171,11 @@ async def work(
             dispatcher.start()
             delivering.start()
             monitoring.start()
+            jobs.start()
             _log.info("worker_ready")
             await stop.wait()
-            await asyncio.gather(dispatcher.stop(), delivering.stop(), monitoring.stop())
+            dispatchers = (dispatcher, delivering, monitoring, jobs)
+            await asyncio.gather(*(one.stop() for one in dispatchers))
             await executor.drain(_GRACE.total_seconds())
             await executor.stop()
     finally:

@@ -12,6 +12,7 @@ import logs
 from activities.heartbeat import heartbeats
 from database import Database
 from models import delivery_recovery, history, kept_answers, paid_blocks
+from models.jobs import removing
 from providers import datasets
 from settings import Settings
 
@@ -65,6 +66,15 @@ class MaintenanceActivities:
                 while some := await purge(connection):
                     purged += some
         return purged
+
+    @activity.defn
+    async def purge_jobs(self) -> int:
+        """Delete bulk jobs that are older than they are kept; returns how many there were.
+
+        What they have left is removed by dispatchers, as for jobs that their owners delete.
+        """
+        async with heartbeats(), self._database.connection() as connection:
+            return await removing.hide_old(connection, self._settings.retention_days)
 
     @activity.defn
     async def tend_history(self) -> int:

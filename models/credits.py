@@ -140,6 +140,9 @@ _KEY_USE = """, key_use as (
     update keys set credits_used = credits_used - (select amount from entry)
     where id = %(key)s and exists (select from entry)
 )"""
+_SETTLED_KEY_USE = """, key_use as (
+    update keys set credits_used = credits_used + %(used)s where id = %(key)s and exists (select from entry)
+)"""
 _RUN_USE = """, run_use as (
     update runs set credits_used = credits_used - (select amount from entry)
     where id = %(run)s and exists (select from entry)
@@ -162,7 +165,7 @@ _CHARGE = _MOVE.format(
 _HOLD = _MOVE.format(before="", amount="-%(amount)s", held="%(amount)s", used="0", source="", after=_NEW_HOLD)
 _SETTLE = _MOVE.format(
     before=_CLOSED_HOLD, amount="(c.amount - %(used)s)", held="-c.amount", used="%(used)s",
-    source="from closed c", after="",
+    source="from closed c", after=_SETTLED_KEY_USE,
 )  # fmt: skip
 _REFUND = _MOVE.format(
     before="", amount="%(amount)s", held="0", used="-%(amount)s", after=_KEY_USE,
@@ -243,14 +246,28 @@ async def hold(
 
 
 async def settle(
-    connection: Connection, account_id: UUID, reference: str, used: int, description: str
+    connection: Connection,
+    account_id: UUID,
+    reference: str,
+    used: int,
+    description: str,
+    *,
+    key_id: UUID | None = None,
 ) -> Change:
     """End a hold: keep `used` of it as spent and give back the rest. Again, it changes nothing.
+
+    Args:
+        connection: its transaction, if any, is joined.
+        account_id: who pays.
+        reference: of the hold.
+        used: how many credits, 0 or more.
+        description: for people.
+        key_id: the API key to count the use for.
 
     Raises:
         Conflict: there is no such open hold, or it holds less than `used`.
     """
-    return await _close(connection, "settle", account_id, reference, used, description)
+    return await _close(connection, "settle", account_id, reference, used, description, key_id)
 
 
 async def release(connection: Connection, account_id: UUID, reference: str, description: str) -> Change:
@@ -335,9 +352,15 @@ async def _take(connection: Connection, statement: str, values: Mapping[str, Any
 
 
 async def _close(
-    connection: Connection, kind: EntryKind, account_id: UUID, reference: str, used: int, description: str
+    connection: Connection,
+    kind: EntryKind,
+    account_id: UUID,
+    reference: str,
+    used: int,
+    description: str,
+    key_id: UUID | None = None,
 ) -> Change:
-    values = _values(kind, account_id, reference, description, used=used)
+    values = _values(kind, account_id, reference, description, used=used, key=key_id)
     change = await _book(connection, _SETTLE, values)
     if change is None:
         raise Conflict("no_such_hold", "There is no open hold with this reference that covers the use.")

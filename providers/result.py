@@ -145,6 +145,12 @@ class LookupResult:
         chosen = _SHOWN[shown]
         return [outcome.report(source) for source, outcome in self.outcomes if chosen(outcome)]
 
+    def told(self, fields: Collection[str] | None = None) -> dict[str, Any]:
+        """What is known: the only dotted fields and blocks wanted, with the query; None for all."""
+        if fields is None:
+            return self.data
+        return {self.echo: self.data[self.echo], **_pruned(self.data, fields)}
+
     def answer(self, *, shown: Shown = "asked", fields: Collection[str] | None = None) -> dict[str, Any]:
         """The answer as the API gives it.
 
@@ -152,13 +158,12 @@ class LookupResult:
             shown: which sources are listed: those asked, all, or only those that failed.
             fields: the only dotted fields and blocks that it has; None for all.
         """
-        told, sources, conflicts = self.data, self.sources, self.conflicts
+        sources, conflicts = self.sources, self.conflicts
         if fields is not None:
-            told = {self.echo: told[self.echo], **_pruned(told, fields)}
             sources = {path: names for path, names in sources.items() if within(path, fields)}
             conflicts = {path: values for path, values in conflicts.items() if within(path, fields)}
         return {
-            **told,
+            **self.told(fields),
             "credits": self.credits,
             "cached": self.cached,
             "partial": self.partial,

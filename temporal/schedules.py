@@ -22,6 +22,7 @@ from temporalio.common import Priority
 from temporal.client import TASK_QUEUE
 from workflows.maintenance import Maintenance
 from workflows.messages import (
+    PURGE_JOBS,
     PURGE_LOOKUPS,
     PURGE_MONITORS,
     RECONCILE_SCHEDULES,
@@ -32,7 +33,7 @@ from workflows.messages import (
 _HOUR = timedelta(hours=1)
 _EVERY = {
     REFRESH_DATASETS: timedelta(days=1), PURGE_LOOKUPS: _HOUR, TEND_HISTORY: _HOUR, PURGE_MONITORS: _HOUR,
-    RECONCILE_SCHEDULES: _HOUR,
+    RECONCILE_SCHEDULES: _HOUR, PURGE_JOBS: _HOUR,
 }  # fmt: skip
 _BULK_PRIORITY = 4
 

@@ -16,7 +16,14 @@ from temporalio.common import (
 )
 
 from temporal.client import TASK_QUEUE
-from workflows.messages import AUTOMATION_BATCH, DELIVERY_BATCH, MONITOR_RUN, MonitorRunInput
+from workflows.messages import (
+    AUTOMATION_BATCH,
+    BULK_JOB,
+    DELIVERY_BATCH,
+    MONITOR_RUN,
+    BulkJobInput,
+    MonitorRunInput,
+)
 
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
 KIND = SearchAttributeKey.for_keyword("VedetteKind")
@@ -27,6 +34,7 @@ TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 _TASK_TIMEOUT = timedelta(seconds=10)
 _DELIVERY_PRIORITY = 3
 _MONITOR_PRIORITY = 4
+_JOB_PRIORITY = 5
 
 
 def workflow_id(batch_id: UUID | str) -> str:
@@ -42,6 +50,11 @@ def delivery_workflow_id(batch_id: UUID) -> str:
 def monitor_workflow_id(run_id: UUID) -> str:
     """The id of the workflow of a monitor's run."""
     return f"monitor-run/{run_id}"
+
+
+def job_workflow_id(job_id: UUID) -> str:
+    """The id of the workflow of a bulk job."""
+    return f"bulk-job/{job_id}"
 
 
 async def start(
@@ -131,10 +144,26 @@ async def start_monitor_run(
     )
 
 
+async def start_job(
+    client: Client, given: BulkJobInput, account_id: UUID, queries: int, *, eager: bool = False
+) -> None:
+    """Start the workflow of a bulk job; as `start`."""
+    await _start(
+        client,
+        BULK_JOB,
+        given,
+        job_workflow_id(given.job_id),
+        Priority(priority_key=_JOB_PRIORITY, fairness_key=str(account_id)),
+        [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, "job")],
+        f"{queries} lookups",
+        eager,
+    )
+
+
 async def _start(
     client: Client,
     workflow: str,
-    argument: UUID | MonitorRunInput,
+    argument: UUID | MonitorRunInput | BulkJobInput,
     id: str,
     priority: Priority,
     attributes: list[SearchAttributePair[Any]],

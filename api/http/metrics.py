@@ -60,6 +60,7 @@ class Shared(NamedTuple):
         unfinished: how many runs are not over, by status.
         deliveries: how many deliveries are not over, by status.
         monitor_runs: how many runs of monitors are not over, by status.
+        jobs: how many bulk jobs are not over, by status.
         halted: how many workers claim no runs.
         lanes_aside: how many lanes are set aside, or have a run that is.
         loop_lag: the longest that the event loop of a worker lagged lately, in seconds.
@@ -68,6 +69,7 @@ class Shared(NamedTuple):
     unfinished: Mapping[str, int]
     deliveries: Mapping[str, int]
     monitor_runs: Mapping[str, int]
+    jobs: Mapping[str, int]
     halted: int
     lanes_aside: int
     loop_lag: float
@@ -84,17 +86,16 @@ def rendered(shared: Shared | None) -> bytes:
 
 def _registry_of(shared: Shared) -> CollectorRegistry:
     registry = CollectorRegistry()
-    runs = Gauge("vedette_runs", "Runs that are not over", ["status"], registry=registry)
-    for status, count in shared.unfinished.items():
-        runs.labels(status).set(count)
-    deliveries = Gauge("vedette_deliveries", "Deliveries that are not over", ["status"], registry=registry)
-    for status, count in shared.deliveries.items():
-        deliveries.labels(status).set(count)
-    watching = Gauge(
-        "vedette_monitor_runs", "Runs of monitors that are not over", ["status"], registry=registry
+    by_status = (
+        ("vedette_runs", "Runs that are not over", shared.unfinished),
+        ("vedette_deliveries", "Deliveries that are not over", shared.deliveries),
+        ("vedette_monitor_runs", "Runs of monitors that are not over", shared.monitor_runs),
+        ("vedette_jobs", "Bulk jobs that are not over", shared.jobs),
     )
-    for status, count in shared.monitor_runs.items():
-        watching.labels(status).set(count)
+    for name, meaning, counts in by_status:
+        gauge = Gauge(name, meaning, ["status"], registry=registry)
+        for status, count in counts.items():
+            gauge.labels(status).set(count)
     halted = "Workers that claim no runs, since they do not trust themselves"
     Gauge("vedette_engine_halted", halted, registry=registry).set(shared.halted)
     aside = "Lanes that the engine cannot serve, whole or in part"

@@ -21,6 +21,7 @@ from api.http.openapi import problems
 from migrations.upgrade import head
 from models import delivery_recovery, recovery, root_key, run_counts, workers
 from models.errors import Forbidden, Unauthenticated
+from models.jobs import jobs
 from models.monitors import working
 from models.views import View
 from providers.inventory import State, Stock, take_stock
@@ -109,6 +110,7 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
                 await run_counts.unfinished(connection),
                 await delivery_recovery.count_unfinished(connection),
                 await working.count_unfinished(connection),
+                await jobs.count_unfinished(connection),
                 await workers.count_halted(connection),
                 await recovery.count_lanes_aside(connection),
                 await workers.longest_loop_lag(connection),

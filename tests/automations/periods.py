@@ -15,6 +15,7 @@ _PERIODS = {
     "activities.executor": ["BEAT_SECONDS"],
     "activities.heartbeat": ["_SECONDS"],
     "models.delivery_recovery": ["_START_SECONDS"],
+    "models.jobs.working": ["_START_SECONDS", "_UNSEEN_SECONDS"],
     "models.leases": ["SILENT_SECONDS"],
     "models.monitors.working": ["_START_SECONDS", "_UNSEEN_SECONDS"],
     "models.recovery": ["SILENT_SECONDS", "_START_SECONDS", "_UNSEEN_SECONDS"],

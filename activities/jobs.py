@@ -1,0 +1,242 @@
+"""The activities of bulk jobs: looking up the targets of a chunk, ending a job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import PoolTimeout
+from temporalio import activity
+
+import logs
+from activities.heartbeat import heartbeats
+from activities.looking_up import without_database
+from database import Database, Notifier
+from micro_batcher import MicroBatcher
+from models import events
+from models.errors import ModelError
+from models.jobs import ending, jobs, working
+from models.jobs.working import Chunk, Found, Wanted
+from models.lookups import AllProvidersFailed
+from outbound.concurrency import ConcurrencyLimiter
+from providers.lookup import Lookups
+from providers.result import LookupResult
+from sealing import Keyring
+from services import pacing
+from services.jobs import failed, found, limit_of
+from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, Looked
+
+_log = logs.get(__name__)
+# Lookups of jobs at a time in this process; one account alone has half of these places.
+_PLACES = 64
+_BATCH_ROWS, _IN_FLIGHT = 128, 2
+# A longer wait is a timer of the workflow, and is looked into once an hour.
+_PAUSE_SECONDS, _HOUR_SECONDS = 20.0, 3600.0
+
+
+class JobActivities:
+    """What the workflows of jobs have done."""
+
+    def __init__(self, database: Database, notifier: Notifier, lookups: Lookups, keyring: Keyring) -> None:
+        """Prepare.
+
+        Args:
+            database: where jobs are.
+            notifier: tells who follows a job, and dispatchers what follows from its end.
+            lookups: of this process.
+            keyring: hashes what is paid for by blocks.
+        """
+        self._database = database
+        self._notifier = notifier
+        self._lookups = lookups
+        self._keyring = keyring
+        self._places = ConcurrencyLimiter(_PLACES)
+        self._recorder = MicroBatcher(
+            self._record_many, size=lambda one: one.size, most=_BATCH_ROWS, in_flight=_IN_FLIGHT
+        )
+
+    @activity.defn(name=LOOK_UP_ROWS)
+    async def look_up_rows(self, job_id: UUID, number: int) -> Looked:
+        """Look up those targets of a chunk that have no answer yet, several at a time.
+
+        A worker that dies leaves those undone whose answers it had not recorded.
+        """
+        async with heartbeats():
+            async with self._database.connection() as connection:
+                chunk = await working.open_chunk(connection, job_id, number)
+            if chunk is None:
+                return Looked(over=True)
+            work = _ChunkWork(
+                chunk, self._places, self._lookups, self._recorder, self._keyring, self._restart_pace
+            )
+            seconds = await work.finish()
+            if work.over:
+                return Looked(over=True)
+            async with self._database.connection() as connection:
+                if seconds:
+                    await working.mark_waiting(connection, job_id, seconds)
+                else:
+                    await working.close_chunk(connection, job_id, number)
+            self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
+            return Looked(seconds)
+
+    @activity.defn(name=FINISH_JOB)
+    async def finish_job(self, job_id: UUID) -> None:
+        """End a job all of whose targets have been looked up."""
+        async with self._database.transaction() as connection:
+            ended = await ending.finish(connection, job_id)
+        self.notify(job_id, ended=ended)
+
+    def notify(self, job_id: UUID, *, ended: bool) -> None:
+        """Tell who waits for what follows from the end of a job."""
+        self._notifier.notify(jobs.CHANGED_CHANNEL)
+        self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
+        if ended:
+            self._notifier.notify(events.QUEUED_CHANNEL)
+
+    async def _restart_pace(self, job_id: UUID) -> None:
+        async with self._database.connection() as connection:
+            await working.restart_pace(connection, job_id)
+
+    async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
+        async with self._database.transaction() as connection:
+            goes_on = await working.record(connection, found)
+        for job_id in {one.job_id for one in found}:
+            self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
+        return [*goes_on]
+
+
+@dataclass
+class _Row:
+    """A target that is still to be looked up: not before `due`, by the loop's clock."""
+
+    wanted: Wanted
+    due: float = 0.0
+    tries: int = 0
+
+
+class _ChunkWork:
+    """The work on a chunk. Where sources are over their limits, it goes on at their pace."""
+
+    def __init__(
+        self,
+        chunk: Chunk,
+        places: ConcurrencyLimiter,
+        lookups: Lookups,
+        recorder: MicroBatcher[Found, bool],
+        keyring: Keyring,
+        restart_pace: Callable[[UUID], Awaitable[None]],
+    ) -> None:
+        self._restart_pace = restart_pace
+        self._chunk = chunk
+        self._places = places
+        self._lookups = lookups
+        self._recorder = recorder
+        self._keyring = keyring
+        self._now = asyncio.get_running_loop().time
+        self._progressed = self._now() - chunk.idle_seconds
+        # Until when the sources are over their limits.
+        self._open_at = 0.0
+        self.over = False
+
+    async def finish(self) -> float:
+        """Look up all; or return how many seconds what is left has to wait, when that is long."""
+        left: list[_Row] = [_Row(wanted) for wanted in self._chunk.targets]
+        width = _PLACES
+        while left and not self.over:
+            pause = min(row.due for row in left) - self._now()
+            if pause > _PAUSE_SECONDS:
+                return min(pause, _HOUR_SECONDS)
+            await asyncio.sleep(max(0.0, pause))
+            now = self._now()
+            due = deque([row for row in left if row.due <= now])
+            later = [row for row in left if row.due > now]
+            count = len(due)
+            again = await self._look_up_some(due, width)
+            if self._open_at and width == _PLACES:
+                await self._restart_pace(self._chunk.job_id)
+            # After a limit, as many go at once as came through this time.
+            width = max(1, min(_PLACES - 1, count - len(again))) if self._open_at else width
+            left = later + again
+        return 0.0
+
+    def _recorded(
+        self, wanted: Wanted, result: LookupResult | ModelError, *, given_up: bool = False
+    ) -> Found:
+        if isinstance(result, ModelError):
+            return failed(self._chunk, wanted, result, given_up=given_up)
+        return found(self._chunk, wanted, result, self._keyring, given_up=given_up)
+
+    async def _look_up_some(self, due: deque[_Row], width: int) -> list[_Row]:
+        """Look up each, so many at a time, until one meets a limit; give those that are still to be."""
+        self._open_at = 0.0
+        again: list[_Row] = []
+
+        async def take() -> None:
+            while due and not self._open_at and not self.over:
+                row = due.popleft()
+                if not await self._look_up(row):
+                    again.append(row)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(width, len(due))):
+                group.create_task(take())
+        for row in due:
+            row.due = self._open_at
+        return [*again, *due]
+
+    async def _look_up(self, row: _Row) -> bool:
+        """Look up one; say whether that is done with, and need not be repeated."""
+        async with self._places.taken(str(self._chunk.account_id)):
+            idle = self._now() - self._progressed
+            try:
+                result: LookupResult | ModelError = await self._lookups.lookup(
+                    self._chunk.type, row.wanted.target, fields=self._chunk.fields,
+                    limit=limit_of(self._chunk.type),
+                )  # fmt: skip
+            except ModelError as error:
+                if without_database(error):
+                    raise  # no fault of the sources: all that is left is to be looked up again
+                result = error
+            except (psycopg.Error, PoolTimeout):
+                raise
+            except Exception as error:
+                # A fault of ours: it must not keep the job from its other targets, for ever.
+                _log.error(
+                    "row_not_looked_up",
+                    job_id=str(self._chunk.job_id),
+                    number=row.wanted.number,
+                    exc_info=error,
+                )
+                result = ModelError("internal_error", "The answer made us fail.")
+            wait = _wait(result, row.tries, idle)
+            if wait is not None:
+                self._put_off(row, *wait)
+                return False
+            given_up = _wait(result, row.tries, 0.0) is not None
+            if not given_up:
+                self._progressed = self._now()
+            if not await self._recorder.submit(self._recorded(row.wanted, result, given_up=given_up)):
+                self.over = True
+            return True
+
+    def _put_off(self, row: _Row, seconds: float, limited: bool) -> None:
+        row.due = self._now() + seconds
+        if limited:
+            self._open_at = max(self._open_at, row.due)
+        else:
+            row.tries += 1
+
+
+def _wait(result: LookupResult | ModelError, tries: int, idle: float) -> tuple[float, bool] | None:
+    """How long a target is to wait, and whether limits are the reason; None if that is all."""
+    if isinstance(result, AllProvidersFailed):
+        return pacing.wait_for_any(result, tries, idle)
+    if isinstance(result, ModelError):
+        return None
+    seconds = pacing.wait_for_more(result, idle)
+    return None if seconds is None else (seconds, True)

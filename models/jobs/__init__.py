@@ -1,0 +1,1 @@
+"""Bulk jobs: files of targets, looked up row by row."""

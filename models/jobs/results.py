@@ -1,0 +1,46 @@
+"""Results: the rows of a job with what was found, read in pieces."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from database import Connection
+
+
+class Result(NamedTuple):
+    """A row as it is stored: texts are JSON, and None is null.
+
+    Attributes:
+        position: of the row, from 0.
+        cells: as they were given.
+        data: None if nothing was found, or its target was none.
+        partial: some source did not answer; None without data.
+        error: None if the target could be looked up.
+    """
+
+    position: int
+    cells: str
+    data: str | None
+    partial: bool | None
+    error: str | None
+
+
+async def read_after(connection: Connection, job_id: UUID, *, after: int, limit: int) -> list[Result]:
+    """Read the rows of a job that are done, in their order.
+
+    Args:
+        connection: any.
+        job_id: of a job that the caller may see.
+        after: the position that they come after; -1 for the first.
+        limit: how many to give at most.
+    """
+    cursor = await connection.execute(
+        "select r.position, r.cells::text as cells, a.data::text as data, a.partial,"
+        " coalesce(r.error, a.error)::text as error"
+        " from job_rows r left join job_answers a on a.job_id = r.job_id and a.query = r.query"
+        " where r.job_id = %s and r.position > %s and (r.query is null or a.query is not null)"
+        " order by r.position limit %s",
+        (job_id, after, limit),
+    )
+    return [Result(**row) for row in await cursor.fetchall()]

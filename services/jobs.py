@@ -1,0 +1,111 @@
+"""Bulk jobs, as far as it takes the kinds of lookups: prices, what is recorded, the columns of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from models import kept_answers
+from models.errors import Invalid, ModelError
+from models.jobs.jobs import JobType
+from models.jobs.results import Result
+from models.jobs.working import Chunk, Found, Wanted
+from models.monitors.fields import known_fields
+from providers.company.kind import PEOPLE
+from providers.registry import KINDS
+from providers.result import LookupResult, suppressed, within
+from providers.websearch.kind import SHOWN, cut
+from sealing import Keyring
+from services.monitors import value_at
+
+_STATUS_COLUMNS = ("error", "partial")
+
+
+def price_of(type: JobType) -> int:
+    """The most credits that the lookup of a row can cost."""
+    return min(KINDS[type].price, limit_of(type) or KINDS[type].price)
+
+
+def limit_of(type: JobType) -> int | None:
+    """The most results that the lookup of a row gives; None: as many as its kind does."""
+    return PEOPLE if type == "company" else None
+
+
+def found(
+    chunk: Chunk, wanted: Wanted, result: LookupResult, keyring: Keyring, *, given_up: bool = False
+) -> Found:
+    """Say what is to be recorded of an answer.
+
+    Args:
+        chunk: of the job.
+        wanted: the target.
+        result: of its lookup.
+        keyring: hashes what is paid for by blocks.
+        given_up: some source was waited for in vain.
+    """
+    if suppressed(result.outcomes):
+        error = ModelError("suppressed", "Nothing is to be looked up of this person.")
+        return failed(chunk, wanted, error)
+    data = result.told(chunk.fields)
+    if chunk.type == "websearch" and "results" in data:
+        data = cut(data, SHOWN)
+    block = None
+    if result.credits and KINDS[chunk.type].block:
+        block = chunk.account_id, chunk.type, kept_answers.query_hash(keyring, chunk.type, result.query)
+    return Found(
+        chunk.job_id,
+        wanted.number,
+        wanted.row_count,
+        data=orjson.dumps(data).decode(),
+        partial=result.partial,
+        credits=result.credits,
+        block=block,
+        given_up=given_up,
+    )
+
+
+def failed(chunk: Chunk, wanted: Wanted, error: ModelError, *, given_up: bool = False) -> Found:
+    """Say that a target could not be looked up."""
+    # There is no body of a request in which the target stood somewhere.
+    message = error.errors[0].message if isinstance(error, Invalid) else error.message
+    text = orjson.dumps({"code": error.code, "message": message}).decode()
+    return Found(chunk.job_id, wanted.number, wanted.row_count, error=text, given_up=given_up)
+
+
+class Table:
+    """The results of a job as a table: the given columns, `error`, `partial`, the found ones.
+
+    A found column that is called as a given one is called `<type>.<name>`.
+    """
+
+    def __init__(self, type: JobType, header: Sequence[str], fields: Sequence[str] | None) -> None:
+        """Prepare, for results of this type with only these fields; None for all."""
+        known = [*known_fields(KINDS[type].answer), *(["verdict"] if KINDS[type].signs else [])]
+        self._paths = [path for path in known if fields is None or within(path, fields)]
+        self.columns: list[str] = []
+        for number, name in enumerate(header, 1):
+            self._add(name or f"column_{number}", "")
+        for name in (*_STATUS_COLUMNS, *self._paths):
+            self._add(name, f"{type}.")
+
+    def _add(self, name: str, prefix: str) -> None:
+        chosen = f"{prefix}{name}" if name in self.columns else name
+        number = 1
+        while chosen in self.columns:
+            number += 1
+            chosen = f"{prefix}{name}_{number}"
+        self.columns.append(chosen)
+
+    def row(self, result: Result) -> list[Any]:
+        """The values of a row, of JSON; the error as `code: message`."""
+        error: Any = orjson.loads(result.error or "null")
+        data: Any = orjson.loads(result.data or "null")
+        told = error and f"{error['code']}: {error['message']}"
+        return [
+            *orjson.loads(result.cells),
+            told,
+            result.partial,
+            *(value_at(data, path) for path in self._paths),
+        ]

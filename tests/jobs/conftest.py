@@ -1,0 +1,36 @@
+"""An account with bulk jobs, a worker, and the sources on loopback that the tests of monitors have."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from database import Database
+from models import accounts
+from models.identifiers import new_id
+from tests.jobs.jobs import Jobber
+from tests.monitors.conftest import at_work, client, notifier, scanned, scanner, watching_settings
+
+NewJobber = Callable[..., Awaitable[Jobber]]
+
+__all__ = ["at_work", "client", "notifier", "scanned", "scanner", "watching_settings"]
+
+
+@pytest.fixture
+def new_jobber(database: Database) -> NewJobber:
+    """Makes an account with so many credits; sources may be asked as if for the first time."""
+
+    async def create(balance: int = 1000) -> Jobber:
+        async with database.transaction() as connection:
+            await connection.execute("truncate lookup_answers, provider_states")
+            account = await accounts.create_account(connection, f"{new_id()}@example.com", "-", None, balance)
+        return Jobber(database, account.id)
+
+    return create
+
+
+@pytest.fixture
+async def jobber(new_jobber: NewJobber) -> Jobber:
+    """An account with 1,000 credits."""
+    return await new_jobber()
