@@ -27,17 +27,19 @@ from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE
 from temporal.sandbox import workflow_runner
-from temporal.starts import delivery_workflow_id, monitor_workflow_id
+from temporal.starts import delivery_workflow_id, job_workflow_id, monitor_workflow_id
 from tests.automations.claims import batch_of
 from tests.automations.engine import Endpoint, NewAccount, NewTarget, accept_each, ended, until, working
 from tests.automations.faults import Do, Lost, with_faults
 from tests.deliveries.receivers import Hooks
+from tests.jobs.jobs import Jobber
 from tests.monitors.watching import Watcher, addresses
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
+from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
-from workflows.messages import PURGE_LOOKUPS
+from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, Looked
 from workflows.monitors import MonitorRun, ScheduledMonitor
 
 HISTORIES = Path(__file__).parents[1] / "histories"
@@ -59,6 +61,8 @@ DELIVERIES: dict[str, list[int]] = {
 """What the receiver answers to each attempt at a delivery."""
 MONITOR_RUNS = {"a-monitor-run": 1001, "a-monitor-run-whose-activities-are-lost": 1}
 """How many targets each has."""
+JOBS = {"a-bulk-job": 1001, "a-bulk-job-that-waits": 1, "a-bulk-job-whose-activities-are-lost": 1}
+"""How many rows each has."""
 OTHERS: dict[str, tuple[Any, ...]] = {
     "maintenance": ("Maintenance", PURGE_LOOKUPS),
     "a-top-up": ("TopUp", f"topup/{uuid4()}/1"),
@@ -73,9 +77,18 @@ async def lose_at_first(_: ExecuteActivityInput, do: Do) -> Any:
     return await do()
 
 
+async def wait_at_first(given: ExecuteActivityInput, do: Do) -> Any:
+    waits = given.fn.__name__ == LOOK_UP_ROWS and activity.info().workflow_run_id not in _WAITED
+    _WAITED.add(activity.info().workflow_run_id)
+    return Looked(seconds=0.5) if waits else await do()
+
+
+_WAITED = set[str | None]()
+
+
 def replayer() -> Replayer:
     return Replayer(
-        workflows=[AutomationBatch, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
+        workflows=[AutomationBatch, BulkJob, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
         workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
     )
@@ -88,7 +101,8 @@ async def test_a_committed_history_replays(path: Path) -> None:
 
 
 def test_every_shape_has_a_committed_history() -> None:
-    assert {path.stem for path in HISTORIES.glob("*.json")} == {*BATCHES, *DELIVERIES, *MONITOR_RUNS, *OTHERS}
+    shapes = {*BATCHES, *DELIVERIES, *MONITOR_RUNS, *JOBS, *OTHERS}
+    assert {path.stem for path in HISTORIES.glob("*.json")} == shapes
 
 
 @pytest.fixture
@@ -182,6 +196,25 @@ async def test_a_history_of_a_monitor_made_now_replays(
     async with working(open_settings, client, database, keyring):
         await watcher.ended(monitor_id, run_id)
         await replayed(client.get_workflow_handle(monitor_workflow_id(run_id)), name)
+
+
+@pytest.mark.parametrize("name", JOBS)
+async def test_a_history_of_a_bulk_job_made_now_replays(
+    name: str,
+    open_settings: Settings,
+    database: Database,
+    keyring: Keyring,
+    new_account: NewAccount,
+    unsealed: Client,
+) -> None:
+    jobber = Jobber(database, await new_account())
+    job_id = await jobber.accept(addresses(JOBS[name]))
+    faults = {"waits": wait_at_first, "lost": lose_at_first}
+    around = next((fault for word, fault in faults.items() if word in name), None)
+    client = unsealed if around is None else with_faults(unsealed, around)
+    async with working(open_settings, client, database, keyring):
+        await jobber.ended(job_id)
+        await replayed(client.get_workflow_handle(job_workflow_id(job_id)), name)
 
 
 @pytest.mark.parametrize("name", OTHERS)

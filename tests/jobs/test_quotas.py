@@ -1,0 +1,119 @@
+"""A job goes at the pace of its sources: it waits for what they will say soon, and goes on by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from aiohttp import web
+
+import activities.jobs
+from database import Notifier
+from services import pacing
+from tests.automations.engine import until
+from tests.jobs.jobs import Jobber
+from tests.monitors.conftest import Work
+from tests.monitors.watching import Answer, Scanner, addresses, answering, reported
+
+
+@pytest.fixture
+async def notifier(at_work: Work) -> AsyncGenerator[Notifier]:
+    """A worker that remembers no limit."""
+    async with at_work() as running:
+        yield running
+
+
+ABUSE = ["threat.abuse_score"]
+"""What one source alone fills."""
+
+
+def by_turns(limited: int, answer: Answer, retry_after: str = "1") -> Answer:
+    """Say so many times that this was all for now, each time after three answers."""
+    asked = 0
+
+    def turn(address: str) -> web.Response:
+        nonlocal asked
+        asked += 1
+        over = asked % 4 == 0 and asked // 4 <= limited
+        return web.Response(status=429, headers={"retry-after": retry_after}) if over else answer(address)
+
+    return turn
+
+
+async def test_a_source_over_its_limit_is_waited_for_though_others_have_answered(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner
+) -> None:
+    scanner.abuseipdb = by_turns(2, reported())
+    job = await jobber.ended(await jobber.accept(addresses(12), notifier))
+    assert (job.status, job.failed_rows) == ("completed", 0)
+    assert {one["data"]["threat"]["abuse_score"] for one in await jobber.answers(job.id)} == {3}
+
+
+async def test_a_source_that_is_not_wanted_is_not_waited_for(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner
+) -> None:
+    scanner.abuseipdb = answering(429)
+    job = await jobber.ended(await jobber.accept(addresses(3), notifier, fields=["location"]))
+    assert job.status == "completed" and not scanner.asked
+
+
+async def test_a_source_that_is_over_its_limit_for_long_is_left_out_where_others_have_answered(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner
+) -> None:
+    scanner.abuseipdb = lambda _: web.Response(status=429, headers={"retry-after": "3600"})
+    job = await jobber.ended(await jobber.accept(addresses(3), notifier))
+    found = await jobber.answers(job.id)
+    assert job.status == "completed" and all(one["partial"] for one in found)
+    assert {one["data"]["threat"]["abuse_score"] for one in found} == {None}
+
+
+@pytest.fixture
+def sleeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every wait is a timer of the workflow."""
+    monkeypatch.setattr(activities.jobs, "_PAUSE_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("sleeping")
+async def test_a_job_that_nobody_answers_for_now_sleeps_says_until_when_and_goes_on_by_itself(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner
+) -> None:
+    scanner.abuseipdb = by_turns(1, reported(), retry_after="2")
+    job_id = await jobber.accept(addresses(8), notifier, fields=ABUSE)
+
+    async def waits() -> bool:
+        job = await jobber.job(job_id)
+        return job.resumes_at is not None and (job.eta_seconds or 0) > 0 and job.status == "running"
+
+    await until(waits)
+    job = await jobber.ended(job_id)
+    assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 8, 0)
+    assert job.resumes_at is None
+
+
+async def test_a_failure_of_a_moment_is_tried_once_more(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner
+) -> None:
+    failing = iter([answering(503), answering(503)])
+    scanner.abuseipdb = lambda address: next(failing, reported())(address)
+    job = await jobber.ended(await jobber.accept(addresses(2), notifier, fields=ABUSE))
+    assert (job.status, job.failed_rows) == ("completed", 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "failed"),
+    [(None, "PATIENCE_SECONDS", 0), (ABUSE, "LONGEST_SECONDS", 3)],
+    ids=["answered by others", "answered by nobody"],
+)
+async def test_a_limit_that_never_ends_ends_no_job_never(
+    jobber: Jobber,
+    notifier: Notifier,
+    scanner: Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: list[str] | None,
+    name: str,
+    failed: int,
+) -> None:
+    monkeypatch.setattr(pacing, name, 0.5)
+    scanner.abuseipdb = lambda _: web.Response(status=429, headers={"retry-after": "1"})
+    job = await jobber.ended(await jobber.accept(addresses(3), notifier, fields=fields))
+    assert (job.processed_rows, job.failed_rows) == (3, failed)
