@@ -13,8 +13,7 @@ from activities.jobs import JobActivities
 from activities.loop_lag import LoopLag
 from database import Connection, Database
 from dispatch_loop import OneByOneLoop
-from models.jobs import ending, removing, working
-from models.jobs.accepting import CHUNK
+from models.jobs import accepting, ending, removing, working
 from models.jobs.jobs import CHANGED_CHANNEL
 from models.jobs.working import Claimed
 from temporal import starts
@@ -63,7 +62,7 @@ class JobDispatcher(OneByOneLoop[Claimed]):
         return starts.job_workflow_id(claimed.job_id)
 
     async def _start(self, claimed: Claimed) -> None:
-        given = BulkJobInput(claimed.job_id, chunks=-(-claimed.queries // CHUNK))
+        given = BulkJobInput(claimed.job_id, chunks=-(-claimed.queries // accepting.CHUNK))
         await starts.start_job(self._client, given, claimed.account_id, claimed.queries, eager=self._eager)
 
     async def _mark_begun(self, connection: Connection, claimed: Claimed) -> None:

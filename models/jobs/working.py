@@ -12,7 +12,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models import paid_blocks
-from models.jobs.accepting import CHUNK
+from models.jobs import accepting
 from models.jobs.jobs import JobType
 
 # Any constant: one claim at a time, so that each counts what the others have claimed.
@@ -185,7 +185,7 @@ async def open_chunk(connection: Connection, job_id: UUID, number: int) -> Chunk
         return None
     targets: list[str] = row.pop("targets") or []
     row_counts: list[int] = row.pop("row_counts") or []
-    first = number * CHUNK
+    first = number * accepting.CHUNK
     cursor = await connection.execute(
         "select query from job_answers where job_id = %s and query >= %s and query < %s",
         (job_id, first, first + len(targets)),
