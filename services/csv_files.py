@@ -1,11 +1,12 @@
 """CSV files: read row by row while their bytes come, and written so that no spreadsheet executes a cell.
 
-No upload is there yet that reads one. Rows are numbered as in spreadsheets, from 1 and with the blank ones.
+Rows are numbered as in spreadsheets, from 1 and with the blank ones.
 Python's csv module parses, in its strict mode; only the delimiter is guessed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import csv
 import io
@@ -32,6 +33,7 @@ _NOT_CSV = {
 }
 _LONGEST_START = 4
 _BLANK_PER_ROW = 10
+_NAMES_SHOWN, _NAME_SHOWN = 20, 50
 # What a spreadsheet takes for the beginning of a formula or a command.
 _EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -91,6 +93,8 @@ class CsvReader:
         self._delimiter: str | None = None
         self._number = 0
         self._header: list[str] = []
+        self.header_number = 1
+        """The number of the row that is the header."""
 
     async def read_header(self) -> list[str]:
         """The cells of the first row that is not blank, without spaces around them.
@@ -99,6 +103,7 @@ class CsvReader:
             BadCsv: the file is none, has no rows, or too many columns.
         """
         async for row in self._records:
+            self.header_number = row.number
             self._header = [cell.strip() for cell in row.cells]
             if len(self._header) > self._bounds.columns:
                 message = f"A file may have {self._bounds.columns} columns."
@@ -134,7 +139,8 @@ class CsvReader:
         try:
             return names.index(column.strip().casefold())
         except ValueError:
-            raise BadCsv("no_such_column", 1, "The header has no column of this name.") from None
+            message = f"The header has no column of this name. {listed(self._header)}"
+            raise BadCsv("no_such_column", self.header_number, message) from None
 
     async def _read(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[Row]:
         """All rows that are not blank, with the cells that they have."""
@@ -149,6 +155,8 @@ class CsvReader:
                     enough = 2 * len(self._pending)
                     if len(self._pending) > MAX_ROW:
                         raise self._too_long(self._number + 1)
+                # What is at hand comes without a wait, and parsing it all would hold up everyone else.
+                await asyncio.sleep(0)
         except UnicodeDecodeError:
             for row in self._parsed():
                 yield row
@@ -227,6 +235,12 @@ class CsvReader:
             "A quote is not closed, or something follows the closing one. Quotes in quoted cells come twice."
         )
         return BadCsv("bad_quoting", self._number + 1, message)
+
+
+def listed(header: Sequence[str]) -> str:
+    """A sentence that names the columns, the first of them if there are many."""
+    names = [f"{name[:_NAME_SHOWN]}…" if len(name) > _NAME_SHOWN else name for name in header[:_NAMES_SHOWN]]
+    return f"Its columns are: {', '.join(names)}{', …' if len(header) > _NAMES_SHOWN else ''}."
 
 
 async def write_csv(header: Sequence[str], rows: AsyncIterable[Sequence[Any]]) -> AsyncGenerator[bytes]:
