@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from models.errors import FieldError
 from services.csv_files import BadCsv, CsvReader, listed
 from services.process_pool import ProcessPool
 from services.targets import LONGEST, check_targets
@@ -15,7 +16,7 @@ from services.targets import LONGEST, check_targets
 _BATCH_ROWS = 1_000
 _BATCH_CHARACTERS = 1024 * 1024
 _SAMPLED_ROWS = 20
-_EMPTY = ("empty_target", "The cell has no target.")
+_EMPTY = FieldError("", "empty_target", "The cell has no target.")
 
 _NO_WORD = re.compile(r"[^\w]|_")
 _EMAIL_NAMES = ("email", "emailaddress", "mail", "mailaddress", "workemail", "businessemail")
@@ -90,7 +91,7 @@ class Upload:
         given: list[GivenRow] = []
         position = 0
         for cells, text in zip(batch, texts, strict=True):
-            error = errors.get(position) if text else _EMPTY
+            error = errors.get(position) if text else (_EMPTY.code, _EMPTY.message)
             given.append(GivenRow(cells, None if error else next(targets), error))
             position += bool(text)
         return given
@@ -120,7 +121,7 @@ async def open_csv(
     checking = (pool, account_id, type)
     found = await _found(checking, header, first) if column is None else reader.position_of(column)
     if found is None:
-        message = f"Name the column that has the targets in `column`. {listed(header)}"
+        message = f"Say in the field column which one has the targets. {listed(header)}"
         raise BadCsv("column_required", reader.header_number, message)
     kinds = {"email", "ip", _TOLD.get(type, "email")}
     if column is not None:

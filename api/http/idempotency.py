@@ -98,7 +98,7 @@ async def _claim(request: StrictRequest) -> None:
         key=context.idempotency_key,
         method=request.method,
         path=request.url.path,
-        fingerprint=hashlib.sha256(request.scope["query_string"] + b"\0" + await request.raw()).digest(),
+        fingerprint=hashlib.sha256(request.scope["query_string"] + b"\0" + await request.content()).digest(),
     )
     async with services.database.connection() as connection:
         claim = await idempotency.claim(connection, asked)

@@ -137,7 +137,7 @@ async def _repeated_misfit(
 
 async def _payload(request: StrictRequest) -> Any:
     """The event: any JSON, or a form as an object whose repeated fields are arrays."""
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = request.media_type
     if content_type in _FORMS:
         return await _form(request, content_type)
     if content_type != "application/json" and not content_type.endswith("+json"):
