@@ -99,13 +99,17 @@ class Table:
         self.columns.append(chosen)
 
     def row(self, result: Result) -> list[Any]:
-        """The values of a row, of JSON; the error as `code: message`."""
+        """The values of a row of a file; the error as `code: message`."""
         error: Any = orjson.loads(result.error or "null")
+        return self._values(result, error and f"{error['code']}: {error['message']}")
+
+    def item(self, result: Result) -> dict[str, Any]:
+        """A row as an object, for JSON."""
+        return dict(
+            zip(self.columns, self._values(result, orjson.loads(result.error or "null")), strict=True)
+        )
+
+    def _values(self, result: Result, error: Any) -> list[Any]:
         data: Any = orjson.loads(result.data or "null")
-        told = error and f"{error['code']}: {error['message']}"
-        return [
-            *orjson.loads(result.cells),
-            told,
-            result.partial,
-            *(value_at(data, path) for path in self._paths),
-        ]
+        found = (value_at(data, path) for path in self._paths)
+        return [*orjson.loads(result.cells), error, result.partial, *found]
