@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import pickle
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
-from contextlib import aclosing
-from typing import NamedTuple, TypeAlias
+from contextlib import aclosing, asynccontextmanager
+from tempfile import SpooledTemporaryFile
+from typing import TypeAlias
 from uuid import UUID
 
 from models.errors import FieldError
+from models.jobs.accepting import Given
 from services.csv_files import BadCsv, CsvReader, listed
 from services.process_pool import ProcessPool
 from services.targets import LONGEST, check_targets
@@ -16,6 +20,7 @@ from services.targets import LONGEST, check_targets
 _BATCH_ROWS = 1_000
 _BATCH_CHARACTERS = 1024 * 1024
 _SAMPLED_ROWS = 20
+_IN_MEMORY_BYTES = 1024 * 1024
 _EMPTY = FieldError("", "empty_target", "The cell has no target.")
 
 _NO_WORD = re.compile(r"[^\w]|_")
@@ -42,20 +47,6 @@ Checking: TypeAlias = "tuple[ProcessPool, UUID, str]"
 """What `check_targets` needs beside the texts."""
 
 
-class GivenRow(NamedTuple):
-    """A row as it was uploaded.
-
-    Attributes:
-        cells: as many as the header has.
-        target: the normal form of the target in it; None if there is none.
-        error: the code and the message that say why there is none.
-    """
-
-    cells: list[str]
-    target: str | None
-    error: tuple[str, str] | None
-
-
 class Upload:
     """A table with a column of targets.
 
@@ -72,7 +63,7 @@ class Upload:
         self._checking = checking
         self._batches = batches
 
-    async def rows(self) -> AsyncGenerator[list[GivenRow]]:
+    async def rows(self) -> AsyncGenerator[list[Given]]:
         """The rows in their order, in batches of at most 1,000. They can be read once.
 
         Raises:
@@ -83,16 +74,16 @@ class Upload:
             async for batch in batches:
                 yield await self._checked(batch)
 
-    async def _checked(self, batch: Batch) -> list[GivenRow]:
+    async def _checked(self, batch: Batch) -> list[Given]:
         texts = [cells[self.column].strip() for cells in batch]
         checked = await check_targets(*self._checking, [text for text in texts if text])
         targets = iter(checked.targets)
         errors = {one.position: (one.code, one.message) for one in checked.rejected}
-        given: list[GivenRow] = []
+        given: list[Given] = []
         position = 0
         for cells, text in zip(batch, texts, strict=True):
             error = errors.get(position) if text else (_EMPTY.code, _EMPTY.message)
-            given.append(GivenRow(cells, None if error else next(targets), error))
+            given.append(Given(cells, None if error else next(targets), error))
             position += bool(text)
         return given
 
@@ -136,6 +127,31 @@ async def open_csv(
 def open_targets(pool: ProcessPool, account_id: UUID, type: str, targets: Sequence[str]) -> Upload:
     """Open an array of targets as a table with the one column `target`; see `open_csv`."""
     return Upload((pool, account_id, type), ["target"], 0, _table(targets))
+
+
+@asynccontextmanager
+async def all_checked(upload: Upload) -> AsyncGenerator[AsyncGenerator[list[Given]]]:
+    """Check all rows of a table before giving any; beyond 1 MiB they are on disk until the block ends.
+
+    Whoever takes them into a transaction does not wait there for processes of the pool.
+
+    Raises:
+        BadCsv: some row is wrong.
+        PoolBusy, WorkLost: as `check_targets`.
+    """
+    with SpooledTemporaryFile[bytes](max_size=_IN_MEMORY_BYTES) as file:
+        count = 0
+        async with aclosing(upload.rows()) as rows:
+            async for batch in rows:
+                await asyncio.to_thread(pickle.dump, batch, file)
+                count += 1
+        file.seek(0)
+        yield _loaded(file, count)
+
+
+async def _loaded(file: SpooledTemporaryFile[bytes], count: int) -> AsyncGenerator[list[Given]]:
+    for _ in range(count):
+        yield await asyncio.to_thread(pickle.load, file)
 
 
 async def _found(checking: Checking, header: list[str], rows: Batch) -> int | None:

@@ -14,8 +14,9 @@ from uuid import uuid4
 import pytest
 
 from models.errors import FieldError, Invalid
+from models.jobs.accepting import Given
 from providers.registry import KINDS
-from services.uploads import GivenRow, Upload, open_csv, open_targets
+from services.uploads import Upload, all_checked, open_csv, open_targets
 from tests.api_server import shared_pool
 
 ACCOUNT = uuid4()
@@ -33,7 +34,7 @@ async def opened(data: bytes | str, type: str = "email", column: str | None = No
     return await open_csv(shared_pool, ACCOUNT, type, cut(raw), column)
 
 
-async def rows_of(upload: Upload) -> list[GivenRow]:
+async def rows_of(upload: Upload) -> list[Given]:
     return [row async for batch in upload.rows() for row in batch]
 
 
@@ -48,7 +49,7 @@ async def refusal(data: bytes | str, type: str = "email", column: str | None = N
 async def test_a_row_has_its_cells_and_the_normal_form_of_its_target() -> None:
     upload = await opened("Name,E-Mail\nAda, ADA@Example.com \n")
     assert (upload.header, upload.column) == (["Name", "E-Mail"], 1)
-    assert await rows_of(upload) == [GivenRow(["Ada", " ADA@Example.com "], "ada@example.com", None)]
+    assert await rows_of(upload) == [Given(["Ada", " ADA@Example.com "], "ada@example.com", None)]
 
 
 async def test_an_invalid_cell_and_an_empty_one_are_rows_with_an_error() -> None:
@@ -68,7 +69,7 @@ async def test_rows_of_every_type_are_read(type: str) -> None:
 
 async def test_what_is_no_address_can_be_validated() -> None:
     [row] = await rows_of(await opened("email\n nobody \n", "validate"))
-    assert row == GivenRow([" nobody "], "nobody", None)
+    assert row == Given([" nobody "], "nobody", None)
 
 
 async def test_targets_come_as_a_table_of_one_column() -> None:
@@ -167,7 +168,7 @@ async def test_a_wrong_header_is_told_with_its_row() -> None:
 async def test_quoted_cells_may_span_lines_whatever_the_delimiter(delimiter: str) -> None:
     text = f'email{delimiter}note\n"ada@example.com"{delimiter}"two\nlines, ""quoted"""\n'
     assert await rows_of(await opened(text)) == [
-        GivenRow(["ada@example.com", 'two\nlines, "quoted"'], "ada@example.com", None)
+        Given(["ada@example.com", 'two\nlines, "quoted"'], "ada@example.com", None)
     ]
 
 
@@ -205,7 +206,7 @@ async def test_a_bad_file_is_refused_with_its_row(case: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 async def test_files_in_utf_8_are_read_and_in_utf_16_with_a_bom(encoding: str) -> None:
     [row] = await rows_of(await opened(GOOD.encode(encoding)))
-    assert row == GivenRow(["ada@example.com", "Zoë"], "ada@example.com", None)
+    assert row == Given(["ada@example.com", "Zoë"], "ada@example.com", None)
 
 
 async def test_as_many_rows_as_a_file_may_have_are_read() -> None:
@@ -237,12 +238,24 @@ async def test_memory_stays_flat_however_large_the_file() -> None:
     upload = await open_csv(shared_pool, ACCOUNT, "ip", chunks(), None)
     tracemalloc.start()
     try:
-        count = sum([len(batch) async for batch in upload.rows()])
+        async with all_checked(upload) as batches:
+            count = sum([len(batch) async for batch in batches])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert count == 2_000  # 20 MB, and 80 in memory
     assert peak < 16 * MIB
+
+
+async def test_all_rows_are_checked_before_the_first_is_given() -> None:
+    good = "ip\n" + "8.8.8.8\n" * 3_000
+    async with all_checked(await opened(good, "ip")) as batches:
+        assert [len(batch) async for batch in batches] == [1_000, 1_000, 1_000]
+    async with all_checked(await opened(good, "ip")) as batches:
+        assert [row async for batch in batches for row in batch] == await rows_of(await opened(good, "ip"))
+    with pytest.raises(Invalid):
+        async with all_checked(await opened(good + "1,2\n", "ip")):
+            pytest.fail("a row was wrong")
 
 
 async def test_others_go_on_while_a_file_is_read_that_is_all_at_hand() -> None:
