@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 import logs
-from api import saving
+from api import live_events, saving
 from api.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, authorised
 from api.http.cursors import Limit, Page
@@ -20,7 +20,7 @@ from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from api.run_events import END_ID, stream
+from api.run_events import stream
 from models import cancelling, retries, runs
 from models.accepting import Accepted, RunAccepted
 from models.run_views import RunStatus, RunView
@@ -43,13 +43,6 @@ FINISHED: dict[int | str, dict[str, Any]] = {
 }
 CHECKED = ("checks_waiting", *saving.POOLED)
 """The codes of an input that takes long to check, and could not be."""
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The events, until the run ends.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    },
-    204: {"description": "The client has seen the end: do not connect again."},
-}
 
 
 class RunPage(BaseModel):
@@ -102,7 +95,7 @@ async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
         return await runs.get(connection, caller.account_id, run_id)
 
 
-@router.get("/{run_id}/events", response_class=StreamingResponse, responses=_STREAM)
+@router.get("/{run_id}/events", response_class=StreamingResponse, responses=live_events.RESPONSES)
 async def get_run_events(
     run_id: Id,
     request: Request,
@@ -118,11 +111,10 @@ async def get_run_events(
     """
     async with services.database.connection() as connection:
         pulse = await runs.pulse(connection, caller.account_id, run_id)
-    if pulse.ended and last_event_id == END_ID:
+    if pulse.ended and last_event_id == live_events.END_ID:
         return Response(status_code=204)
     token = presented(request.scope["headers"]) or ""
-    events = stream(services, token, caller.account_id, run_id, last_event_id)
-    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return live_events.streamed(stream(services, token, caller.account_id, run_id, last_event_id))
 
 
 @router.post("/{run_id}/cancel")

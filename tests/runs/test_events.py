@@ -11,7 +11,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from api import run_events
+from api import live_events
 from database import Database
 from models import keys
 from tests.api_server import Api, Person
@@ -118,7 +118,7 @@ async def test_a_finished_run_gives_its_state_and_ends_at_once(person: Person, w
 async def test_a_client_that_comes_back_gets_only_what_is_new_and_signs_of_life_till_then(
     person: Person, receiver: Endpoint, worker: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_events, "_HEARTBEAT_SECONDS", 0.5)
+    monkeypatch.setattr(live_events, "_HEARTBEAT_SECONDS", 0.5)
     run_id = await start(person, await create(person, [held(receiver), transform("last", "'x'")]))
     async with watching(person, run_id) as stream:
         event = await stream.next()
