@@ -132,24 +132,18 @@ def merge(
     """
     merged = Merged({}, {}, {})
     several: dict[str, dict[str, Any]] = {}
-    filled: dict[frozenset[str], frozenset[str]] = {}
+    group_of = {path: group for group in together for path in group}
+    filled: dict[frozenset[str], Fields] = {}
     for name, fields in answers:
-        if not fields:
-            continue
-        unwanted: set[str] = set()
-        for group in together:
-            first = filled.get(group)
-            if first is not None:
-                unwanted |= group - first
-            elif not group.isdisjoint(fields):
-                filled[group] = group & fields.keys()
+        alone = [name]
         for path, value in fields.items():
-            if path in unwanted:
+            group = group_of.get(path)
+            if group is not None and path not in filled.setdefault(group, fields):
                 continue
             if path not in merged.fields:
                 # By far the most are filled by one source alone, and are the same by every rule.
                 merged.fields[path] = value
-                merged.sources[path] = [name]
+                merged.sources[path] = alone
             elif path in several:
                 several[path][name] = value
             else:

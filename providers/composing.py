@@ -35,10 +35,10 @@ def compose(
         limit: the most results to deliver; None: as the kind has it.
         fields: the only ones that are delivered, and so paid for; None for all.
     """
-    told = {source.spec.name: _sure(outcome) for source, outcome in outcomes}
+    told = {source.spec.name: _sure(outcome) for source, outcome in outcomes if outcome.fields}
+    silent = [source for source, outcome in outcomes if outcome.silent]
     merged = merge(told.items(), kind.rules, kind.together)
     _credit(merged, outcomes)
-    silent = [source for source, outcome in outcomes if outcome.silent]
     _doubt(merged, kind, silent)
     for path, (value, origin) in kind.derive(merged.fields, moment).items():
         if path not in merged.fields and value is not None:
@@ -54,13 +54,18 @@ def compose(
         merged.sources.pop(kind.count, None)  # all of them have a part in it
     merged.fields[kind.echo] = query.text
     delivered = kind.cut(merged.fields, offset, limit)
-    for path in merged.fields.keys() - delivered.keys():
-        merged.sources.pop(path, None)
-        merged.conflicts.pop(path, None)
-    data = {name: v for name, v in nest(delivered, kind.answer).items() if v or name not in kind.absent}
+    if delivered is not merged.fields:
+        for path in merged.fields.keys() - delivered.keys():
+            merged.sources.pop(path, None)
+            merged.conflicts.pop(path, None)
+    data = nest(delivered, kind.answer)
+    for name in kind.absent:
+        if not data[name]:
+            del data[name]
     if kind.signs:
+        signs = () if kind.judged.isdisjoint(delivered) else kind.signs
         complete = not any(path in source.fields for source in silent for path in kind.judged)
-        data["verdict"] = judge(kind.signs, delivered, merged.sources, told, moment, complete=complete)
+        data["verdict"] = judge(signs, delivered, merged.sources, told, moment, complete=complete)
     return LookupResult(
         kind=kind.name,
         query=query.text,
@@ -91,6 +96,8 @@ def _paid(kind: Kind, delivered: Fields, fields: Collection[str]) -> Fields:
 def _credit(merged: Merged, outcomes: Outcomes) -> None:
     """Name those whose data it is in the place of a source that only passes it on."""
     for source, _ in outcomes:
+        if not source.spec.credited:
+            continue
         for path in source.spec.credited.keys() & merged.sources.keys():
             owner = source.spec.credited[path]
             merged.sources[path] = [
@@ -100,9 +107,11 @@ def _credit(merged: Merged, outcomes: Outcomes) -> None:
 
 def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
     """Forget each `False`, and each zero that is the greatest of counts, that a silent source could lift."""
-    for path in {path for source in silent for path in source.fields}:
-        value = merged.fields.get(path)
-        if value is False or (value == 0 and kind.rules.get(path) == "max"):
+    if not silent:
+        return
+    for path, value in list(merged.fields.items()):
+        liftable = value is False or (value == 0 and kind.rules.get(path) == "max")
+        if liftable and any(path in source.fields for source in silent):
             del merged.fields[path], merged.sources[path]
             merged.conflicts.pop(path, None)
 

@@ -106,8 +106,10 @@ def suppressed(outcomes: Outcomes) -> bool:
 
 def all_kept(outcomes: Outcomes) -> bool:
     """Whether every source that was to be asked over the network was answered from what is kept."""
+    if not any(outcome.status == "cached" for _, outcome in outcomes):
+        return False
     statuses = {outcome.status for source, outcome in outcomes if isinstance(source, RemoteSource)}
-    return "cached" in statuses and statuses <= {"cached", "skipped"}
+    return statuses <= {"cached", "skipped"}
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,8 @@ class LookupResult:
 
     def reports(self, shown: Shown = "all") -> list[dict[str, Any]]:
         """What became of the sources, each as `models.lookups.ProviderReport`."""
+        if shown == "failed" and not self.partial:
+            return []
         chosen = _SHOWN[shown]
         return [outcome.report(source) for source, outcome in self.outcomes if chosen(outcome)]
 
