@@ -12,6 +12,11 @@ from outbound.guard import Address, forbidden_address
 from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.installed import Datasets
 
+# The first bytes of IPv4 addresses that special ranges have. No IPv6 range whose first two bytes are from
+# the one to the other below is special.
+_FIRST_BYTES = frozenset({0, 10, 100, 127, 169, 172, 192, 198, 203, *range(224, 256)})
+_LEAST_PLAIN, _GREATEST_PLAIN = b"\x20\x03", b"\x3f\xfe"
+
 
 def find(query: Query, datasets: Datasets) -> Fields:
     """Say of a special address that it is reserved.
@@ -20,9 +25,16 @@ def find(query: Query, datasets: Datasets) -> Fields:
         SourceError: `skipped`, for a public address.
     """
     address: Address = query.value
-    if not forbidden_address(address):
+    if _is_plainly_public(address.packed) or not forbidden_address(address):
         raise SourceError("skipped", "public_address")
     return {"threat.usage_type": "Reserved"}
+
+
+def _is_plainly_public(packed: bytes) -> bool:
+    """Whether no special range is anywhere near the address: said of most that are public, and quickly."""
+    if len(packed) == 4:
+        return packed[0] not in _FIRST_BYTES
+    return _LEAST_PLAIN <= packed[:2] <= _GREATEST_PLAIN
 
 
 SOURCE = LocalSource(

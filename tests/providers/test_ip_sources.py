@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import httpx
 import pytest
 
 from models.errors import Invalid
+from outbound.guard import forbidden_address
 from providers.aggregate import paths
-from providers.base import Context, SourceError
+from providers.base import Context, Query, SourceError
 from providers.installed import Datasets
 from providers.ip import asn, dbip, ptr, reserved
 from providers.ip.answer import IpAnswer
@@ -211,6 +213,21 @@ def test_on_a_public_address_the_standards_have_no_say(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as skipped:
         reserved.find(normalise("8.8.8.8", "/ip"), Datasets(tmp_path))
     assert skipped.value.status == "skipped"
+
+
+@pytest.mark.parametrize("bits", [32, 128])
+def test_the_ends_of_every_network_of_16_bits_are_reserved_if_they_are_special(
+    bits: int, tmp_path: Path
+) -> None:
+    size = 1 << bits - 16
+    ends = (number * size + offset for number in range(1 << 16) for offset in (0, size - 1))
+    for address in map(IPv4Address if bits == 32 else IPv6Address, ends):
+        query = Query("ip", str(address), address)
+        try:
+            found = reserved.find(query, Datasets(tmp_path))
+        except SourceError:
+            found = {}
+        assert bool(found) is forbidden_address(address), address
 
 
 # Reverse DNS
