@@ -11,35 +11,33 @@ import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from database import Database
 from models import provider_states, suppressions
+from models.errors import ModelError
 from models.lookups import AllProvidersFailed, NoProvider, ProviderRow
 from outbound.client import Outbound
 from providers import samples
-from providers.aggregate import declared, types_of
+from providers.aggregate import types_of
 from providers.asking import Asker
-from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source, SourceError
+from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source
 from providers.charging import Payer, Till
 from providers.composing import compose
 from providers.gates import Gates
 from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
+from providers.local import NOT_ITS_SORT, NOT_WANTED, LocalSources
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
-from providers.result import SUPPRESSED, LookupResult, Outcome, suppressed, within
+from providers.result import ANSWERS, SUPPRESSED, LookupResult, Outcome, suppressed
 from providers.standing import row, switched_off
 from providers.telling import LookupTeller
 from sealing import Keyring
 from settings import Settings
 
 _DEADLINE_SECONDS = 8.0
-
-
-_NOT_WANTED = "not_wanted"
-_NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
 _SUPPRESSED = Outcome("skipped", detail=SUPPRESSED)
 
 
@@ -55,17 +53,6 @@ class _Question:
     offset: int = 0
     limit: int | None = None
     kept_only: bool = False
-
-    @cached_property
-    def needed(self) -> frozenset[str] | None:
-        """The fields and blocks that sources are asked for; None for all."""
-        return None if self.fields is None else self.kind.needed(self.fields)
-
-    def wants(self, source: Source) -> bool:
-        """Whether `source` is to be asked for the fields that matter, or instead of all others."""
-        if self.needed is None or source.spec.exclusive:
-            return True
-        return any(within(path, self.needed) for path in source.fields)
 
     @property
     def place(self) -> Hashable:
@@ -118,6 +105,7 @@ class Lookups:
             for kind in kinds.values()
             for source in kind.sources
         }
+        self._local = LocalSources(kinds, self._off, self._types, self._datasets)
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
@@ -126,7 +114,7 @@ class Lookups:
             for source in kind.sources:
                 spec = source.spec
                 if isinstance(source, LocalSource) and spec.dataset and self._off[spec.name] is None:
-                    self._find(source, kind.normalise(kind.example, ""))
+                    self._local.find(source, [kind.normalise(kind.example, "")])
 
     async def close(self) -> None:
         """Give up what is on its way."""
@@ -182,6 +170,45 @@ class Lookups:
             await tell(result)
         return result
 
+    def find_many(
+        self,
+        kind: str,
+        queries: Sequence[str],
+        *,
+        fields: Collection[str] | None = None,
+        limit: int | None = None,
+    ) -> list[LookupResult | ModelError] | None:
+        """Look many queries up in the data on this machine alone, without waiting for anything.
+
+        It holds the process for some 0.1 ms a query. Nothing is charged, and nobody told.
+
+        Args:
+            kind: `ip` …
+            queries: as the caller gave them.
+            fields: the only dotted fields that matter.
+            limit: the most results to deliver, for a kind that has many.
+
+        Returns:
+            For each query what `lookup` gives, or the error that it raises. None where that takes more: a
+            source that is on and fills what is wanted is asked over the network, or a query is a person,
+            who may be suppressed.
+        """
+        chosen = self._kinds[kind]
+        plan = self._local.plan(kind, fields)
+        if plan.remote:
+            return None
+        parsed = [_parsed(chosen, text) for text in queries]
+        known = [one for one in parsed if isinstance(one, Query)]
+        if any(suppressions.identifier(query.text) for query in known):
+            return None
+        moment = datetime.now(UTC)
+        results = (
+            compose(chosen, query, outcomes, moment, limit=limit, fields=fields)
+            for query, outcomes in zip(known, self._local.ask(plan, known), strict=True)
+        )
+        answers = iter([_refusal(result) or result for result in results])
+        return [next(answers) if isinstance(one, Query) else one for one in parsed]
+
     async def charged(self, payer: Payer) -> int:
         """The credits that the work of `payer` has cost, although it may have failed since."""
         return await self._till.charged(payer)
@@ -236,7 +263,9 @@ class Lookups:
             if suppressed(outcomes):
                 return replace(result, credits=0)
             self._recent.add(question.place, result)
-        _check(result)
+        refusal = _refusal(result)
+        if refusal is not None:
+            raise refusal
         return result
 
     async def _is_suppressed(self, query: Query) -> bool:
@@ -246,33 +275,23 @@ class Lookups:
     async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
         """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
         kind, query = question.kind, question.query
-        outcomes: dict[str, Outcome] = {}
-        remote: list[RemoteSource] = []
-        alone: str | None = None
-        for source in kind.sources:
-            spec = source.spec
-            off = self._off[spec.name]
-            if alone is not None:
-                outcomes[spec.name] = Outcome("skipped", detail=f"{alone}_knows")
-            elif off is not None:
-                outcomes[spec.name] = Outcome("skipped", detail=off)
-            elif not question.wants(source):
-                outcomes[spec.name] = Outcome("skipped", detail=_NOT_WANTED)
-            elif isinstance(source, LocalSource):
-                outcome = outcomes[spec.name] = self._find(source, query)
-                alone = spec.name if spec.exclusive and outcome.status == "ok" else None
-            else:
-                outcomes[spec.name] = _NOT_ITS_SORT
-                remote.append(source)
+        plan = self._local.plan(kind.name, question.fields)
+        [outcomes] = self._local.ask(plan, [query])
+        remote = [source for place, source in plan.remote if outcomes[place][1] is NOT_ITS_SORT]
         first = [source for source in remote if source.takes(query)]
         found = await self._look(first, question)
         if found.suppressed:
             return [(source, _SUPPRESSED) for source in kind.sources]
+        if not remote:
+            return outcomes
         if kind.resolve is None:
-            outcomes |= await self._ask_remote(first, question, found)
-        elif remote:
-            outcomes |= await self._ask_in_two_rounds(kind.resolve, remote, question, found)
-        return [(source, outcomes[source.spec.name].placed(source)) for source in kind.sources]
+            answered = await self._ask_remote(first, question, found)
+        else:
+            answered = await self._ask_in_two_rounds(kind.resolve, remote, question, found)
+        return [
+            (source, answered[source.spec.name].placed(source) if source.spec.name in answered else outcome)
+            for source, outcome in outcomes
+        ]
 
     async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> Found:
         """Look for what is kept; and whether nothing is to be looked up."""
@@ -321,21 +340,6 @@ class Lookups:
         about = {source.spec.name: source.asks(exact.query).text for source in knowing}
         return stayed | {name: one._replace(about=about[name]) for name, one in second.items()}
 
-    def _find(self, source: LocalSource, query: Query) -> Outcome:
-        spec = source.spec
-        started = time.perf_counter()
-        try:
-            found = source.find(query, self._datasets)
-            fields, unsure, drifted = declared(spec, found, self._types[spec.name])
-        except SourceError as error:
-            return Outcome(error.status, detail=error.detail)
-        ms = round((time.perf_counter() - started) * 1000)
-        fetched_at = self._datasets.fetched_at(spec.dataset) if spec.dataset else None
-        if drifted:
-            return Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
-        status = "ok" if fields else "empty"
-        return Outcome(status, fields, ms, fetched_at=fetched_at, unsure=unsure)
-
     async def describe(self) -> list[ProviderRow]:
         """Every source of every kind, and how it is doing."""
         async with self._database.connection() as connection:
@@ -359,12 +363,19 @@ class Lookups:
         return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
 
 
-def _check(result: LookupResult) -> None:
-    """Refuse an answer that nobody gave."""
-    asked = [outcome for _, outcome in result.outcomes if outcome.status != "skipped"]
-    if not asked and any(outcome.detail == _NOT_WANTED for _, outcome in result.outcomes):
-        return  # no source fills what is wanted: nobody knows it
-    if not asked:
-        raise NoProvider(result.reports())
-    if all(outcome.failed for outcome in asked):
-        raise AllProvidersFailed(result.reports())
+def _parsed(kind: Kind, text: str) -> Query | ModelError:
+    try:
+        return kind.normalise(text, f"/{kind.name}")
+    except ModelError as error:
+        return error
+
+
+def _refusal(result: LookupResult) -> ModelError | None:
+    """Why an answer is refused: nobody gave it."""
+    if any(outcome.status in ANSWERS for _, outcome in result.outcomes):
+        return None
+    if any(outcome.failed for _, outcome in result.outcomes):
+        return AllProvidersFailed(result.reports())
+    if any(outcome.detail == NOT_WANTED for _, outcome in result.outcomes):
+        return None  # no source fills what is wanted: nobody knows it
+    return NoProvider(result.reports())
