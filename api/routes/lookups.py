@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.deps import Authorisation, Caller, Services, ServicesDep, authorised, services_of
+from api.deps import Authorisation, Caller, ServicesDep, authorised, services_of
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import Handler, StrictRoute, parse_json
 from api.http.limits import check, limited
 from api.http.openapi import problems
 from api.http.validation import Body
+from api.lookup_options import Options, options_among
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id
 from models.lookups import ProviderRow
@@ -30,7 +30,6 @@ from providers.ip.answer import IpAnswer
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
 from providers.registry import lookup_fields
-from providers.result import Shown
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
@@ -64,7 +63,7 @@ class _LookupRoute(StrictRoute):
             caller = await _authorise(request)
             await check(services, limit, str(caller.account_id), request=request)
             payer = _unpaid(caller)
-            return _answered(await _PLAIN.look_up(services, kind, target, pointer=f"/{name}", payer=payer))
+            return _answered(await Options().look_up(services, kind, target, pointer=f"/{name}", payer=payer))
 
         return look_up
 
@@ -214,71 +213,13 @@ def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
     return query, "/query"
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the query string of a lookup says.
-
-    Attributes:
-        fields: the only fields and blocks that the answer is to have; None for all.
-        max_age: 0 where nothing kept may be used.
-        shown: which sources the answer lists.
-    """
-
-    fields: frozenset[str] | None
-    max_age: float | None
-    shown: Shown
-
-    async def look_up(self, services: Services, kind: str, query: str, **more: Any) -> dict[str, Any]:
-        """The answer to `query`; `more` are arguments of `Lookups.lookup`."""
-        found = await services.lookups.lookup(kind, query, fields=self.fields, max_age=self.max_age, **more)
-        return found.answer(shown=self.shown, fields=self.fields)
-
-
 def _answered(answer: dict[str, Any]) -> Response:
     """The response. An answer is checked where it comes in, source by source, and not here again."""
     return Response(orjson.dumps(answer), media_type="application/json")
 
 
-_PLAIN = Options(None, None, "asked")
-
-
 def _options(kind: str) -> Any:
-    """A dependency that reads the query string of a lookup of `kind`."""
-    names = sorted(lookup_fields()[kind])
-
-    async def read(
-        request: Request,
-        fields: Annotated[
-            str | None,
-            Query(description=f"Parted by commas: the only fields that the answer has. {_FIELDS_OF}"),
-        ] = None,
-        nocache: Annotated[bool, Query(description="Ask every source anew.")] = False,
-        providers: Annotated[
-            Literal["asked", "all"], Query(description="`all`: list the sources that were skipped, too.")
-        ] = "asked",
-    ) -> Options:
-        given = None if fields is None else ",".join(request.query_params.getlist("fields"))
-        return Options(_chosen(given, names), 0 if nocache else None, providers)
-
-    return Depends(read)
-
-
-_FIELDS_OF = "They are dotted paths and blocks of the answer, such as `breach` or `breach.count`."
-
-
-def _chosen(fields: str | None, known: list[str]) -> frozenset[str] | None:
-    """The fields and blocks that the query parameter `fields` names; None for all.
-
-    Raises:
-        Invalid: if the answer has no field of one of the names.
-    """
-    if fields is None:
-        return None
-    names = frozenset(name.strip() for name in fields.split(",") if name.strip())
-    if not names <= frozenset(known) or not names:
-        message = f"There is no such field; fields are: {', '.join(known)}."
-        raise Invalid([FieldError("", "unknown_field", message, parameter="fields")])
-    return names
+    return options_among(lookup_fields()[kind])
 
 
 class Providers(BaseModel):
