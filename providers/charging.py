@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from database import Connection, Database
@@ -20,6 +21,10 @@ class Tell(Protocol):
     async def __call__(self, result: LookupResult, connection: Connection | None = None) -> None:
         """Say so."""
         ...
+
+
+TellAll = Callable[[Sequence[LookupResult], Connection], Awaitable[None]]
+"""Says that lookups were answered, in the transaction of a connection."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,18 @@ class Terms:
     charged: int
 
 
+class Charged(NamedTuple):
+    """What was charged for several lookups together.
+
+    Attributes:
+        credits: what the ledger has for them.
+        delivered: the results in their order, None in place of each that could not be paid.
+    """
+
+    credits: int
+    delivered: list[LookupResult | None]
+
+
 class Till:
     """Charges lookups. A lookup that fails is never charged."""
 
@@ -77,10 +94,10 @@ class Till:
             limit = most if limit is None else min(limit, most)
         return Terms(limit, funds.charged)
 
-    async def charged(self, payer: Payer) -> int:
-        """What this very work was charged before."""
+    async def funds(self, payer: Payer) -> ledger.Funds:
+        """What the account has to pay with, and what this very work was charged before."""
         async with self._database.connection() as connection:
-            return (await ledger.funds(connection, payer.account_id, payer.reference)).charged
+            return await ledger.funds(connection, payer.account_id, payer.reference)
 
     async def charge(
         self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool, tell: Tell | None = None
@@ -113,6 +130,54 @@ class Till:
         except Conflict:
             # Another attempt has booked the same at this moment.
             return await self._charge_and_tell(payer, result, by_block, tell)
+
+    async def charge_together(
+        self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None = None
+    ) -> Charged:
+        """Charge several lookups by one entry of the ledger, as far as the credits reach.
+
+        Args:
+            payer: who pays; the reference is that of all together.
+            results: what was found, in the order in which the credits are spent on it. What is free is
+                delivered in any case.
+            tell: is called with what is delivered, in the transaction of the charge; but not again where an
+                attempt before at this very work was charged.
+        """
+        if not results or (tell is None and not any(result.credits for result in results)):
+            return Charged(0, [*results])
+        try:
+            return await self._charge_together(payer, results, tell)
+        except Conflict:
+            # Another attempt has booked the same at this moment.
+            return await self._charge_together(payer, results, tell)
+
+    async def _charge_together(
+        self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None
+    ) -> Charged:
+        async with self._database.transaction() as connection:
+            change = await self._book_at_most(connection, payer, results)
+            left, delivered = -change.amount, list[LookupResult | None]()
+            for result in results:
+                delivered.append(result if result.credits <= left else None)
+                left -= result.credits if delivered[-1] else 0
+            told = [result for result in delivered if result is not None]
+            if tell is not None and told and not change.replayed:
+                await tell(told, connection)
+            return Charged(-change.amount, delivered)
+
+    async def _book_at_most(
+        self, connection: Connection, payer: Payer, results: Sequence[LookupResult]
+    ) -> credits.Change:
+        """Charge the results, or as much of it as there is."""
+        amount = sum(result.credits for result in results)
+        description = f"{len(results)} {results[0].kind} lookups"
+        while True:
+            try:
+                return await credits.charge(
+                    connection, payer.account_id, amount, payer.reference, description, key_id=payer.key_id
+                )
+            except InsufficientCredits as short:
+                amount = min(amount, short.details["balance"])
 
     async def _charge_and_tell(
         self, payer: Payer, result: LookupResult, by_block: bool, tell: Tell | None

@@ -87,7 +87,7 @@ class Lookups:
             kinds: what can be looked up, and where.
         """
         self._database = database
-        self._till = Till(database, keyring)
+        self.till = Till(database, keyring)
         self.teller = LookupTeller(database)
         self._kinds = kinds
         self._datasets = Datasets(settings.data)
@@ -157,7 +157,7 @@ class Lookups:
         parsed = chosen.normalise(query, pointer or f"/{kind}")
         terms = None
         if payer is not None and chosen.price:
-            terms = await self._till.terms(payer, chosen, parsed, offset, limit)
+            terms = await self.till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
         question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit)
         result = await self._answer(question)
@@ -165,7 +165,7 @@ class Lookups:
             return result
         tell = partial(self.teller.tell, payer) if await self.teller.wants(payer.account_id) else None
         if terms is not None:
-            return await self._till.charge(payer, terms, result, by_block=chosen.block > 0, tell=tell)
+            return await self.till.charge(payer, terms, result, by_block=chosen.block > 0, tell=tell)
         if tell is not None:
             await tell(result)
         return result
@@ -211,7 +211,7 @@ class Lookups:
 
     async def charged(self, payer: Payer) -> int:
         """The credits that the work of `payer` has cost, although it may have failed since."""
-        return await self._till.charged(payer)
+        return (await self.till.funds(payer)).charged
 
     async def dry_run(
         self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None

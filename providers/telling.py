@@ -73,23 +73,31 @@ class LookupTeller:
             result: what it gave.
             connection: in whose transaction to write it instead.
         """
-        data = LookupCompleted(
-            kind=result.kind,
-            query=result.query,
-            credits_used=result.credits,
-            cached=result.cached,
-            partial=result.partial,
-            sources=[source.spec.name for source, outcome in result.outcomes if outcome.status in ANSWERS],
-            via="api" if payer.run_id is None else "workflow",
-            key_id=payer.key_id,
-            run_id=payer.run_id,
-        )
+        data = _told(payer, result)
         if connection is not None:
             await events.emit(connection, payer.account_id, data)
         else:
             await self._batcher.submit((payer.account_id, data))
 
+    async def tell_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
+        """Write the events of one or more lookups of a payer, in the transaction of `connection`."""
+        await events.emit_all(connection, [(payer.account_id, _told(payer, result)) for result in results])
+
     async def _emit_all(self, told: Sequence[tuple[UUID, LookupCompleted]]) -> list[Exception | None]:
         async with self._database.connection() as connection:
             await events.emit_all(connection, told)
         return [None] * len(told)
+
+
+def _told(payer: Payer, result: LookupResult) -> LookupCompleted:
+    return LookupCompleted(
+        kind=result.kind,
+        query=result.query,
+        credits_used=result.credits,
+        cached=result.cached,
+        partial=result.partial,
+        sources=[source.spec.name for source, outcome in result.outcomes if outcome.status in ANSWERS],
+        via="api" if payer.run_id is None else "workflow",
+        key_id=payer.key_id,
+        run_id=payer.run_id,
+    )
