@@ -19,6 +19,7 @@ from api.http.openapi import Application
 from api.http.routetable import RouteTable
 from api.routes import (
     auth,
+    bulk,
     credits,
     deliveries,
     dry_runs,
@@ -46,6 +47,7 @@ from models.runs import FINISHED_CHANNEL
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
+from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
 from services.turns import Turns
@@ -88,6 +90,7 @@ def create_app(settings: Settings) -> FastAPI:
         keys,
         credits,
         lookups,
+        bulk,
         lists,
         monitors,
         monitor_results,
@@ -143,6 +146,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         waiter=waiter,
         outbound=outbound,
         lookups=lookups,
+        bulk_searches=BulkSearches(lookups),
         limiter=Limiter(database, settings),
         pool=pool,
         event_checks=EventChecks(pool),

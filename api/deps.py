@@ -33,6 +33,7 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from providers.registry import lookup_fields
 from sealing import Keyring
+from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
 from services.turns import Turns
@@ -58,6 +59,7 @@ class Services:
     waiter: RunWaiter
     outbound: Outbound
     lookups: Lookups
+    bulk_searches: BulkSearches
     limiter: Limiter
     pool: ProcessPool
     event_checks: EventChecks

@@ -150,7 +150,7 @@ _TYPES = (
     ),
     _type(
         "lookup.completed",
-        "A single lookup was answered, for a request or for a step of a workflow. The rows of bulk jobs and"
+        "A lookup was answered, for a request or for a step of a workflow. The rows of bulk jobs and"
         " the targets of monitors give none.",
         LookupCompleted(
             kind="domain", query="example.com", credits_used=1, cached=False, partial=False,

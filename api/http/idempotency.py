@@ -57,9 +57,14 @@ async def _take(request: Request, idempotency_key: KeyHeader = None) -> None:
         context_of(request.scope).idempotency_key = idempotency_key
 
 
-async def _refuse(
+async def refuse_key(
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key", include_in_schema=False)] = None,
 ) -> None:
+    """Refuse a request that carries a key: its answer is a stream.
+
+    Raises:
+        Problem: 400 `idempotency_not_supported`.
+    """
     if idempotency_key is not None:
         raise Problem(
             400, "idempotency_not_supported", "A stream cannot be replayed: send no Idempotency-Key."
@@ -69,7 +74,7 @@ async def _refuse(
 Idempotent = Depends(_take)
 """On a route that spends or starts: a repeat with the same key gets the first answer."""
 
-NotIdempotent = Depends(_refuse)
+NotIdempotent = Depends(refuse_key)
 """On a route that streams: the header is refused."""
 
 

@@ -1,0 +1,287 @@
+"""Bulk searches: many queries of one kind in one request, each looked up, and failed, by itself.
+
+Some queries of a request are looked up at a time, and no more than can be paid. Their answers wait in a
+short queue until they are charged and given: who takes no more of them has no more looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+import logs
+from models.errors import InsufficientCredits, Invalid, ModelError
+from outbound.concurrency import ConcurrencyLimiter
+from providers.charging import Payer
+from providers.lookup import Lookups
+from providers.registry import KINDS
+from providers.result import LookupResult, suppressed
+from services.targets import LONGEST
+
+_log = logs.get(__name__)
+# Lookups of bulk searches at a time in this process; one account alone has half of these places.
+_PLACES = 32
+_AT_A_TIME = 16
+"""How many of one request."""
+_GROUP = 16
+"""How many answers are charged together, and how many wait for that."""
+# So many characters of e-mail addresses are normalised within 2 ms.
+_CHARACTERS_IN_A_ROW = 200
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked; see `Lookups.lookup`."""
+
+    kind: str
+    texts: Sequence[str]
+    fields: Collection[str] | None = None
+    max_age: float | None = None
+
+
+class Answer(NamedTuple):
+    """What became of one text of a question.
+
+    Attributes:
+        position: of the text, from 0.
+        text: as it was given.
+        outcome: what was found, or why nothing can be delivered.
+        repeated: a text before it means the same, and was charged for both.
+    """
+
+    position: int
+    text: str
+    outcome: LookupResult | ModelError
+    repeated: bool
+
+
+@dataclass
+class _Query:
+    """What one or more texts mean, given by their positions; or why one is no query."""
+
+    text: str
+    positions: list[int]
+    error: ModelError | None = None
+
+
+class _Done(NamedTuple):
+    query: _Query
+    outcome: LookupResult | Exception
+
+
+class BulkSearches:
+    """All bulk searches of this process."""
+
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+        self._places = ConcurrencyLimiter(_PLACES)
+
+    async def prepare(self, question: Question, payer: Payer) -> BulkSearch:
+        """Prepare a search; nothing is looked up yet.
+
+        Raises:
+            InsufficientCredits: a lookup of that kind can cost something, and there are no credits.
+        """
+        credits = len(question.texts)
+        if KINDS[question.kind].price:
+            funds = await self._lookups.till.funds(payer)
+            credits = funds.charged or funds.balance
+            if not credits:
+                raise InsufficientCredits(1, 0)
+        queries = await _queries_of(question)
+        return BulkSearch(self._lookups, self._places, question, queries, payer, _Tokens(credits))
+
+
+class BulkSearch:
+    """One bulk search. Take either `all` of it, or its groups while it is `under_way`.
+
+    Attributes:
+        total: how many texts were given.
+        credits_used: what was charged so far.
+    """
+
+    def __init__(
+        self,
+        lookups: Lookups,
+        places: ConcurrencyLimiter,
+        question: Question,
+        queries: list[_Query],
+        payer: Payer,
+        tokens: _Tokens,
+    ) -> None:
+        self._lookups = lookups
+        self._places = places
+        self._question = question
+        self._queries = queries
+        self._payer = payer
+        self._tokens = tokens
+        self._done: asyncio.Queue[_Done] = asyncio.Queue(_GROUP)
+        self._left = len(queries)
+        self._groups = 0
+        self.total = len(question.texts)
+        self.credits_used = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether all answers have been given."""
+        return not self._left
+
+    async def all(self) -> list[Answer]:
+        """Look everything up, and charge it by one entry of the ledger; the answers in order."""
+        with self.under_way():
+            done = [await self._next() for _ in self._queries]
+        done.sort(key=lambda one: one.query.positions[0])
+        return sorted(await self._charged(done, self._payer))
+
+    @contextmanager
+    def under_way(self) -> Generator[None]:
+        """Look up until the block ends: what is not done by then is given up."""
+        waiting = iter(self._queries)
+        tasks = [asyncio.create_task(self._look_up_from(waiting)) for _ in range(_AT_A_TIME)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def group(self, seconds: float) -> list[Answer]:
+        """Give what has been done since the last group, charged by one entry of the ledger.
+
+        Args:
+            seconds: how long to wait for the first answer; without one there is none.
+        """
+        done: list[_Done] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                done.append(await self._next())
+        if not done:
+            return []
+        while len(done) < _GROUP and not self._done.empty():
+            done.append(await self._next())
+        self._left -= len(done)
+        self._groups += 1
+        reference = f"{self._payer.reference}/{self._groups}"
+        return await self._charged(done, replace(self._payer, reference=reference))
+
+    async def _next(self) -> _Done:
+        done = await self._done.get()
+        if isinstance(done.outcome, ModelError | LookupResult):
+            return done
+        raise done.outcome
+
+    async def _charged(self, done: Sequence[_Done], payer: Payer) -> list[Answer]:
+        """The answers to all texts of the queries that are done, as far as they can be paid."""
+        found = [one.outcome for one in done if isinstance(one.outcome, LookupResult)]
+        teller = self._lookups.teller
+        tell = partial(teller.tell_all, payer) if await teller.wants(payer.account_id) else None
+        charged = await self._lookups.till.charge_together(payer, found, tell)
+        self.credits_used += charged.credits
+        if None in charged.delivered:
+            self._tokens.close()
+        paid, answers = iter(charged.delivered), list[Answer]()
+        for query, outcome in done:
+            given = outcome if isinstance(outcome, ModelError) else next(paid) or _unpaid()
+            assert isinstance(given, LookupResult | ModelError)
+            for position in query.positions:
+                text = self._question.texts[position]
+                answers.append(Answer(position, text, given, position != query.positions[0]))
+        return answers
+
+    async def _look_up_from(self, waiting: Iterator[_Query]) -> None:
+        """Look up what waits, until nothing is left of it. The first of it gets the next credit."""
+        while True:
+            paid = await self._tokens.take()
+            query = next(waiting, None)
+            if query is None:
+                return
+            outcome = query.error or (await self._look_up(query) if paid else _unpaid())
+            if paid:
+                await self._tokens.settle(isinstance(outcome, LookupResult) and outcome.credits > 0)
+            await self._done.put(_Done(query, outcome))
+
+    async def _look_up(self, query: _Query) -> LookupResult | Exception:
+        """What was found, or why the query fails; or why all of them do, if it is no ModelError."""
+        asked = self._question
+        try:
+            async with self._places.taken(str(self._payer.account_id)):
+                result = await self._lookups.lookup(
+                    asked.kind, query.text, fields=asked.fields, max_age=asked.max_age
+                )
+                # One that is answered from data on this machine has let nobody else go on.
+                await asyncio.sleep(0)
+        except ModelError as error:
+            return error
+        except (psycopg.Error, PoolTimeout) as error:
+            return error
+        except Exception as error:
+            _log.error("bulk_query_failed", kind=asked.kind, position=query.positions[0], exc_info=error)
+            return ModelError("internal_error", "The answer made us fail.")
+        if asked.kind == "company":
+            # The query is paid, and not each person that is found.
+            return replace(result, credits=0 if suppressed(result.outcomes) else 1)
+        return result
+
+
+@dataclass
+class _Tokens:
+    """The credits for what is still to be looked up.
+
+    Whoever finds none waits for the lookups under way: one that costs nothing gives its credit back.
+    """
+
+    left: int
+    _taken: int = 0
+    _moved: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def take(self) -> bool:
+        """Take one; say whether there was one."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self.left > 0 or not self._taken)
+            if self.left < 1:
+                return False
+            self.left -= 1
+            self._taken += 1
+            return True
+
+    async def settle(self, spent: bool) -> None:
+        """Say whether a credit that was taken is spent."""
+        async with self._moved:
+            self._taken -= 1
+            self.left += not spent
+            self._moved.notify_all()
+
+    def close(self) -> None:
+        """Give none any more, nor those that come back: they were spent on something else."""
+        self.left = -self._taken
+
+
+def _unpaid() -> ModelError:
+    return ModelError("insufficient_credits", "The credits do not reach to this query.")
+
+
+async def _queries_of(question: Question) -> list[_Query]:
+    """The queries that the texts are, each once, in their order."""
+    normalise = KINDS[question.kind].normalise
+    queries: dict[str, _Query] = {}
+    invalid: list[_Query] = []
+    characters = 0
+    for position, text in enumerate(question.texts):
+        try:
+            # What is longer is no query of any kind, and need not be read to its end.
+            text = text.strip()[: LONGEST + 1]
+            queries.setdefault(normalise(text, "").text, _Query(text, [])).positions.append(position)
+        except Invalid as refused:
+            error = refused.errors[0]
+            invalid.append(_Query(text, [position], ModelError(error.code, error.message)))
+        characters += min(len(text), LONGEST)
+        if characters > _CHARACTERS_IN_A_ROW:
+            characters = 0
+            await asyncio.sleep(0)
+    return sorted([*queries.values(), *invalid], key=lambda one: one.positions[0])
