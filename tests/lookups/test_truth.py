@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -369,7 +370,20 @@ async def test_an_answer_that_was_under_way_does_not_lift_the_limit_of_its_accou
         await world.provider(name, **{f"{name}__value": 1})
     specs = [spec("a", account="both"), spec("b", account="both"), spec("c")]
     world.providers["a"].says(429, Retry_After="120")
+    refuse, asked = world.providers["a"].respond, asyncio.Event()
     release = world.providers["b"].hangs()
+    hang = world.providers["b"].respond
+    assert refuse is not None and hang is not None
+
+    async def refused(request: web.Request) -> web.StreamResponse:
+        await asked.wait()
+        return await refuse(request)
+
+    async def hanging(request: web.Request) -> web.StreamResponse:
+        asked.set()
+        return await hang(request)
+
+    world.providers["a"].respond, world.providers["b"].respond = refused, hanging
 
     async def limited() -> bool:
         async with world.database.connection() as connection:
