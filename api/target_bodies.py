@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import fastapi
-import orjson
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from api.deps import Caller, Services
 from api.http.openapi import problems
+from api.http.streaming import json_array
 from api.http.validation import Body
 from database import Connection
 from models.errors import FieldError, Invalid
@@ -140,16 +140,13 @@ async def answer_targets(
     No connection is held while they are sent.
     """
     first = await read(connection, id, 0, _CHUNK)
-    return StreamingResponse(_json_array(services, read, id, first), media_type="application/json")
+    return StreamingResponse(json_array(_texts(services, read, id, first)), media_type="application/json")
 
 
-async def _json_array(
+async def _texts(
     services: Services, read: ReadTargets, id: UUID, chunk: list[NumberedTarget]
-) -> AsyncGenerator[bytes]:
-    opening = b"["
+) -> AsyncGenerator[list[str]]:
     while chunk:
-        yield opening + orjson.dumps([one.target for one in chunk])[1:-1]
-        opening = b","
+        yield [one.target for one in chunk]
         async with services.database.connection() as connection:
             chunk = await read(connection, id, chunk[-1].id, _CHUNK)
-    yield b"[]" if opening == b"[" else b"]"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from api.deps import Caller, Id, Services, ServicesDep, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.json_body import StrictRoute
+from api.http.streaming import json_array
 from models.monitors import monitors, results, runs
 from models.monitors.results import PastResultView, Result, ResultView
 from services.csv_files import write_csv
@@ -69,7 +70,8 @@ async def list_run_results(
                 connection, run_id, after=-1, limit=_AT_ONCE, changes_only=changes_only
             )
             chunks = _chunks(services, run_id, first, changes_only)
-            return StreamingResponse(_json_array(chunks), media_type="application/json")
+            shown = ([one.shown() for one in chunk] async for chunk in chunks)
+            return StreamingResponse(json_array(shown), media_type="application/json")
         page = await results.list_some(
             connection, run_id, limit=limit or 100, offset=offset or 0, changes_only=changes_only
         )
@@ -139,14 +141,6 @@ async def _chunks(
             chunk = await results.read_after(
                 connection, run_id, after=chunk[-1].position, limit=_AT_ONCE, changes_only=changes_only
             )
-
-
-async def _json_array(chunks: AsyncGenerator[list[Result]]) -> AsyncGenerator[bytes]:
-    opening = b"["
-    async for chunk in chunks:
-        yield opening + orjson.dumps([one.shown() for one in chunk])[1:-1]
-        opening = b","
-    yield b"[]" if opening == b"[" else b"]"
 
 
 async def _rows(chunks: AsyncGenerator[list[Result]], header: list[str]) -> AsyncGenerator[list[Any]]:
