@@ -26,6 +26,7 @@ from api.routes import (
     error_pages,
     health,
     ingest,
+    jobs,
     keys,
     lists,
     lookups,
@@ -43,6 +44,7 @@ from database import Database, Listener, Notifier
 from micro_batcher import MicroBatcher
 from models import root_key, sessions
 from models.accepting import Accepted, Event, accept
+from models.jobs.jobs import PROGRESS_CHANNEL
 from models.runs import FINISHED_CHANNEL
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
@@ -95,6 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
         monitors,
         monitor_results,
         monitoring,
+        jobs,
         ingest,
         runs,
         secrets,
@@ -118,7 +121,14 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     async with database.connection() as connection:
         keyring = await root_key.open_keyring(connection, settings, may_make_key=True)
     credentials, waiter = Credentials(database, keyring), RunWaiter(database)
-    listener = Listener(database, {sessions.CHANNEL: credentials.forget, FINISHED_CHANNEL: waiter.finished})
+    listener = Listener(
+        database,
+        {
+            sessions.CHANNEL: credentials.forget,
+            FINISHED_CHANNEL: waiter.finished,
+            PROGRESS_CHANNEL: waiter.wake,
+        },
+    )
     credentials.listen_with(listener)
     waiter.listen_with(listener)
     outbound = await stack.enter_async_context(Outbound(settings))

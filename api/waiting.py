@@ -1,4 +1,4 @@
-"""Waiting for a run to end: woken by its notification, with a look at the row now and then."""
+"""Waiting for runs and jobs: woken by their notifications, with a look at the row now and then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_HEARD = 1024
 
 
 class RunWaiter:
-    """Who waits for which run, in this process. `finished` is the handler of `FINISHED_CHANNEL`.
+    """Who waits for which run or job, in this process. `finished` is the handler of `FINISHED_CHANNEL`.
 
     `closed`: nobody should wait any longer, since the process is about to stop.
     """
@@ -50,15 +50,19 @@ class RunWaiter:
         """Wake those who wait for the runs with these comma-separated ids."""
         for run_id in payload.split(","):
             self._heard[run_id] = None
-            for event in self._waiting.get(run_id, ()):
-                event.set()
+            self.wake(run_id)
         while len(self._heard) > _MOST_HEARD:
             del self._heard[next(iter(self._heard))]
 
+    def wake(self, id: str) -> None:
+        """Wake those who watch what has this id."""
+        for event in self._waiting.get(id, ()):
+            event.set()
+
     @contextmanager
-    def watching(self, run_id: UUID) -> Generator[asyncio.Event]:
-        """An event that is set when the run has ended; never more than a hint."""
-        event, key = asyncio.Event(), str(run_id)
+    def watching(self, id: UUID) -> Generator[asyncio.Event]:
+        """An event that is set when the run has ended or the job has got further; never more than a hint."""
+        event, key = asyncio.Event(), str(id)
         self._waiting.setdefault(key, set()).add(event)
         try:
             yield event

@@ -1,13 +1,10 @@
 """GET /api/workflows/runs/{id}/events, and what a run shows of itself while it goes on."""
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-import httpx
 import pytest
 from aiohttp import web
 
@@ -16,58 +13,13 @@ from database import Database
 from models import keys
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, transform, until, webhook
+from tests.event_streams import Seen, Stream, streaming
 from tests.runs.conftest import Follow, FollowStep
 from tests.runs.workflows import adrift, create, finish, problem, start, statuses
 
 
-class Seen(NamedTuple):
-    """One event as a client sees it."""
-
-    name: str
-    id: str
-    data: dict[str, Any]
-
-
-class Stream:
-    """The events of a run as they come."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.response = response
-        self._lines = response.aiter_lines()
-
-    async def next(self) -> Seen | None:
-        """The next event; None when the stream has ended."""
-        fields: dict[str, str] = {}
-        async with asyncio.timeout(20):
-            async for line in self._lines:
-                if line and not line.startswith(":"):
-                    name, _, value = line.partition(": ")
-                    fields[name] = value
-                elif "data" in fields:
-                    return Seen(fields["event"], fields["id"], json.loads(fields["data"]))
-        return None
-
-    async def quiet(self) -> None:
-        """Wait for a sign of life, with no event before it."""
-        async with asyncio.timeout(20):
-            async for line in self._lines:
-                assert not line.startswith("data")
-                if line.startswith(":"):
-                    return
-
-    async def all(self) -> list[Seen]:
-        """What still comes, to the end."""
-        events: list[Seen] = []
-        while event := await self.next():
-            events.append(event)
-        return events
-
-
-@asynccontextmanager
-async def watching(person: Person, run_id: str, **headers: str) -> AsyncGenerator[Stream]:
-    headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with person.key.stream("GET", f"/api/workflows/runs/{run_id}/events", headers=headers) as response:
-        yield Stream(response)
+def watching(person: Person, run_id: str, **headers: str) -> AbstractAsyncContextManager[Stream]:
+    return streaming(person.key, f"/api/workflows/runs/{run_id}/events", **headers)
 
 
 def held(receiver: Endpoint, step_id: str = "held") -> dict[str, Any]:

@@ -62,3 +62,14 @@ async def monitor_of(owner: Person, run_id: str) -> str:
     """The monitor that a run is of."""
     runs = (await owner.session.get("/api/monitoring/runs")).json()["runs"]
     return next(run["monitor_id"] for run in runs if run["id"] == run_id)
+
+
+async def a_job(owner: Person) -> str:
+    wanted = {"name": "theirs", "type": "ip", "targets": ["8.8.8.8"]}
+    return (await owner.session.post("/api/bulk-jobs", json=wanted)).json()["id"]
+
+
+async def an_ended_job(owner: Person) -> str:
+    job = await a_job(owner)
+    await owner.session.post(f"/api/bulk-jobs/{job}/cancel")
+    return job

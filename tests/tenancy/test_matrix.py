@@ -17,6 +17,7 @@ from tests.api_server import Api, Person
 from tests.tenancy.makers import (
     Maker,
     a_delivery,
+    a_job,
     a_key,
     a_list,
     a_monitor,
@@ -25,6 +26,7 @@ from tests.tenancy.makers import (
     a_secret,
     a_webhook,
     a_workflow,
+    an_ended_job,
     an_ended_run,
     monitor_of,
 )
@@ -67,6 +69,11 @@ MATRIX = {
     "GET /api/workflows/runs/{run_id}/events": Case(an_ended_run),
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
     "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
+    "GET /api/bulk-jobs/{job_id}": Case(a_job),
+    "GET /api/bulk-jobs/{job_id}/events": Case(an_ended_job),
+    "GET /api/bulk-jobs/{job_id}/results": Case(an_ended_job),
+    "POST /api/bulk-jobs/{job_id}/cancel": Case(a_job),
+    "DELETE /api/bulk-jobs/{job_id}": Case(a_job),
     "PUT /api/webhooks": Case(a_webhook, in_body="id"),
     "DELETE /api/webhooks": Case(a_webhook, query="id"),
     "POST /api/webhooks/test": Case(a_webhook, in_body="id"),
@@ -167,7 +174,9 @@ async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> No
 
 async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     owner, stranger = await api.person(credits=77), await api.person()
-    makers = (a_key, a_list, a_monitor, a_monitor_run, a_workflow, a_run, a_secret, a_webhook, a_delivery)
+    makers = (
+        a_key, a_list, a_monitor, a_monitor_run, a_workflow, a_run, a_secret, a_webhook, a_delivery, a_job,
+    )  # fmt: skip
     ids = [await make(owner) for make in makers]
     listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]
     for name in listings:

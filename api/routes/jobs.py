@@ -1,0 +1,195 @@
+"""Bulk jobs: files of targets that are looked up row by row, in the background."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from api import live_events
+from api.credentials import presented
+from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
+from api.http.idempotency import Idempotent, claim_of
+from api.http.json_body import StrictRoute
+from api.http.limits import limited
+from api.http.openapi import problems
+from api.http.streaming import json_array, json_lines
+from api.job_bodies import MAX_JSON_BYTES, Given, request_body
+from api.job_events import stream
+from api.target_bodies import changing
+from models.errors import Conflict
+from models.identifiers import new_id
+from models.jobs import accepting, ending, jobs, results
+from models.jobs.jobs import CHANGED_CHANNEL, PROGRESS_CHANNEL, JobView
+from models.jobs.results import Result
+from services.csv_files import write_csv
+from services.jobs import Table
+from services.uploads import all_checked
+
+router = APIRouter(prefix="/api/bulk-jobs", tags=["bulk"], route_class=StrictRoute)
+
+Owner = Annotated[Caller, authorised("bulk")]
+Format = Literal["csv", "jsonl", "json"]
+
+_AT_ONCE = 100
+_MEDIA_TYPES: dict[Format, str] = {
+    "csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl", "json": "application/json",
+}  # fmt: skip
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The file.",
+        "content": {
+            "text/csv": {"schema": {"type": "string"}},
+            "application/jsonl": {"schema": {"type": "string"}},
+            "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+        },
+    }
+}
+
+
+class JobPage(BaseModel):
+    """Jobs, newest first."""
+
+    jobs: list[JobView] = Field(description="The jobs of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one."
+    )
+
+
+@router.post(
+    "",
+    status_code=202,
+    max_body_size=MAX_JSON_BYTES,
+    dependencies=[limited("bulk"), Idempotent],
+    openapi_extra=request_body(),
+    responses=problems("insufficient_credits", "too_many_jobs", "rate_limited", "too_busy", "work_lost"),
+)
+async def create_job(
+    request: Request, caller: Owner, given: Given, services: ServicesDep, response: Response
+) -> JobView:
+    """Start a job, of a CSV file in a form or of targets in JSON; follow it at the `Location`.
+
+    What its lookups can cost at the most is held, and given back at its end as far as it was not used. A row
+    costs what its lookup does; targets that come several times are looked up once. A row whose cell is no
+    target fails, and costs nothing. JSON may have 4 MiB, the file 20 MiB.
+    """
+    new, upload = await given.open(services, caller)
+    # A repeat after a crash has the same claim, and finds this job.
+    claim = claim_of(request)
+    job_id = claim.id if claim else new_id()
+    async with all_checked(upload) as batches, changing(services, caller) as connection:
+        await accepting.accept(connection, actor(request, caller), job_id, new, batches)
+        job = await jobs.get(connection, caller.account_id, job_id)
+    services.notifier.notify(CHANGED_CHANNEL)
+    response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
+    return job
+
+
+@router.get("")
+async def list_jobs(
+    caller: Owner, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
+) -> JobPage:
+    """The account's jobs, newest first."""
+    before = id_of(cursor)
+    async with services.database.connection() as connection:
+        page, last = await jobs.list_some(connection, caller.account_id, before=before, limit=limit)
+    return JobPage(jobs=page, next_cursor=cursor_of_id(last))
+
+
+@router.get("/{job_id}")
+async def get_job(job_id: Id, caller: Owner, services: ServicesDep) -> JobView:
+    """The job: how far it is, what it has cost, how long it will take."""
+    async with services.database.connection() as connection:
+        return await jobs.get(connection, caller.account_id, job_id)
+
+
+@router.get("/{job_id}/events", response_class=StreamingResponse, responses=live_events.RESPONSES)
+async def get_job_events(
+    job_id: Id,
+    request: Request,
+    caller: Owner,
+    services: ServicesDep,
+    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+) -> Response:
+    """The job as server-sent events, live, until it ends.
+
+    `progress` comes first and whenever the job has got further, some times a second at the most, with the job
+    object; `end` comes last, with the job as it ended. A client that reconnects with `Last-Event-ID` gets
+    nothing that it has seen.
+    """
+    async with services.database.connection() as connection:
+        job = await jobs.get(connection, caller.account_id, job_id)
+    if job.completed_at is not None and last_event_id == live_events.END_ID:
+        return Response(status_code=204)
+    token = presented(request.scope["headers"]) or ""
+    return live_events.streamed(stream(services, token, caller.account_id, job_id, last_event_id))
+
+
+@router.get(
+    "/{job_id}/results",
+    response_class=StreamingResponse,
+    responses={**_FILE, **problems("job_not_finished")},
+)
+async def download_job_results(
+    job_id: Id,
+    caller: Owner,
+    services: ServicesDep,
+    format: Annotated[Format, Query(description="What the file is.")] = "csv",
+) -> Response:
+    """The rows in their order: the columns that were given, `error`, `partial`, and the fields found.
+
+    Of a job that was cancelled, the rows that were done. A CSV file is safe to be opened in a spreadsheet; in
+    JSON each row is an object of the same columns.
+    """
+    async with services.database.connection() as connection:
+        job = await jobs.get_row(connection, caller.account_id, job_id)
+        if job["completed_at"] is None:
+            raise Conflict("job_not_finished", "The job has not ended; GET …/events tells when it has.")
+        first = await results.read_after(connection, job_id, after=-1, limit=_AT_ONCE)
+    chunks = _chunks(services, job_id, first)
+    content = _written(format, Table(job["type"], job["header"], job["fields"]), chunks)
+    name = f'attachment; filename="bulk-job-{job_id}.{format}"'
+    return StreamingResponse(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
+
+
+@router.post("/{job_id}/cancel")
+async def cancel_job(job_id: Id, request: Request, caller: Owner, services: ServicesDep) -> JobView:
+    """End a job now; what was found so far stays, and is paid. One that has ended stays as it is."""
+    async with services.database.transaction() as connection:
+        await ending.cancel(connection, actor(request, caller), job_id)
+        job = await jobs.get(connection, caller.account_id, job_id)
+    _notify(services, job_id)
+    return job
+
+
+@router.delete("/{job_id}", status_code=204)
+async def delete_job(job_id: Id, request: Request, caller: Owner, services: ServicesDep) -> None:
+    """Delete a job with its rows and results; one that has not ended is cancelled first."""
+    async with services.database.transaction() as connection:
+        await ending.delete(connection, actor(request, caller), job_id)
+    _notify(services, job_id)
+
+
+def _notify(services: Services, job_id: UUID) -> None:
+    services.notifier.notify(CHANGED_CHANNEL)
+    services.notifier.notify(PROGRESS_CHANNEL, str(job_id))
+
+
+async def _chunks(services: Services, job_id: UUID, chunk: list[Result]) -> AsyncGenerator[list[Result]]:
+    """The rows from this chunk on; no connection is held while they are sent."""
+    while chunk:
+        yield chunk
+        async with services.database.connection() as connection:
+            chunk = await results.read_after(connection, job_id, after=chunk[-1].position, limit=_AT_ONCE)
+
+
+def _written(format: Format, table: Table, chunks: AsyncGenerator[list[Result]]) -> AsyncGenerator[bytes]:
+    if format == "csv":
+        return write_csv(table.columns, (table.row(one) async for chunk in chunks for one in chunk))
+    items = ([table.item(one) for one in chunk] async for chunk in chunks)
+    return json_lines(items) if format == "jsonl" else json_array(items)
