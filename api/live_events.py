@@ -26,7 +26,14 @@ END_ID = "end"
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The events, until the end.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {
+            "text/event-stream": {
+                "itemSchema": {
+                    "type": "object",
+                    "properties": {name: {"type": "string"} for name in ("event", "id", "data")},
+                }
+            }
+        },
     },
     204: {"description": "The client has seen the end: do not connect again."},
 }

@@ -45,7 +45,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
         "description": "The file.",
         "content": {
             "text/csv": {"schema": {"type": "string"}},
-            "application/jsonl": {"schema": {"type": "string"}},
+            "application/jsonl": {"itemSchema": {"type": "object"}},
             "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
         },
     }
