@@ -33,8 +33,10 @@ _READY_SECONDS = 60
 class Stack:
     """Postgres, Temporal, one API process, a server for webhooks to call, and at most one worker."""
 
-    def __init__(self, data: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, data: Path, environ: Mapping[str, str], api: str = "cli") -> None:
+        """Prepare; `api`: the module that runs as the API process."""
         self._data = data
+        self._api_module = api
         self._listener = listen("127.0.0.1", 0)
         self.port: int = self._listener.getsockname()[1]
         self._environ = {
@@ -71,7 +73,7 @@ class Stack:
         self.key = json.loads((self._data / "first-account.json").read_bytes())["api_key"]
         self._api = Child(
             "api",
-            [sys.executable, "-m", "cli", "api"],
+            [sys.executable, "-m", self._api_module, "api"],
             log=self._data / "logs" / "api.log",
             environment=self._environ,
             stdin=self._listener,
@@ -182,20 +184,24 @@ async def nothing(_data: Path) -> None:
 
 @contextlib.contextmanager
 def running(
-    runners: Runners, prepare: Callable[[Path], Coroutine[Any, Any, None]], **environ: str
+    runners: Runners,
+    prepare: Callable[[Path], Coroutine[Any, Any, None]],
+    api: str = "cli",
+    **environ: str,
 ) -> Generator[Stack]:
     """A stack without a worker for the time of the block.
 
     Args:
         runners: the plain one starts and stops it.
         prepare: puts what is needed into the data folder.
+        api: the module that runs as the API process.
         environ: settings of its processes.
     """
     with tempfile.TemporaryDirectory(prefix="vedette-bench-") as name:
         data = Path(name)
         data.chmod(0o711)
         runners.plain.run(prepare(data))
-        stack = Stack(data, environ)
+        stack = Stack(data, environ, api)
         try:
             runners.plain.run(stack.start())
             yield stack
