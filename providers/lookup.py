@@ -206,7 +206,7 @@ class Lookups:
             compose(chosen, query, outcomes, moment, limit=limit, fields=fields)
             for query, outcomes in zip(known, self._local.ask(plan, known), strict=True)
         )
-        answers = iter([_refusal(result) or result for result in results])
+        answers = iter([_lack_of(result) or result for result in results])
         return [next(answers) if isinstance(one, Query) else one for one in parsed]
 
     async def charged(self, payer: Payer) -> int:
@@ -263,7 +263,7 @@ class Lookups:
             if suppressed(outcomes):
                 return replace(result, credits=0)
             self._recent.add(question.place, result)
-        refusal = _refusal(result)
+        refusal = _lack_of(result)
         if refusal is not None:
             raise refusal
         return result
@@ -370,7 +370,7 @@ def _parsed(kind: Kind, text: str) -> Query | ModelError:
         return error
 
 
-def _refusal(result: LookupResult) -> ModelError | None:
+def _lack_of(result: LookupResult) -> ModelError | None:
     """Why an answer is refused: nobody gave it."""
     if any(outcome.status in ANSWERS for _, outcome in result.outcomes):
         return None
