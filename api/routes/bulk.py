@@ -166,13 +166,24 @@ def _options(kind: str) -> Any:
     return options_among(field_names(kind))
 
 
-_STREAMED = "As server-sent events: the number of queries, each answer, the credits used, `[DONE]`."
+_EVENT = {
+    "type": "object",
+    "description": "One event of the stream.",
+    "properties": {"data": {"type": "string", "description": "JSON; of the last event `[DONE]`."}},
+    "required": ["data"],
+}
+_EVENTS = {
+    "schema": _EVENT,
+    "example": 'data: {"total":1}\n\n'
+    'data: {"query":"-","error":{"code":"invalid_domain","message":"This is not a domain name."}}\n\n'
+    'data: {"credits_used":0}\n\ndata: [DONE]\n\n',
+}
 _SEARCH: Any = {
     "dependencies": [limited("bulk"), Idempotent],
     "responses": {
         200: {
             "description": "The answers.",
-            "content": {EVENTS: {"schema": {"type": "string", "description": _STREAMED}}},
+            "content": {EVENTS: _EVENTS},
         },
         **problems("rate_limited", "idempotency_not_supported"),
     },
@@ -226,7 +237,7 @@ _PROFILES: dict[int | str, dict[str, Any]] = {
         "description": "The profiles, each as soon as it is there.",
         "content": {
             EVENTS: {
-                "schema": {"type": "string"},
+                "schema": _EVENT,
                 "example": f': {{"total":2}}\n\ndata: {_PROFILE}\n\ndata: {_FAILURE}\n\n'
                 f": {{{_SUMMARY}\n\ndata: [DONE]\n\n",
             },

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from api.bulk_streams import LINES
+from providers import composing
+from providers.base import Kind, Query
+from providers.result import LookupResult
 from settings import Rate, Settings
 from tests.api_server import Api, Person, running
 from tests.bulk_searches.conftest import EVENTS, Sources, emails
@@ -153,6 +157,49 @@ async def test_no_more_than_sixteen_are_looked_up_at_a_time(person: Person, sour
     sources.open.set()
     await task
     assert sources.most_held == 16
+
+
+async def test_another_account_is_served_while_one_has_many_looked_up(
+    api: Api, person: Person, sources: Sources
+) -> None:
+    sources.open.clear()
+    tasks = [
+        asyncio.create_task(search(person, "web", *(f"query {number} {n}" for number in range(40))))
+        for n in range(2)
+    ]
+    await eventually(lambda: sources.held == 16)
+    sources.passing = {"quick"}
+    async with asyncio.timeout(20):
+        answer = await search(await api.person(credits=1), "web", "quick")
+    assert answer["results"][0]["results"]
+    assert sources.held == 16
+    sources.open.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_an_answer_that_makes_our_code_fail_fails_alone(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compose(kind: Kind, query: Query, *given: Any) -> LookupResult:
+        if query.text == "odd":
+            raise ValueError("This answer is too much.")
+        return composing.compose(kind, query, *given)
+
+    monkeypatch.setattr("providers.lookup.compose", compose)
+    answer = await search(person, "web", "odd", "even")
+    assert answer["results"][0]["error"]["code"] == "internal_error"
+    assert answer["results"][1]["results"]
+    assert answer["credits_used"] == 1
+
+
+async def test_both_forms_of_the_answer_are_documented(api: Api) -> None:
+    paths = (await api.http.get("/openapi.json")).json()["paths"]
+    for kind in SEARCHES:
+        content = paths[f"/api/bulk-{kind}-search"]["post"]["responses"]["200"]["content"]
+        assert content.keys() == {"application/json", "text/event-stream"}
+    content = paths["/api/agent/bulk-lookup"]["post"]["responses"]["200"]["content"]
+    assert content.keys() == {"text/event-stream", *LINES}
+    assert all(form["example"] for form in content.values())
 
 
 async def test_a_client_that_names_both_forms_gets_the_one_that_it_names_first(person: Person) -> None:
