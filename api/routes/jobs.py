@@ -151,7 +151,7 @@ async def download_job_results(
         if job["completed_at"] is None:
             raise Conflict("job_not_finished", "The job has not ended; GET …/events tells when it has.")
         first = await results.read_after(connection, job_id, after=-1, limit=_AT_ONCE)
-    chunks = _chunks(services, job_id, first)
+    chunks = _chunks(services, caller.account_id, job_id, first)
     content = _written(format, Table(job["type"], job["header"], job["fields"]), chunks)
     name = f'attachment; filename="bulk-job-{job_id}.{format}"'
     return StreamingResponse(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
@@ -180,12 +180,20 @@ def _notify(services: Services, job_id: UUID) -> None:
     services.notifier.notify(PROGRESS_CHANNEL, str(job_id))
 
 
-async def _chunks(services: Services, job_id: UUID, chunk: list[Result]) -> AsyncGenerator[list[Result]]:
-    """The rows from this chunk on; no connection is held while they are sent."""
+async def _chunks(
+    services: Services, account_id: UUID, job_id: UUID, chunk: list[Result]
+) -> AsyncGenerator[list[Result]]:
+    """The rows from this chunk on; no connection is held while they are sent.
+
+    Raises:
+        NotFound: the job was deleted meanwhile: the answer is cut, and does not look complete.
+    """
     while chunk:
         yield chunk
         async with services.database.connection() as connection:
             chunk = await results.read_after(connection, job_id, after=chunk[-1].position, limit=_AT_ONCE)
+            if not chunk:
+                await jobs.get(connection, account_id, job_id)
 
 
 def _written(format: Format, table: Table, chunks: AsyncGenerator[list[Result]]) -> AsyncGenerator[bytes]:

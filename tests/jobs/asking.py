@@ -35,7 +35,7 @@ async def ended(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
     return await until(look, 30)
 
 
-async def results(client: httpx.AsyncClient, job_id: str, format: str = "csv") -> httpx.Response:
+async def download(client: httpx.AsyncClient, job_id: str, format: str = "csv") -> httpx.Response:
     """The answer with the results of a job."""
     answer = await client.get(f"{PATH}/{job_id}/results", params={"format": format})
     assert answer.status_code == 200, answer.text
@@ -44,5 +44,5 @@ async def results(client: httpx.AsyncClient, job_id: str, format: str = "csv") -
 
 async def table(client: httpx.AsyncClient, job_id: str) -> list[dict[str, str]]:
     """The results of a job, as a spreadsheet reads them."""
-    text = (await results(client, job_id)).text
+    text = (await download(client, job_id)).text
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))

@@ -10,7 +10,7 @@ import pytest
 from database import Database
 from models.jobs import accepting
 from tests.api_server import Api, Person
-from tests.jobs.asking import PATH, make, results, table, upload
+from tests.jobs.asking import PATH, download, make, table, upload
 
 CSV = "IP,note\n8.8.8.8,a\nnobody,b\n,c\n8.8.8.8,d\n"
 
@@ -227,7 +227,7 @@ async def test_there_are_no_results_before_the_end(person: Person) -> None:
 async def test_a_job_with_no_row_done_has_empty_results(person: Person, format: str, empty: str) -> None:
     job = await make(person.key, ["example.com"], type="domain")
     await person.key.post(f"{PATH}/{job['id']}/cancel")
-    assert (await results(person.key, job["id"], format)).text == empty
+    assert (await download(person.key, job["id"], format)).text == empty
 
 
 async def test_the_results_of_a_cancelled_job_are_the_rows_that_were_done(person: Person) -> None:

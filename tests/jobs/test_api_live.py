@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from typing import Any
+from uuid import UUID
 
+import httpx
 import orjson
 import pytest
 
 from api import job_events
-from database import Notifier
+from api.routes import jobs
+from database import Connection, Database, Notifier
+from models.jobs import removing, results
+from models.jobs.results import Result
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import until
 from tests.event_streams import streaming
-from tests.jobs.asking import PATH, ended, make, results, table, upload
+from tests.jobs.asking import PATH, download, ended, make, table, upload
 from tests.monitors.watching import Scanner, addresses
 
 
@@ -37,7 +42,7 @@ async def test_the_results_are_the_given_columns_with_what_was_found(
     job = (await upload(person.key, text, type="ip", fields="threat.abuse_score")).json()
     done = await ended(person.key, job["id"])
     assert (done["status"], done["succeeded_rows"], done["failed_rows"]) == ("completed", 3, 2)
-    answer = await results(person.key, job["id"])
+    answer = await download(person.key, job["id"])
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert answer.headers["content-disposition"] == f'attachment; filename="bulk-job-{job["id"]}.csv"'
     rows = await table(person.key, job["id"])
@@ -56,7 +61,7 @@ async def test_results_can_be_had_as_lines_or_an_array_of_json(person: Person, s
     targets = addresses(250)
     job = await make(person.key, [*targets, "nobody"], fields=["threat"])
     await ended(person.key, job["id"])
-    lines, array = [await results(person.key, job["id"], format) for format in ("jsonl", "json")]
+    lines, array = [await download(person.key, job["id"], format) for format in ("jsonl", "json")]
     assert lines.headers["content-type"] == "application/jsonl"
     found: list[dict[str, Any]] = [orjson.loads(line) for line in lines.text.splitlines()]
     assert array.json() == found
@@ -64,6 +69,27 @@ async def test_results_can_be_had_as_lines_or_an_array_of_json(person: Person, s
     assert {row["threat.abuse_score"] for row in found[:-1]} == {3}
     assert (found[0]["error"], found[-1]["threat.abuse_score"]) == (None, None)
     assert found[-1]["error"]["code"] == "invalid_ip"
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "json"])
+async def test_results_are_cut_where_the_job_is_deleted_meanwhile(
+    person: Person, database: Database, scanner: Scanner, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    job = await make(person.key, addresses(3), fields=["threat"])
+    await ended(person.key, job["id"])
+    monkeypatch.setattr(jobs, "_AT_ONCE", 1)
+    read_after = results.read_after
+
+    async def deleted_at_the_second(connection: Connection, job_id: UUID, **place: Any) -> list[Result]:
+        if place["after"] == 0:
+            await person.key.delete(f"{PATH}/{job_id}")
+            async with database.connection() as other:
+                await removing.purge(other, job_id)
+        return await read_after(connection, job_id, **place)
+
+    monkeypatch.setattr(results, "read_after", deleted_at_the_second)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await download(person.key, job["id"], format)
 
 
 async def test_the_events_tell_how_far_a_job_is_until_its_end(person: Person, scanner: Scanner) -> None:
