@@ -110,16 +110,16 @@ Given = Annotated[GivenJob, Depends(_given)]
 
 
 def _known(type: JobType, fields: Sequence[str] | None) -> list[str] | None:
-    """The names of fields, without spaces and repeats.
+    """The names of fields, without spaces, blanks and repeats.
 
     Raises:
-        Invalid: an answer has no field of one of the names.
+        Invalid: there is none, or an answer has no field of one of them.
     """
     if fields is None:
         return None
-    names = list(dict.fromkeys(name.strip() for name in fields))
+    names = list(dict.fromkeys(name.strip() for name in fields if name.strip()))
     known = lookup_fields()[type]
-    if not known.issuperset(names):
+    if not names or not known.issuperset(names):
         message = f"There is no such field; fields are: {', '.join(sorted(known))}."
         raise Invalid([FieldError("/fields", "unknown_field", message)])
     return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import pytest
 
 from database import Database
 from models.jobs import accepting
+from models.keys import Scope
 from tests.api_server import Api, Person
 from tests.jobs.asking import PATH, download, make, table, upload
 
@@ -50,7 +52,7 @@ async def test_targets_in_json_become_a_job(person: Person) -> None:
 
 
 async def test_fields_of_a_form_are_parted_by_commas_and_blank_ones_count_as_absent(person: Person) -> None:
-    answer = await upload(person.key, CSV, type="ip", fields="asn, location.city,asn", name="", column=" ")
+    answer = await upload(person.key, CSV, type="ip", fields="asn, location.city,,asn,", name="", column=" ")
     assert (answer.json()["fields"], answer.json()["name"]) == (["asn", "location.city"], None)
 
 
@@ -134,6 +136,22 @@ async def test_another_content_type_is_refused(person: Person, content_type: str
 async def test_json_may_have_less_than_a_file(person: Person) -> None:
     answer = await person.key.post(PATH, json={"type": "ip", "targets": ["x" * 5_000_000]})
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("scopes", [None, ("lookups",)], ids=["no credential", "another scope"])
+async def test_whoever_may_not_start_a_job_is_refused_before_the_file_comes(
+    api: Api, scopes: tuple[Scope, ...] | None
+) -> None:
+    secret = (await api.person(scopes=scopes)).secret if scopes else ""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rpartition(":")[2]))
+    writer.write(
+        f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n"
+        "Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 10000000\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(20):
+        status = await reader.readline()
+    writer.close()
+    assert status.split()[1] == (b"403" if scopes else b"401")
 
 
 async def test_without_enough_credits_there_is_no_job(person: Person, database: Database) -> None:
