@@ -34,8 +34,6 @@ _log = logs.get(__name__)
 # Lookups of jobs at a time in this process; one account alone has half of these places.
 _PLACES = 64
 _BATCH_ROWS, _IN_FLIGHT = 128, 2
-# Lookups in local data between two turns of the event loop: about 2 ms.
-_SLICE = 16
 # A longer wait is a timer of the workflow, and is looked into once an hour.
 _PAUSE_SECONDS, _HOUR_SECONDS = 20.0, 3600.0
 
@@ -147,9 +145,7 @@ class _ChunkWork:
 
     async def finish(self) -> float:
         """Look up all; or return how many seconds what is left has to wait, when that is long."""
-        if await self._finish_locally():
-            return 0.0
-        left: list[_Row] = [_Row(wanted) for wanted in self._chunk.targets]
+        left: list[_Row] = [_Row(wanted) for wanted in await self._finish_known()]
         width = _PLACES
         while left and not self.over:
             pause = min(row.due for row in left) - self._now()
@@ -168,21 +164,20 @@ class _ChunkWork:
             left = later + again
         return 0.0
 
-    async def _finish_locally(self) -> bool:
-        """Look up all in the data on this machine, if nobody else need be asked."""
+    async def _finish_known(self) -> list[Wanted]:
+        """Record all that can be answered without asking anyone; give the others."""
+        texts = [wanted.target for wanted in self._chunk.targets]
         kind, fields, limit = self._chunk.type, self._chunk.fields, limit_of(self._chunk.type)
+        answers = await self._lookups.known.find_many(kind, texts, fields=fields, limit=limit)
+        left: list[Wanted] = []
         recording: list[asyncio.Future[bool]] = []
-        for first in range(0, len(self._chunk.targets), _SLICE):
-            some = self._chunk.targets[first : first + _SLICE]
-            texts = [wanted.target for wanted in some]
-            results = self._lookups.find_many(kind, texts, fields=fields, limit=limit)
-            if results is None:
-                return False
-            for wanted, result in zip(some, results, strict=True):
-                recording.append(self._recorder.submit(self._recorded(wanted, result)))
-            await asyncio.sleep(0)
+        for wanted, answer in zip(self._chunk.targets, answers, strict=True):
+            if answer is None or _wait(answer, 0, 0.0) is not None:
+                left.append(wanted)
+            else:
+                recording.append(self._recorder.submit(self._recorded(wanted, answer)))
         self.over = not all(await asyncio.gather(*recording))
-        return True
+        return left
 
     def _recorded(
         self, wanted: Wanted, result: LookupResult | ModelError, *, given_up: bool = False

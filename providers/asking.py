@@ -95,6 +95,21 @@ class Asker:
             outcomes[name] = _landing(flight, entries.get(name), now, max_age, _ms(started))
         return outcomes
 
+    def settled(self, source: RemoteSource, entry: Entry | None) -> Outcome | None:
+        """What becomes of a source without it being asked; None if it is to be, now or when its limit allows.
+
+        Args:
+            source: the source.
+            entry: what is kept of its answer.
+        """
+        now = time.time()
+        if entry is not None and entry.fresh(now, None):
+            return _kept(entry, now, None)
+        refusal = self._gates.refusal(source)
+        if refusal is None or refusal.status == "rate_limited":
+            return None
+        return _stood_in(_failure(refusal, time.perf_counter()), entry, now, None)
+
     def _flight(self, source: RemoteSource, query: Query) -> asyncio.Task[Outcome]:
         key = (source.spec.name, query.kind, query.text)
         flight = self._flights.get(key)
@@ -180,6 +195,11 @@ def _landing(
 ) -> Outcome:
     """What the flight brought; if it failed, what is kept."""
     outcome = flight.result() if flight.done() else Outcome("timeout", ms=waited, detail="deadline")
+    return _stood_in(outcome, entry, now, max_age)
+
+
+def _stood_in(outcome: Outcome, entry: Entry | None, now: float, max_age: float | None) -> Outcome:
+    """The outcome; of a failure, what is kept."""
     if outcome.status in FAILURES and not outcome.fields and entry and entry.usable(now, max_age):
         return Outcome(
             "cached", entry.fields, outcome.ms, True, outcome.retry_after, outcome.detail, entry.fetched_at

@@ -45,11 +45,9 @@ class Gates:
             SourceError: if it may not be asked now; `retry_after` says when.
         """
         spec = source.spec
-        for row in (spec.name, spec.bucket):
-            until, reason = self._refused.get(row, (0.0, ""))
-            left = until - time.monotonic()
-            if left > 0:
-                raise SourceError(_STATUS[reason], reason, left)
+        refusal = self.refusal(source)
+        if refusal is not None:
+            raise refusal
         if not spec.shared:
             return
         try:
@@ -69,6 +67,15 @@ class Gates:
         if not admission.admitted:
             assert admission.reason is not None
             raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
+
+    def refusal(self, source: RemoteSource) -> SourceError | None:
+        """Why the source may not be asked now, as far as this process knows; None if it may."""
+        for row in (source.spec.name, source.spec.bucket):
+            until, reason = self._refused.get(row, (0.0, ""))
+            left = until - time.monotonic()
+            if left > 0:
+                return SourceError(_STATUS[reason], reason, left)
+        return None
 
     async def failed(self, source: RemoteSource, error: SourceError) -> None:
         """Note that the source, asked with leave, failed.

@@ -81,6 +81,16 @@ class _Read:
     suppressed: bool
 
 
+@dataclass
+class _Look:
+    """A look into this process: what it has, and what it has to read of."""
+
+    moment: float
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    unknown: dict[Key, Asked] = field(default_factory=dict[Key, Asked])
+    wanted: _Wanted | None = None
+
+
 class KeptAnswers:
     """The kept answers, as this process sees them."""
 
@@ -101,41 +111,65 @@ class KeptAnswers:
             psycopg.Error: if it cannot be found out whether the person is suppressed. Without a person,
                 nothing is found while the database is away, for the sources may still answer.
         """
-        now = time.time()
-        entries: dict[str, Entry] = {}
-        unknown: dict[Key, Asked] = {}
-        for source, query in asked:
-            entry = self._entries.get(_place(source, query))
-            if entry is not None:
-                entries[source.spec.name] = entry
-            if source.spec.shared and (entry is None or now >= min(entry.here_until, entry.expires_at)):
-                unknown[source.key(self._hash(query))] = (source, query)
-        if not unknown and person is None:
-            return Found(entries)
-        hashes = suppressions.identifier_hashes(self._keyring, person) if person else []
+        look = self._look(asked, person)
+        if look.wanted is None:
+            return Found(look.entries)
         try:
-            read = await self._reads.submit(_Wanted(list(unknown), hashes))
+            read = await self._reads.submit(look.wanted)
         except psycopg.Error as error:
             if person is not None:
                 raise
             _log.warning("kept_answers_unreadable", error=type(error).__name__)
-            return Found(entries)
-        for source, query in unknown.values():
+            return Found(look.entries)
+        return self._found(look, read)
+
+    async def find_many(self, asked: Sequence[tuple[Sequence[Asked], str | None]]) -> list[Found]:
+        """Find what is kept for many queries, by one statement; for each, as `find`.
+
+        Raises:
+            psycopg.Error: the database is away.
+        """
+        looks = [self._look(sources, person) for sources, person in asked]
+        wanted = [look.wanted for look in looks if look.wanted is not None]
+        reads = iter(await self._read_all(wanted) if wanted else ())
+        return [
+            Found(look.entries) if look.wanted is None else self._found(look, next(reads)) for look in looks
+        ]
+
+    def _look(self, asked: Sequence[Asked], person: str | None) -> _Look:
+        """Look into this process."""
+        look = _Look(time.time())
+        for source, query in asked:
+            entry = self._entries.get(_place(source, query))
+            if entry is not None:
+                look.entries[source.spec.name] = entry
+            if source.spec.shared and (
+                entry is None or look.moment >= min(entry.here_until, entry.expires_at)
+            ):
+                look.unknown[source.key(self._hash(query))] = (source, query)
+        if look.unknown or person is not None:
+            hashes = suppressions.identifier_hashes(self._keyring, person) if person else []
+            look.wanted = _Wanted(list(look.unknown), hashes)
+        return look
+
+    def _found(self, look: _Look, read: _Read) -> Found:
+        """What was found here, and in Postgres."""
+        for source, query in look.unknown.values():
             # What this process has was deleted, unless it is among what was read.
-            entries.pop(source.spec.name, None)
+            look.entries.pop(source.spec.name, None)
             self._entries.pop(_place(source, query), None)
         for kept in read.kept:
-            source, query = unknown[kept.key]
+            source, query = look.unknown[kept.key]
             try:
                 fields: Fields = orjson.loads(self._keyring.open("lookups", kept.sealed, kept.key.source))
             except UnsealError:
                 continue  # sealed with a key that is gone: as good as not kept
-            here_until = now + _KEPT_HERE_SECONDS
+            here_until = look.moment + _KEPT_HERE_SECONDS
             unsure = frozenset(fields.pop(_UNSURE, ()))
             entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure)
-            entries[source.spec.name] = entry
+            look.entries[source.spec.name] = entry
             self._remember(_place(source, query), entry, len(kept.sealed))
-        return Found(entries, read.suppressed)
+        return Found(look.entries, read.suppressed)
 
     async def keep(
         self, source: RemoteSource, query: Query, fields: Fields, unsure: frozenset[str] = _SURE
@@ -159,6 +193,9 @@ class KeptAnswers:
             _log.warning("answer_not_kept", source=spec.name, error=type(fault).__name__)
 
     async def _read_together(self, group: list[_Wanted]) -> list[_Read | Exception]:
+        return [*await self._read_all(group)]
+
+    async def _read_all(self, group: Sequence[_Wanted]) -> list[_Read]:
         keys = list({key: None for wanted in group for key in wanted.keys})
         persons = [digest for wanted in group for digest in wanted.person]
         async with self._database.connection() as connection:

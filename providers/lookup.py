@@ -16,8 +16,7 @@ from typing import Any
 
 from database import Database
 from models import provider_states, suppressions
-from models.errors import ModelError
-from models.lookups import AllProvidersFailed, NoProvider, ProviderRow
+from models.lookups import ProviderRow
 from outbound.client import Outbound
 from providers import samples
 from providers.aggregate import types_of
@@ -28,17 +27,17 @@ from providers.composing import compose
 from providers.gates import Gates
 from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
-from providers.local import NOT_ITS_SORT, NOT_WANTED, LocalSources
+from providers.known import LEFT_ALONE, KnownAnswers, lack_of
+from providers.local import NOT_ITS_SORT, LocalSources
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
-from providers.result import ANSWERS, SUPPRESSED, LookupResult, Outcome, suppressed
+from providers.result import LookupResult, Outcome, suppressed
 from providers.standing import row, switched_off
 from providers.telling import LookupTeller
 from sealing import Keyring
 from settings import Settings
 
 _DEADLINE_SECONDS = 8.0
-_SUPPRESSED = Outcome("skipped", detail=SUPPRESSED)
 
 
 @dataclass(frozen=True)
@@ -106,6 +105,7 @@ class Lookups:
             for source in kind.sources
         }
         self._local = LocalSources(kinds, self._off, self._types, self._datasets)
+        self.known = KnownAnswers(kinds, self._local, self._kept, self._asker)
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
@@ -170,45 +170,6 @@ class Lookups:
             await tell(result)
         return result
 
-    def find_many(
-        self,
-        kind: str,
-        queries: Sequence[str],
-        *,
-        fields: Collection[str] | None = None,
-        limit: int | None = None,
-    ) -> list[LookupResult | ModelError] | None:
-        """Look many queries up in the data on this machine alone, without waiting for anything.
-
-        It holds the process for some 0.1 ms a query. Nothing is charged, and nobody told.
-
-        Args:
-            kind: `ip` …
-            queries: as the caller gave them.
-            fields: the only dotted fields that matter.
-            limit: the most results to deliver, for a kind that has many.
-
-        Returns:
-            For each query what `lookup` gives, or the error that it raises. None where that takes more: a
-            source that is on and fills what is wanted is asked over the network, or a query is a person,
-            who may be suppressed.
-        """
-        chosen = self._kinds[kind]
-        plan = self._local.plan(kind, fields)
-        if plan.remote:
-            return None
-        parsed = [_parsed(chosen, text) for text in queries]
-        known = [one for one in parsed if isinstance(one, Query)]
-        if any(suppressions.identifier(query.text) for query in known):
-            return None
-        moment = datetime.now(UTC)
-        results = (
-            compose(chosen, query, outcomes, moment, limit=limit, fields=fields)
-            for query, outcomes in zip(known, self._local.ask(plan, known), strict=True)
-        )
-        answers = iter([_lack_of(result) or result for result in results])
-        return [next(answers) if isinstance(one, Query) else one for one in parsed]
-
     async def charged(self, payer: Payer) -> int:
         """The credits that the work of `payer` has cost, although it may have failed since."""
         return (await self.till.funds(payer)).charged
@@ -263,7 +224,7 @@ class Lookups:
             if suppressed(outcomes):
                 return replace(result, credits=0)
             self._recent.add(question.place, result)
-        refusal = _lack_of(result)
+        refusal = lack_of(result)
         if refusal is not None:
             raise refusal
         return result
@@ -281,7 +242,7 @@ class Lookups:
         first = [source for source in remote if source.takes(query)]
         found = await self._look(first, question)
         if found.suppressed:
-            return [(source, _SUPPRESSED) for source in kind.sources]
+            return [(source, LEFT_ALONE) for source in kind.sources]
         if not remote:
             return outcomes
         if kind.resolve is None:
@@ -361,21 +322,3 @@ class Lookups:
             cooling_down = bool(known.get("blocked") or account.get("blocked"))
             cooling_down = cooling_down or not self._gates.open(source.spec)
         return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
-
-
-def _parsed(kind: Kind, text: str) -> Query | ModelError:
-    try:
-        return kind.normalise(text, f"/{kind.name}")
-    except ModelError as error:
-        return error
-
-
-def _lack_of(result: LookupResult) -> ModelError | None:
-    """Why an answer is refused: nobody gave it."""
-    if any(outcome.status in ANSWERS for _, outcome in result.outcomes):
-        return None
-    if any(outcome.failed for _, outcome in result.outcomes):
-        return AllProvidersFailed(result.reports())
-    if any(outcome.detail == NOT_WANTED for _, outcome in result.outcomes):
-        return None  # no source fills what is wanted: nobody knows it
-    return NoProvider(result.reports())

@@ -82,7 +82,7 @@ class Table:
 
     def __init__(self, type: JobType, header: Sequence[str], fields: Sequence[str] | None) -> None:
         """Prepare, for results of this type with only these fields; None for all."""
-        known = [*known_fields(KINDS[type].answer), *(["verdict"] if KINDS[type].signs else [])]
+        known = known_fields(KINDS[type].answer)
         self._paths = [path for path in known if fields is None or within(path, fields)]
         self.columns: list[str] = []
         for number, name in enumerate(header, 1):

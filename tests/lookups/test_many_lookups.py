@@ -1,4 +1,4 @@
-"""Many lookups at once in the data on this machine: the same answers as one by one, or none at all."""
+"""Many lookups at once without asking anyone: the same answers as one by one, or none."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from database import Database
+from models import suppressions
 from models.errors import Invalid, ModelError
+from models.lookups import AllProvidersFailed
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from providers.registry import KINDS, lookup_fields
-from providers.result import LookupResult
+from providers.result import LookupResult, suppressed
 from sealing import Keyring
 from settings import Settings
 from tests.datasets import CITIES, LISTS, NETWORKS, write_cities, write_small_datasets
+from tests.lookups.conftest import World, spec
 
 Open = Callable[..., Awaitable[Lookups]]
 
@@ -36,8 +39,9 @@ _QUERIES: dict[str, list[str]] = {
     "ip": [*_KNOWN, *_SPECIAL, *_WRONG],
     "validate": ["nonsense", *_WRONG],
 }
-# What they look up is a person.
-_PERSONS = ("email", "phone", "breach")
+_MAILS = ("suppressed@example.com", "other@example.com")
+_PERSONS = {"email": _MAILS, "breach": _MAILS, "phone": ("+14155552671", "+14155552672")}
+"""Kinds whose queries are persons, and two of these."""
 _ADDRESSES = st.one_of(
     st.integers(0, 2**32 - 1).map(lambda n: str(IPv4Address(n))),
     st.integers(0, 2**128 - 1).map(lambda n: str(IPv6Address(n))),
@@ -100,12 +104,9 @@ async def test_many_are_answered_as_each_would_be(
     kind, queries, fields = asked
     write_small_datasets(tmp_path)
     lookups = await open_lookups()
-    together = lookups.find_many(kind, queries, fields=fields)
-    if together is None:
-        assert kind in _PERSONS
-        return
+    together = await lookups.known.find_many(kind, queries, fields=fields)
     singly = await one_by_one(lookups, kind, queries, fields)
-    assert [told(one, fields) for one in together] == [told(one, fields) for one in singly]
+    assert [one and told(one, fields) for one in together] == [told(one, fields) for one in singly]
 
 
 @pytest.mark.parametrize("missing", ["dbip-city", "asn", "tor"])
@@ -116,11 +117,10 @@ async def test_without_some_data_many_are_answered_as_each_would_be(
     for path in (tmp_path / "datasets").glob(f"{missing}-*"):
         path.unlink()
     lookups = await open_lookups()
-    together = lookups.find_many("ip", _QUERIES["ip"])
-    assert together is not None
+    together = await lookups.known.find_many("ip", _QUERIES["ip"])
     assert any(one.partial for one in together if isinstance(one, LookupResult))
     singly = await one_by_one(lookups, "ip", _QUERIES["ip"], None)
-    assert [told(one, None) for one in together] == [told(one, None) for one in singly]
+    assert [one and told(one, None) for one in together] == [told(one, None) for one in singly]
 
 
 async def test_data_of_another_sort_than_it_should_be_is_told_of_many_too(
@@ -129,7 +129,7 @@ async def test_data_of_another_sort_than_it_should_be_is_told_of_many_too(
     write_small_datasets(tmp_path)
     write_cities(tmp_path, {"8.8.8.0/24": CITIES["8.8.8.0/24"] | {"city": 5}})
     lookups = await open_lookups()
-    [together] = lookups.find_many("ip", ["8.8.8.8"]) or []
+    [together] = await lookups.known.find_many("ip", ["8.8.8.8"])
     assert isinstance(together, LookupResult)
     assert {"name": "dbip", "status": "bad_response"}.items() <= together.reports("failed")[0].items()
     [single] = await one_by_one(lookups, "ip", ["8.8.8.8"], None)
@@ -137,21 +137,56 @@ async def test_data_of_another_sort_than_it_should_be_is_told_of_many_too(
 
 
 @pytest.mark.parametrize("kind", _PERSONS)
-async def test_persons_are_left_to_who_can_ask_whether_they_are_suppressed(
-    kind: str, open_lookups: Open
+async def test_of_persons_who_are_suppressed_nothing_is_told_and_of_others_all(
+    kind: str, open_lookups: Open, database: Database, keyring: Keyring
 ) -> None:
-    assert (await open_lookups()).find_many(kind, [KINDS[kind].example]) is None
-
-
-async def test_one_person_among_others_leaves_all_of_them_to_others(open_lookups: Open) -> None:
     lookups = await open_lookups()
-    assert lookups.find_many("validate", ["nonsense"]) is not None
-    assert lookups.find_many("validate", ["nonsense", "ada@example.com"]) is None
+    person, other = _PERSONS[kind]
+    async with database.transaction() as connection:
+        await suppressions.add(connection, keyring, person)
+    found, told_of = await lookups.known.find_many(kind, [person, other])
+    async with database.transaction() as connection:
+        await suppressions.remove(connection, keyring, person)
+    assert isinstance(found, LookupResult) and suppressed(found.outcomes) and found.credits == 0
+    assert not (isinstance(told_of, LookupResult) and suppressed(told_of.outcomes))
 
 
-async def test_a_source_in_the_network_answers_nothing_here_unless_it_is_not_wanted(
+async def test_a_source_in_the_network_is_left_to_who_can_ask_it_unless_it_is_not_wanted(
     open_lookups: Open,
 ) -> None:
     lookups = await open_lookups(local_only=False)
-    assert lookups.find_many("ip", ["8.8.8.8"]) is None
-    assert lookups.find_many("ip", ["8.8.8.8"], fields=["location.city"]) is not None
+    assert await lookups.known.find_many("ip", ["8.8.8.8"]) == [None]
+    assert None not in await lookups.known.find_many("ip", ["8.8.8.8"], fields=["location.city"])
+
+
+async def test_what_is_kept_of_a_source_is_told_without_asking_it_again(world: World) -> None:
+    provider = await world.provider("a", a__value=1)
+    first, second = await world.process(spec("a")), await world.process(spec("a"))
+    single = await first.lookup("word", "apple")
+    [known, unknown] = await second.known.find_many("word", ["apple", "berry"])
+    assert isinstance(known, LookupResult) and unknown is None
+    assert (known.data, known.cached) == (single.data, True)
+    assert len(provider.requests) == 1
+
+
+async def test_a_source_that_is_known_to_fail_is_told_to_and_what_others_say_beside_it(world: World) -> None:
+    for name in ("a", "b"):
+        await world.provider(name, **{f"{name}__value": 1})
+    lookups = await world.process(spec("a"), spec("b"))
+    world.providers["a"].says(500)
+    for number in range(7):
+        await lookups.lookup("word", "x" * (number + 1))
+    single = await lookups.lookup("word", "x")
+    [known, other] = await lookups.known.find_many("word", ["x", "y"])
+    assert isinstance(known, LookupResult) and other is None
+    assert [one["status"] for one in known.reports()] == ["error", "cached"]
+    assert known.data == single.data and known.partial
+
+
+async def test_a_source_that_is_over_its_limit_is_left_to_who_waits_for_it(world: World) -> None:
+    provider = await world.provider("a", a__value=1)
+    provider.says(429, Retry_After="120")
+    lookups = await world.process(spec("a"))
+    with pytest.raises(AllProvidersFailed):
+        await lookups.lookup("word", "apple")
+    assert await lookups.known.find_many("word", ["apple"]) == [None]
