@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from api.http.openapi import problems
 from api.http.streaming import json_array, json_lines
 from api.job_bodies import MAX_JSON_BYTES, Given, request_body
 from api.job_events import stream
-from api.target_bodies import changing
+from database import Connection
 from models.errors import Conflict
 from models.identifiers import new_id
 from models.jobs import accepting, ending, jobs, results
@@ -37,6 +38,7 @@ Owner = Annotated[Caller, authorised("bulk")]
 Format = Literal["csv", "jsonl", "json"]
 
 _AT_ONCE = 100
+_INSERTING = "rows of jobs"
 _MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl", "json": "application/json",
 }  # fmt: skip
@@ -82,12 +84,19 @@ async def create_job(
     # A repeat after a crash has the same claim, and finds this job.
     claim = claim_of(request)
     job_id = claim.id if claim else new_id()
-    async with all_checked(upload) as batches, changing(services, caller) as connection:
+    async with all_checked(upload) as batches, _inserting(services) as connection:
         await accepting.accept(connection, actor(request, caller), job_id, new, batches)
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)
     response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
     return job
+
+
+@asynccontextmanager
+async def _inserting(services: Services) -> AsyncGenerator[Connection]:
+    """A transaction for the rows of one job at a time, so that files leave other requests connections."""
+    async with services.turns.of(_INSERTING), services.database.transaction() as connection:
+        yield connection
 
 
 @router.get("")

@@ -6,12 +6,14 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from database import Database
 from models.jobs import accepting
 from models.keys import Scope
 from tests.api_server import Api, Person
+from tests.automations.engine import until
 from tests.jobs.asking import PATH, download, make, table, upload
 
 CSV = "IP,note\n8.8.8.8,a\nnobody,b\n,c\n8.8.8.8,d\n"
@@ -203,6 +205,31 @@ async def test_jobs_are_listed_newest_first_page_by_page(person: Person) -> None
     second = (await person.key.get(PATH, params={"limit": 2, "cursor": first["next_cursor"]})).json()
     assert [job["id"] for job in (*first["jobs"], *second["jobs"])] == ids[::-1]
     assert second["next_cursor"] is None
+
+
+async def test_jobs_that_wait_to_be_stored_leave_others_connections(
+    api: Api, person: Person, database: Database
+) -> None:
+    posts: list[asyncio.Task[httpx.Response]] = []
+    body = {"type": "ip", "targets": ["8.8.8.8"]}
+    others = [await api.person() for _ in range(10)]
+    async with database.transaction() as locking:
+        await locking.execute("lock table job_rows in access exclusive mode")
+        for other in others:
+            headers = {"Idempotency-Key": "one"}
+            posts.append(asyncio.create_task(other.key.post(PATH, json=body, headers=headers)))
+
+        async def all_are_at_work() -> bool:
+            cursor = await locking.execute(
+                "select count(*) as n from idempotency_keys where account_id = any(%s)",
+                ([other.account.id for other in others],),
+            )
+            return await cursor.fetchone() == {"n": len(others)}
+
+        await until(all_are_at_work)
+        answers = [await person.key.get(PATH) for _ in range(10)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.status_code for answer in await asyncio.gather(*posts)} == {202}
 
 
 async def test_a_limit_of_their_own_counts_new_jobs(person: Person) -> None:
