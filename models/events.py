@@ -72,7 +72,7 @@ async def emit_all(connection: Connection, told: Sequence[tuple[UUID, EventData]
     """Say that several things happened, each to the account that it stands with; as `emit`."""
     await connection.execute(
         "select emit_events(array_agg(time_ordered_id()), array_agg(account_id), array_agg(type),"
-        " array_agg(data)) from unnest(%s::uuid[], %s::text[], %s::json[]) as told (account_id, type, data)",
+        " array_agg(data)) from unnest(%s::uuid[], %s::text[], %b::json[]) as told (account_id, type, data)",
         (
             [account_id for account_id, _ in told],
             [event_types.name_of(data) for _, data in told],

@@ -226,8 +226,8 @@ async def restart_pace(connection: Connection, job_id: UUID) -> None:
 
 _RECORD: LiteralString = """
 with given as (
-  select * from unnest(%(job_ids)s::uuid[], %(numbers)s::int[], %(row_counts)s::int[], %(data)s::json[],
-    %(partial)s::bool[], %(errors)s::json[], %(credits)s::int[], %(given_up)s::bool[])
+  select * from unnest(%(job_ids)s::uuid[], %(numbers)s::int[], %(row_counts)s::int[], %(data)b::json[],
+    %(partial)s::bool[], %(errors)b::json[], %(credits)s::int[], %(given_up)s::bool[])
     as g (job_id, query, row_count, data, partial, error, credits, given_up)
 ), recorded as (
   insert into job_answers (job_id, query, data, partial, error)

@@ -270,8 +270,8 @@ async def load_baselines(
 _RECORD: LiteralString = """
 with given as materialized (
   select * from unnest(%(run_ids)s::uuid[], %(positions)s::integer[], %(monitor_ids)s::uuid[],
-    %(targets)s::text[], %(changes)s::json[], %(details)s::json[], %(errors)s::json[],
-    %(baselines)s::json[], %(hashes)s::bytea[], %(data)s::json[], %(forgotten)s::boolean[])
+    %(targets)s::text[], %(changes)b::json[], %(details)b::json[], %(errors)b::json[],
+    %(baselines)b::json[], %(hashes)s::bytea[], %(data)b::json[], %(forgotten)s::boolean[])
   as given (run_id, position, monitor_id, target, changes, details, error, baseline, hash, data, forgotten)
 ), recorded as (
   insert into monitor_results
