@@ -151,6 +151,22 @@ async def test_what_another_has_spent_meanwhile_is_not_delivered(
     assert sum(amount for reference, amount in await charges(person) if reference.startswith("bulk/")) == 3
 
 
+async def test_nobody_is_asked_any_more_once_another_has_spent_the_credits(
+    api: Api, database: Database, sources: Sources
+) -> None:
+    person = await api.person(credits=100)
+    sources.open.clear()
+    queries = [f"query {number}" for number in range(100)]
+    asked = asyncio.create_task(person.key.post(WEB, json={"queries": queries}, headers=EVENTS))
+    await eventually(lambda: sources.held == 16)
+    async with database.connection() as connection:
+        await credits.charge(connection, person.account.id, 95, f"other/{uuid4()}", "another's")
+    sources.open.set()
+    entries = lines(await asked)[1:-1]
+    assert (codes(entries).count(None), codes(entries).count("insufficient_credits")) == (5, 95)
+    assert len(sources.asked) < 100
+
+
 async def test_a_repeat_with_the_same_key_gets_the_same_answer(person: Person) -> None:
     key = uuid4().hex
     first, repeat = [await search(person, "one", "two", key=key) for _ in range(2)]
