@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -166,18 +166,27 @@ class _ChunkWork:
 
     async def _finish_known(self) -> list[Wanted]:
         """Record all that can be answered without asking anyone; give the others."""
-        texts = [wanted.target for wanted in self._chunk.targets]
-        kind, fields, limit = self._chunk.type, self._chunk.fields, limit_of(self._chunk.type)
-        answers = await self._lookups.known.find_many(kind, texts, fields=fields, limit=limit)
-        left: list[Wanted] = []
-        recording: list[asyncio.Future[bool]] = []
-        for wanted, answer in zip(self._chunk.targets, answers, strict=True):
-            if answer is None or _wait(answer, 0, 0.0) is not None:
-                left.append(wanted)
-            else:
-                recording.append(self._recorder.submit(self._recorded(wanted, answer)))
+        wanted = [*self._chunk.targets]
+        try:
+            known = await self._known_of(wanted)
+        except (psycopg.Error, PoolTimeout):
+            raise
+        except Exception:
+            return wanted  # one of them makes us fail: each by itself, that one fails alone
+        recording = [self._recorder.submit(one) for one in known]
         self.over = not all(await asyncio.gather(*recording))
-        return left
+        done = {one.number for one in known}
+        return [one for one in wanted if one.number not in done]
+
+    async def _known_of(self, wanted: Sequence[Wanted]) -> list[Found]:
+        """What is to be recorded of those that can be answered without asking anyone."""
+        kind, fields, texts = self._chunk.type, self._chunk.fields, [one.target for one in wanted]
+        answers = await self._lookups.known.find_many(kind, texts, fields=fields, limit=limit_of(kind))
+        return [
+            self._recorded(one, answer)
+            for one, answer in zip(wanted, answers, strict=True)
+            if answer is not None and _wait(answer, 0, 0.0) is None
+        ]
 
     def _recorded(
         self, wanted: Wanted, result: LookupResult | ModelError, *, given_up: bool = False
@@ -207,37 +216,46 @@ class _ChunkWork:
     async def _look_up(self, row: _Row) -> bool:
         """Look up one; say whether that is done with, and need not be repeated."""
         async with self._places.taken(str(self._chunk.account_id)):
-            idle = self._now() - self._progressed
             try:
-                result: LookupResult | ModelError = await self._lookups.lookup(
-                    self._chunk.type, row.wanted.target, fields=self._chunk.fields,
-                    limit=limit_of(self._chunk.type),
-                )  # fmt: skip
-            except ModelError as error:
-                if without_database(error):
-                    raise  # no fault of the sources: all that is left is to be looked up again
-                result = error
-            except (psycopg.Error, PoolTimeout):
-                raise
+                record = await self._record_of(row)
+            except (ModelError, psycopg.Error, PoolTimeout):
+                raise  # no fault of the target: all that is left is to be looked up again
             except Exception as error:
                 # A fault of ours: it must not keep the job from its other targets, for ever.
-                _log.error(
-                    "row_not_looked_up",
-                    job_id=str(self._chunk.job_id),
-                    number=row.wanted.number,
-                    exc_info=error,
-                )
-                result = ModelError("internal_error", "The answer made us fail.")
-            wait = _wait(result, row.tries, idle)
-            if wait is not None:
-                self._put_off(row, *wait)
+                job_id, number = str(self._chunk.job_id), row.wanted.number
+                _log.error("row_not_looked_up", job_id=job_id, number=number, exc_info=error)
+                fault = ModelError("internal_error", "The answer made us fail.")
+                record = failed(self._chunk, row.wanted, fault)
+            if record is None:
                 return False
-            given_up = _wait(result, row.tries, 0.0) is not None
-            if not given_up:
+            if not record.given_up:
                 self._progressed = self._now()
-            if not await self._recorder.submit(self._recorded(row.wanted, result, given_up=given_up)):
+            if not await self._recorder.submit(record):
                 self.over = True
             return True
+
+    async def _record_of(self, row: _Row) -> Found | None:
+        """What is to be recorded of one; None if it was put off.
+
+        Raises:
+            AllProvidersFailed: for want of the database.
+        """
+        idle = self._now() - self._progressed
+        kind, fields = self._chunk.type, self._chunk.fields
+        try:
+            result: LookupResult | ModelError = await self._lookups.lookup(
+                kind, row.wanted.target, fields=fields, limit=limit_of(kind)
+            )
+        except ModelError as error:
+            if without_database(error):
+                raise
+            result = error
+        wait = _wait(result, row.tries, idle)
+        if wait is not None:
+            self._put_off(row, *wait)
+            return None
+        given_up = _wait(result, row.tries, 0.0) is not None
+        return self._recorded(row.wanted, result, given_up=given_up)
 
     def _put_off(self, row: _Row, seconds: float, limited: bool) -> None:
         row.due = self._now() + seconds

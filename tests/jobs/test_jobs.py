@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+import providers.known
+import providers.lookup
 from database import Notifier
+from providers.base import Kind, Query
+from providers.result import LookupResult
 from sealing import Keyring
 from tests.deliveries.receivers import Hooks
 from tests.jobs.jobs import Jobber
+from tests.jobs.test_quotas import ABUSE
 from tests.monitors.watching import Scanner, addresses, answering
 
 
@@ -63,3 +72,45 @@ async def test_an_end_is_told_once_with_its_figures(
     assert event["type"] == "bulk.job.completed"
     told = event["data"]
     assert (told["total_rows"], told["succeeded_rows"], told["failed_rows"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("fields", [["location"], ABUSE], ids=["in local data", "at a source"])
+async def test_a_target_that_makes_us_fail_fails_alone(
+    jobber: Jobber,
+    notifier: Notifier,
+    scanner: Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: list[str],
+) -> None:
+    targets = addresses(3)
+    composed = providers.known.compose
+
+    def fail_at_one(kind: Kind, query: Query, *more: Any, **named: Any) -> LookupResult:
+        assert query.text != targets[1], "a fault of ours"
+        return composed(kind, query, *more, **named)
+
+    for module in (providers.known, providers.lookup):
+        monkeypatch.setattr(module, "compose", fail_at_one)
+    job = await jobber.ended(await jobber.accept(targets, notifier, fields=fields))
+    assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 3, 1)
+    failed = [one["query"] for one in await jobber.answers(job.id) if one["error"]]
+    assert failed == [1]
+
+
+@pytest.mark.parametrize("fields", [["location"], ABUSE], ids=["in local data", "at a source"])
+async def test_an_answer_that_cannot_be_written_fails_alone(
+    jobber: Jobber,
+    notifier: Notifier,
+    scanner: Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: list[str],
+) -> None:
+    targets = addresses(3)
+    told = LookupResult.told
+
+    def half_a_pair(result: LookupResult, *given: Any) -> dict[str, Any]:
+        return {**told(result, *given), **({"odd": "\ud800"} if result.query == targets[1] else {})}
+
+    monkeypatch.setattr(LookupResult, "told", half_a_pair)
+    job = await jobber.ended(await jobber.accept(targets, notifier, fields=fields))
+    assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 3, 1)
