@@ -174,7 +174,7 @@ async def test_nothing_more_is_looked_up_or_charged_once_the_client_is_gone(
     reader, writer = await raw_request(api, person, WEB, {"queries": queries})
     received = b""
     async with asyncio.timeout(20):
-        while received.count(b'"results"') < 5:
+        while received.count(b'data: {"query"') < 5:
             received += await reader.read(4096)
     await eventually(lambda: sources.held == 16)
     writer.transport.abort()
