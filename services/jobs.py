@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import orjson
 
@@ -18,7 +18,6 @@ from providers.registry import KINDS
 from providers.result import LookupResult, suppressed, within
 from providers.websearch.kind import SHOWN, cut
 from sealing import Keyring
-from services.monitors import value_at
 
 _STATUS_COLUMNS = ("error", "partial")
 
@@ -83,11 +82,13 @@ class Table:
     def __init__(self, type: JobType, header: Sequence[str], fields: Sequence[str] | None) -> None:
         """Prepare, for results of this type with only these fields; None for all."""
         known = known_fields(KINDS[type].answer)
-        self._paths = [path for path in known if fields is None or within(path, fields)]
+        paths = [path for path in known if fields is None or within(path, fields)]
+        self._places = _tree(paths)
+        self._count = len(paths)
         self.columns: list[str] = []
         for number, name in enumerate(header, 1):
             self._add(name or f"column_{number}", "")
-        for name in (*_STATUS_COLUMNS, *self._paths):
+        for name in (*_STATUS_COLUMNS, *paths):
             self._add(name, f"{type}.")
 
     def _add(self, name: str, prefix: str) -> None:
@@ -110,6 +111,31 @@ class Table:
         )
 
     def _values(self, result: Result, error: Any) -> list[Any]:
-        data: Any = orjson.loads(result.data or "null")
-        found = (value_at(data, path) for path in self._paths)
+        found: list[Any] = [None] * self._count
+        _fill(found, self._places, orjson.loads(result.data or "{}"))
         return [*orjson.loads(result.cells), error, result.partial, *found]
+
+
+Places: TypeAlias = "Mapping[str, int | Places]"
+"""Name → the place of the field among all, or the same of the fields of a block."""
+
+
+def _tree(paths: Sequence[str]) -> Places:
+    places: dict[str, Any] = {}
+    for place, path in enumerate(paths):
+        *blocks, name = path.split(".")
+        inner = places
+        for block in blocks:
+            inner = inner.setdefault(block, {})
+        inner[name] = place
+    return places
+
+
+def _fill(found: list[Any], places: Places, data: Mapping[str, Any]) -> None:
+    """Put in what an answer has, perhaps one of an earlier release that lacks some fields."""
+    for name, place in places.items():
+        value = data.get(name)
+        if isinstance(place, int):
+            found[place] = value
+        elif isinstance(value, dict):
+            _fill(found, place, cast(dict[str, Any], value))

@@ -108,10 +108,10 @@ def row_of(result: Result, names: Sequence[str]) -> list[Any]:
     changed: list[str] = list(orjson.loads(result.changes or "{}"))
     told = error and f"{error['code']}: {error['message']}"
     fields = names[len(_STATUS_COLUMNS) :]
-    return [result.target, result.has_changes, changed, told, *(value_at(data, path) for path in fields)]
+    return [result.target, result.has_changes, changed, told, *(_value(data, path) for path in fields)]
 
 
-def value_at(data: Any, path: str) -> Any:
+def _value(data: Any, path: str) -> Any:
     """The value of a dotted field; None where the answer, perhaps of an earlier release, has none."""
     for name in path.split("."):
         data = cast(dict[str, Any], data).get(name) if isinstance(data, dict) else None
