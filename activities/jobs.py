@@ -216,6 +216,9 @@ class _ChunkWork:
     async def _look_up(self, row: _Row) -> bool:
         """Look up one; say whether that is done with, and need not be repeated."""
         async with self._places.taken(str(self._chunk.account_id)):
+            if self.over or self._open_at:  # since it waits for a place
+                row.due = self._open_at
+                return False
             try:
                 record = await self._record_of(row)
             except (ModelError, psycopg.Error, PoolTimeout):

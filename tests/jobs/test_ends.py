@@ -106,6 +106,24 @@ async def test_a_cancelled_job_ends_at_once_keeps_what_it_has_found_and_pays_for
     assert [one.position for one in read] == [0, 1, 2]
 
 
+async def test_of_a_cancelled_job_no_source_is_asked_any_more(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner, client: Client
+) -> None:
+    targets = addresses(100)
+    scanner.held = set(targets)
+    job_id = await jobber.accept(targets, notifier, fields=["threat.abuse_score"])
+    alone = 32  # half of the places of a worker
+
+    async def asked_at_all_places() -> bool:
+        return len(scanner.asked) >= alone
+
+    await until(asked_at_all_places)
+    await jobber.cancel(job_id)
+    scanner.go.set()
+    await client.get_workflow_handle(starts.job_workflow_id(job_id)).result()
+    assert len(scanner.asked) == alone
+
+
 async def test_a_cancelled_job_that_had_not_begun_costs_nothing(jobber: Jobber) -> None:
     job_id = await jobber.accept(VALID, type="phone")
     await jobber.cancel(job_id)
