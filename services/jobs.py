@@ -68,8 +68,8 @@ def found(
 def failed(chunk: Chunk, wanted: Wanted, error: ModelError, *, given_up: bool = False) -> Found:
     """Say that a target could not be looked up."""
     # There is no body of a request in which the target stood somewhere.
-    message = error.errors[0].message if isinstance(error, Invalid) else error.message
-    text = orjson.dumps({"code": error.code, "message": message}).decode()
+    told = error.errors[0] if isinstance(error, Invalid) else error
+    text = orjson.dumps({"code": told.code, "message": told.message}).decode()
     return Found(chunk.job_id, wanted.number, wanted.row_count, error=text, given_up=given_up)
 
 

@@ -63,6 +63,14 @@ async def test_a_job_none_of_whose_targets_can_be_looked_up_has_failed(
     assert (job.error["code"], job.credits_used) == ("all_rows_failed", 0)
 
 
+async def test_a_target_that_its_lookup_refuses_fails_with_the_code_of_what_is_wrong(
+    jobber: Jobber, notifier: Notifier
+) -> None:
+    job = await jobber.ended(await jobber.accept(["-"], notifier, type="company"))
+    [answer] = await jobber.answers(job.id)
+    assert answer["error"]["code"] == "invalid_company"
+
+
 async def test_an_end_is_told_once_with_its_figures(
     jobber: Jobber, notifier: Notifier, scanner: Scanner, keyring: Keyring
 ) -> None:
