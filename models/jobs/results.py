@@ -36,7 +36,8 @@ async def read_after(connection: Connection, job_id: UUID, *, after: int, limit:
         limit: how many to give at most.
     """
     cursor = await connection.execute(
-        "select r.position, r.cells::text as cells, a.data::text as data, a.partial,"
+        "select r.position, r.cells::text as cells, a.data::text as data,"
+        " case when a.data is not null then a.partial end as partial,"
         " coalesce(r.error, a.error)::text as error"
         " from job_rows r left join job_answers a on a.job_id = r.job_id and a.query = r.query"
         " where r.job_id = %s and r.position > %s and (r.query is null or a.query is not null)"

@@ -68,3 +68,13 @@ async def test_rows_are_read_in_their_order_in_pieces(
     assert [one.position for one in read] == [0, 1, 2, 3]
     table = Table("ip", ["ip"], None)
     assert [table.item(one)["ip_address"] for one in read] == [second, None, first, second]
+
+
+async def test_a_row_that_nobody_could_answer_is_not_said_to_be_whole_or_partial(
+    jobber: Jobber, notifier: Notifier
+) -> None:
+    job_id = await jobber.accept(["-"], notifier, type="company")
+    await jobber.ended(job_id)
+    async with jobber.database.connection() as connection:
+        [row] = await results.read_after(connection, job_id, after=-1, limit=10)
+    assert (row.data, row.partial) == (None, None)
