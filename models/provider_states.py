@@ -101,12 +101,17 @@ async def admit(connection: Connection, source: str, rate: Rate | None) -> Admis
     return Admission(**row)
 
 
-_FAIL = """
+# A request that was under way when the breaker opened, and fails, says nothing new: only the one that tries
+# the source again keeps it open for longer.
+_ASKED_BEFORE = """coalesce(
+    blocked_as = 'cooling_down' and blocked_until > now() + make_interval(secs => %(probe)s), false)"""
+_FAIL = f"""
 update provider_states
-set failures = failures + %(counts)s,
+set failures = failures + case when {_ASKED_BEFORE} then 0 else %(counts)s end,
     error_rate = error_rate * (1 - %(weight)s) + %(weight)s,
     blocked_until = case
         when %(block)s::float8 is not null then now() + make_interval(secs => %(block)s::float8)
+        when {_ASKED_BEFORE} then blocked_until
         when failures + %(counts)s >= %(to_open)s then now() + make_interval(secs =>
             least(%(most)s, %(open)s * power(2, least(failures + %(counts)s - %(to_open)s, 10))))
         end,
@@ -141,7 +146,7 @@ async def fail(
     values = {
         "source": source, "counts": 0 if reason == "rate_limited" else 1, "weight": ERROR_WEIGHT,
         "block": block, "reason": reason, "to_open": FAILURES_TO_OPEN, "open": OPEN_SECONDS,
-        "most": MOST_OPEN_SECONDS,
+        "most": MOST_OPEN_SECONDS, "probe": _PROBE_SECONDS,
     }  # fmt: skip
     row = await (await connection.execute(_FAIL, values)).fetchone()
     if row is None or row["reason"] is None:

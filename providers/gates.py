@@ -131,6 +131,11 @@ class Gates:
 
     def _count(self, name: str) -> Admission:
         """The breaker of a source that has it in the process alone."""
+        until, reason = self._refused.get(name, (0.0, ""))
+        if reason == "cooling_down" and (left := until - time.monotonic()) > 0:
+            return Admission(
+                admitted=False, reason="cooling_down", retry_after=left
+            )  # asked before it opened
         self._failures[name] += 1
         over = self._failures[name] - FAILURES_TO_OPEN
         if over < 0:

@@ -7,10 +7,12 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from database import Database
 from models.errors import Invalid
 from models.lookups import AllProvidersFailed, NoProvider
+from models.provider_states import OPEN_SECONDS
 from providers.lookup import LookupResult
 from sealing import Keyring
 from settings import Rate
@@ -501,6 +503,28 @@ async def test_after_five_failures_in_a_row_a_source_is_left_alone(shared: bool,
         )
         assert result.partial
     assert len(world.providers["a"].requests) == 5
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_requests_under_way_together_that_fail_leave_a_source_alone_no_longer_than_five_do(
+    shared: bool, world: World
+) -> None:
+    provider = await world.provider("a", a__value=1)
+    everyone = asyncio.Event()
+
+    async def fail(request: web.Request) -> web.StreamResponse:
+        if len(provider.requests) == 12:
+            everyone.set()
+        await everyone.wait()
+        return web.Response(status=500)
+
+    provider.respond = fail
+    lookups = await world.process(spec("a", shared=shared))
+    words = ("w" * (number + 1) for number in range(12))
+    await asyncio.gather(*(lookups.lookup("word", word) for word in words), return_exceptions=True)
+    with pytest.raises(AllProvidersFailed) as refused:
+        await lookups.lookup("word", "apple")
+    assert refused.value.details["providers"][0]["retry_after"] <= OPEN_SECONDS
 
 
 async def test_another_process_leaves_it_alone_too_and_one_tries_when_the_time_is_over(world: World) -> None:
