@@ -41,17 +41,22 @@ def wait_for_any(error: AllProvidersFailed, tries: int, idle_seconds: float) -> 
         idle_seconds: for how long waiting has led to nothing.
 
     Returns:
-        Seconds, and whether limits are the reason.
+        Seconds, and whether they are those until some source may be asked again.
     """
-    limited = min(_limited(error), default=None)
-    if limited is not None and limited + idle_seconds <= LONGEST_SECONDS:
-        return limited, True
-    if error.repeatable and limited is None and tries < len(_AGAIN_SECONDS):
+    waits = [*_waits(error)]
+    patient = min((wait for wait, longest in waits if wait + idle_seconds <= longest), default=None)
+    if patient is not None:
+        return patient, True
+    if error.repeatable and not waits and tries < len(_AGAIN_SECONDS):
         return _AGAIN_SECONDS[tries], False
     return None
 
 
-def _limited(error: AllProvidersFailed) -> Iterable[float]:
+def _waits(error: AllProvidersFailed) -> Iterable[tuple[float, float]]:
+    """When sources that were not asked can be asked again, and how long waiting for that may last."""
     for report in error.details["providers"]:
+        seconds = float(report.get("retry_after") or 1)
         if report["status"] == "rate_limited":
-            yield float(report.get("retry_after") or 1)
+            yield seconds, LONGEST_SECONDS
+        elif report.get("detail") == "cooling_down":
+            yield seconds, PATIENCE_SECONDS

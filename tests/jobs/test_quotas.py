@@ -9,6 +9,7 @@ from aiohttp import web
 
 import activities.jobs
 from database import Notifier
+from models import provider_states
 from services import pacing
 from tests.automations.engine import until
 from tests.jobs.jobs import Jobber
@@ -97,6 +98,18 @@ async def test_a_failure_of_a_moment_is_tried_once_more(
     scanner.abuseipdb = lambda address: next(failing, reported())(address)
     job = await jobber.ended(await jobber.accept(addresses(2), notifier, fields=ABUSE))
     assert (job.status, job.failed_rows) == ("completed", 0)
+
+
+async def test_a_source_that_is_left_alone_after_failures_is_waited_for(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_states, "OPEN_SECONDS", 4.0)
+    monkeypatch.setattr(provider_states, "_PROBE_SECONDS", 1.0)
+    monkeypatch.setattr(pacing, "_AGAIN_SECONDS", (1.0, 1.0))
+    failing = iter([answering(503)] * 10)
+    scanner.abuseipdb = lambda address: next(failing, reported())(address)
+    job = await jobber.ended(await jobber.accept(addresses(10), notifier, fields=ABUSE))
+    assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 10, 0)
 
 
 @pytest.mark.parametrize(
