@@ -120,8 +120,7 @@ class Stack:
     def resident_mib(self) -> dict[str, int]:
         """Memory by part. Postgres shares pages: its sum counts them more than once."""
         return {
-            name: sum(process.memory_info().rss for process in processes) // 2**20
-            for name, processes in self._processes().items()
+            name: sum(map(_resident, processes)) // 2**20 for name, processes in self._processes().items()
         }
 
     def _processes(self) -> dict[str, list[psutil.Process]]:
@@ -219,6 +218,12 @@ def unlimited() -> Generator[tuple[Runners, Stack]]:
 
 def _words(child: Child | None) -> str:
     return "" if child is None else child.last_words()
+
+
+def _resident(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.memory_info().rss
+    return 0
 
 
 def _cpu(process: psutil.Process) -> float:
