@@ -13,6 +13,9 @@ SHORT_SECONDS = 60.0
 PATIENCE_SECONDS, LONGEST_SECONDS = 600.0, 86_400.0
 """After how long without any progress an answer is taken as it is, and a failure as one."""
 
+OUTAGE_SECONDS = 120.0
+"""The same for a failure where sources were left alone because they fail."""
+
 # How long after a failure of another sort it is tried once more.
 _AGAIN_SECONDS = (2.0, 10.0)
 
@@ -59,4 +62,4 @@ def _waits(error: AllProvidersFailed) -> Iterable[tuple[float, float]]:
         if report["status"] == "rate_limited":
             yield seconds, LONGEST_SECONDS
         elif report.get("detail") == "cooling_down":
-            yield seconds, PATIENCE_SECONDS
+            yield seconds, OUTAGE_SECONDS
