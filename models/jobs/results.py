@@ -35,11 +35,13 @@ async def read_after(connection: Connection, job_id: UUID, *, after: int, limit:
         after: the position that they come after; -1 for the first.
         limit: how many to give at most.
     """
+    # Without the offset, Postgres reads all answers for each row where it has last counted small jobs.
     cursor = await connection.execute(
         "select r.position, r.cells::text as cells, a.data::text as data,"
         " case when a.data is not null then a.partial end as partial,"
         " coalesce(r.error, a.error)::text as error"
-        " from job_rows r left join job_answers a on a.job_id = r.job_id and a.query = r.query"
+        " from job_rows r left join lateral (select query, data, partial, error from job_answers"
+        "  where job_id = r.job_id and query = r.query offset 0) a on true"
         " where r.job_id = %s and r.position > %s and (r.query is null or a.query is not null)"
         " order by r.position limit %s",
         (job_id, after, limit),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
-from database import Notifier
+from database import Connection, Database, Notifier
+from models.identifiers import new_id
 from models.jobs import results
 from models.jobs.results import Result
 from services.jobs import Table
@@ -78,3 +81,43 @@ async def test_a_row_that_nobody_could_answer_is_not_said_to_be_whole_or_partial
     async with jobber.database.connection() as connection:
         [row] = await results.read_after(connection, job_id, after=-1, limit=10)
     assert (row.data, row.partial) == (None, None)
+
+
+async def fill(connection: Connection, job_id: UUID, rows: int) -> None:
+    await connection.execute(
+        "insert into job_rows (job_id, position, cells, query)"
+        " select %s, n, '[]', n from generate_series(0, %s) n",
+        (job_id, rows - 1),
+    )
+    await connection.execute(
+        "insert into job_answers (job_id, query, data, partial)"
+        " select job_id, query, '{}', false from job_rows where job_id = %s",
+        (job_id,),
+    )
+
+
+async def rows_looked_at(connection: Connection) -> int:
+    """How many rows of jobs and of their answers the transaction has looked at."""
+    cursor = await connection.execute(
+        "select sum(seq_tup_read + idx_tup_fetch)::int as n from pg_stat_xact_user_tables"
+        " where relname in ('job_rows', 'job_answers')"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["n"]
+
+
+async def test_a_piece_is_read_without_the_rest_although_postgres_expects_small_jobs(
+    database: Database,
+) -> None:
+    small, large = new_id(), new_id()
+    async with database.connection() as connection, connection.transaction(force_rollback=True):
+        await connection.execute("delete from job_rows")
+        await connection.execute("delete from job_answers")
+        await fill(connection, small, 10)
+        await connection.execute("analyze job_rows, job_answers")
+        await fill(connection, large, 2000)
+        before = await rows_looked_at(connection)
+        piece = await results.read_after(connection, large, after=999, limit=50)
+        assert [one.position for one in piece] == list(range(1000, 1050))
+        assert await rows_looked_at(connection) - before <= 150
