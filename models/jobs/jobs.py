@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, get_args
 from uuid import UUID
 
@@ -22,6 +22,10 @@ CHANGED_CHANNEL = "jobs_changed"
 
 PROGRESS_CHANNEL = "jobs_progress"
 """Something has become of the job whose id is the payload."""
+
+STILL_SECONDS = 1.0
+"""A job waits when its sources have it wait, and nothing was recorded for so long: else others of its targets
+are at work."""
 
 JobType = Literal[
     "email", "breach", "validate", "phone", "ip", "domain", "company", "username", "websearch", "darkweb"
@@ -53,7 +57,7 @@ class Job(SQLModel, table=True):
         paced_at, paced_rows: where it stood some time ago, for its pace.
         mark_at, mark_rows: where it stood a little later.
         progressed_at: when something was recorded last.
-        resumes_at: until when its sources have it wait.
+        resumes_at: until when its sources have some of its targets wait.
         started_at: when a worker claimed it.
         begun_at: when Temporal had accepted its workflow.
         probed_at: when that was last tried.
@@ -192,6 +196,7 @@ def view_of(row: Mapping[str, Any]) -> JobView:
     shown: dict[str, Any] = {name: row[name] for name in JobView.model_fields if name in row}
     ended = row["completed_at"] is not None
     waits = not ended and row["resumes_at"] is not None and row["resumes_at"] > row["now"]
+    waits = waits and row["now"] - row["progressed_at"] > timedelta(seconds=STILL_SECONDS)
     shown["succeeded_rows"] = row["processed_rows"] - row["failed_rows"]
     shown["credits_held"] = 0 if ended else row["credits_held"]
     shown["resumes_at"] = row["resumes_at"] if waits else None

@@ -13,7 +13,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import paid_blocks
 from models.jobs import accepting
-from models.jobs.jobs import JobType
+from models.jobs.jobs import STILL_SECONDS, JobType
 
 # Any constant: one claim at a time, so that each counts what the others have claimed.
 _CLAIMING = 0x6A6F6273
@@ -107,7 +107,8 @@ class Found:
 # are free, so that there is always room for another one. One that waits for its sources takes no room.
 _CLAIM: LiteralString = """
 with unfinished as materialized (
-  select id, account_id, status, coalesce(resumes_at > clock_timestamp(), false) as waits
+  select id, account_id, status, coalesce(resumes_at > clock_timestamp()
+    and progressed_at < clock_timestamp() - make_interval(secs => %(still)s), false) as waits
   from jobs where completed_at is null
 ), working as (
   select account_id, count(*) as jobs from unfinished where status = 'running' and not waits
@@ -141,7 +142,7 @@ async def claim(connection: Connection, room: int) -> list[Claimed]:
     """
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(%s)", (_CLAIMING,))
-        cursor = await connection.execute(_CLAIM, {"room": room})
+        cursor = await connection.execute(_CLAIM, {"room": room, "still": STILL_SECONDS})
         return [Claimed(**row) for row in await cursor.fetchall()]
 
 
@@ -238,7 +239,7 @@ with given as (
   from given join recorded using (job_id, query) group by job_id
 )
 update jobs j set processed_rows = j.processed_rows + c.processed, failed_rows = j.failed_rows + c.failed,
-  credits_used = j.credits_used + c.credits, resumes_at = null,
+  credits_used = j.credits_used + c.credits,
   progressed_at = case when c.progressed then m.now else j.progressed_at end,
   paced_at = case when j.mark_at < m.turn then j.mark_at else j.paced_at end,
   paced_rows = case when j.mark_at < m.turn then j.mark_rows else j.paced_rows end,

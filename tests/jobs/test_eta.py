@@ -20,6 +20,7 @@ def job(**chosen: Any) -> dict[str, Any]:
         "total_rows": 1000, "processed_rows": 120, "failed_rows": 0, "paced_rows": 100,
         "paced_at": NOW - timedelta(seconds=10), "resumes_at": None, "now": NOW, "credits_used": 0,
         "credits_held": 0, "created_at": NOW, "started_at": NOW, "completed_at": None,
+        "progressed_at": NOW - timedelta(seconds=2),
     }  # fmt: skip
     return standing | chosen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from uuid import UUID
 
 import pytest
 from aiohttp import web
@@ -10,6 +11,7 @@ from aiohttp import web
 import activities.jobs
 from database import Notifier
 from models import provider_states
+from models.jobs import accepting
 from services import pacing
 from tests.automations.engine import until
 from tests.jobs.jobs import Jobber
@@ -68,6 +70,12 @@ async def test_a_source_that_is_over_its_limit_for_long_is_left_out_where_others
     assert {one["data"]["threat"]["abuse_score"] for one in found} == {None}
 
 
+async def waits(jobber: Jobber, job_id: UUID) -> bool:
+    """Whether a job says that it waits, and how long it takes."""
+    job = await jobber.job(job_id)
+    return job.resumes_at is not None and (job.eta_seconds or 0) > 0 and job.status == "running"
+
+
 @pytest.fixture
 def sleeping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every wait is a timer of the workflow."""
@@ -80,12 +88,7 @@ async def test_a_job_that_nobody_answers_for_now_sleeps_says_until_when_and_goes
 ) -> None:
     scanner.abuseipdb = by_turns(1, reported(), retry_after="2")
     job_id = await jobber.accept(addresses(8), notifier, fields=ABUSE)
-
-    async def waits() -> bool:
-        job = await jobber.job(job_id)
-        return job.resumes_at is not None and (job.eta_seconds or 0) > 0 and job.status == "running"
-
-    await until(waits)
+    await until(lambda: waits(jobber, job_id))
     job = await jobber.ended(job_id)
     assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 8, 0)
     assert job.resumes_at is None
@@ -130,3 +133,17 @@ async def test_a_limit_that_never_ends_ends_no_job_never(
     scanner.abuseipdb = lambda _: web.Response(status=429, headers={"retry-after": "1"})
     job = await jobber.ended(await jobber.accept(addresses(3), notifier, fields=fields))
     assert (job.processed_rows, job.failed_rows) == (3, failed)
+
+
+@pytest.mark.usefixtures("sleeping")
+async def test_a_job_says_until_when_it_waits_though_others_of_its_targets_were_known(
+    jobber: Jobber, notifier: Notifier, scanner: Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepting, "CHUNK", 1)
+    known, [unknown] = addresses(12), addresses(1)
+    await jobber.ended(await jobber.accept(known, notifier, fields=ABUSE))
+    scanner.abuseipdb = lambda _: web.Response(status=429, headers={"retry-after": "3600"})
+    job_id = await jobber.accept([unknown, *known], notifier, fields=ABUSE)
+    await jobber.processed(job_id, 12)
+    await until(lambda: waits(jobber, job_id))
+    await jobber.cancel(job_id)
