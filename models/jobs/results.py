@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from database import Connection
+
+# So much is written as CSV within some milliseconds; a row may have 250,000 characters.
+_PIECE_BYTES = 256 * 1024
 
 
 class Result(NamedTuple):
@@ -26,8 +29,28 @@ class Result(NamedTuple):
     error: str | None
 
 
+# Without the offset, Postgres reads all answers for each row where it has last counted small jobs.
+_READ: LiteralString = """
+with found as (
+  select r.position, r.cells::text as cells, a.data::text as data,
+    case when a.data is not null then a.partial end as partial, coalesce(r.error, a.error)::text as error
+  from job_rows r left join lateral (
+    select query, data, partial, error from job_answers where job_id = r.job_id and query = r.query offset 0
+  ) a on true
+  where r.job_id = %s and r.position > %s and (r.query is null or a.query is not null)
+  order by r.position limit %s
+), measured as (
+  select *, sum(octet_length(cells) + coalesce(octet_length(data), 0)) over
+    (order by position rows between unbounded preceding and 1 preceding) as bytes_before
+  from found
+)
+select position, cells, data, partial, error from measured
+where bytes_before is null or bytes_before < %s order by position
+"""
+
+
 async def read_after(connection: Connection, job_id: UUID, *, after: int, limit: int) -> list[Result]:
-    """Read the rows of a job that are done, in their order.
+    """Read rows of a job that are done, in their order: as many as there are of the limit, or 256 KiB.
 
     Args:
         connection: any.
@@ -35,15 +58,5 @@ async def read_after(connection: Connection, job_id: UUID, *, after: int, limit:
         after: the position that they come after; -1 for the first.
         limit: how many to give at most.
     """
-    # Without the offset, Postgres reads all answers for each row where it has last counted small jobs.
-    cursor = await connection.execute(
-        "select r.position, r.cells::text as cells, a.data::text as data,"
-        " case when a.data is not null then a.partial end as partial,"
-        " coalesce(r.error, a.error)::text as error"
-        " from job_rows r left join lateral (select query, data, partial, error from job_answers"
-        "  where job_id = r.job_id and query = r.query offset 0) a on true"
-        " where r.job_id = %s and r.position > %s and (r.query is null or a.query is not null)"
-        " order by r.position limit %s",
-        (job_id, after, limit),
-    )
+    cursor = await connection.execute(_READ, (job_id, after, limit, _PIECE_BYTES))
     return [Result(**row) for row in await cursor.fetchall()]

@@ -121,3 +121,15 @@ async def test_a_piece_is_read_without_the_rest_although_postgres_expects_small_
         piece = await results.read_after(connection, large, after=999, limit=50)
         assert [one.position for one in piece] == list(range(1000, 1050))
         assert await rows_looked_at(connection) - before <= 150
+
+
+async def test_rows_with_much_text_are_read_few_at_a_time(jobber: Jobber, notifier: Notifier) -> None:
+    job_id = await jobber.accept(["x" * 200_000] * 5, notifier, type="company")
+    await jobber.ended(job_id)
+    pieces: list[list[int]] = []
+    async with jobber.database.connection() as connection:
+        after = -1
+        while some := await results.read_after(connection, job_id, after=after, limit=100):
+            after = some[-1].position
+            pieces.append([one.position for one in some])
+    assert pieces == [[0, 1], [2, 3], [4]]
