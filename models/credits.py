@@ -21,6 +21,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models import audit
+from models import credit_statements as statements
 from models.audit import Actor, Target
 from models.errors import Conflict, InsufficientCredits, NotFound
 from models.identifiers import new_id
@@ -97,83 +98,6 @@ class BalanceView(View):
     updated_at: datetime = Field(description="When the balance last changed.")
 
 
-# One statement per kind of change. `moved` locks and moves the balance, and does so only if the reference
-# is new for its kind; `entry` writes what `moved` did. When two statements come with the same new reference
-# at the same moment, the second breaks the unique constraint and is undone whole (see `_book`).
-_MOVE = """
-with {before}moved as (
-    update credit_balances b
-    set balance = b.balance + {amount}, held = b.held + {held}, used = b.used + {used},
-        entries = b.entries + 1, updated_at = now()
-    {source}
-    where b.account_id = %(account)s and b.balance + {amount} >= 0
-      and not exists (select from credit_entries where kind = %(kind)s and reference = %(reference)s)
-    returning {amount} as amount, b.balance, b.entries, b.held, b.low_balance_threshold as low
-), entry as (
-    insert into credit_entries
-        (id, account_id, number, kind, amount, balance_after, reference, description, key_id, created_at)
-    select %(id)s, %(account)s, entries, %(kind)s, amount, balance, %(reference)s, %(description)s,
-        %(key)s, now()
-    from moved
-    returning amount, balance_after as balance
-), told as materialized (
-    select case when count(*) > 0 then emit_events(
-        array_agg(time_ordered_id()), array_agg(%(account)s::uuid), array_agg(t.type), array_agg(t.data)) end
-    from moved m, lateral (values
-        ('credits.low', m.balance < m.low and m.balance - m.amount >= m.low,
-         json_build_object('balance', m.balance, 'low_balance_threshold', m.low)),
-        ('credits.exhausted', m.balance = 0 and m.amount < 0,
-         json_build_object('balance', m.balance, 'held', m.held)),
-        ('credits.topped_up', %(kind)s in ('grant', 'topup'),
-         json_build_object('amount', m.amount, 'balance', m.balance, 'kind', %(kind)s::text))
-    ) as t (type, is_so, data) where t.is_so
-){after}
-select entry.amount, entry.balance, false as replayed from entry cross join told
-"""
-
-_BOOKED = """
-select account_id, amount, balance_after as balance from credit_entries
-where kind = %(kind)s and reference = %(reference)s
-"""
-
-_KEY_USE = """, key_use as (
-    update keys set credits_used = credits_used - (select amount from entry)
-    where id = %(key)s and exists (select from entry)
-)"""
-_SETTLED_KEY_USE = """, key_use as (
-    update keys set credits_used = credits_used + %(used)s where id = %(key)s and exists (select from entry)
-)"""
-_RUN_USE = """, run_use as (
-    update runs set credits_used = credits_used - (select amount from entry)
-    where id = %(run)s and exists (select from entry)
-)"""
-_NEW_HOLD = """, hold as (
-    insert into credit_holds (reference, account_id, amount, created_at)
-    select %(reference)s, %(account)s, -amount, now() from entry
-)"""
-_CLOSED_HOLD = """closed as (
-    update credit_holds set closed_at = now()
-    where reference = %(reference)s and account_id = %(account)s and closed_at is null
-      and amount >= %(used)s
-    returning amount
-), """
-
-_GRANT = _MOVE.format(before="", amount="%(amount)s", held="0", used="0", source="", after="")
-_CHARGE = _MOVE.format(
-    before="", amount="-%(amount)s", held="0", used="%(amount)s", source="", after=_KEY_USE + _RUN_USE
-)
-_HOLD = _MOVE.format(before="", amount="-%(amount)s", held="%(amount)s", used="0", source="", after=_NEW_HOLD)
-_SETTLE = _MOVE.format(
-    before=_CLOSED_HOLD, amount="(c.amount - %(used)s)", held="-c.amount", used="%(used)s",
-    source="from closed c", after=_SETTLED_KEY_USE,
-)  # fmt: skip
-_REFUND = _MOVE.format(
-    before="", amount="%(amount)s", held="0", used="-%(amount)s", after=_KEY_USE,
-    source="from (select from credit_entries where kind = 'charge' and reference = %(reference)s"
-    " and account_id = %(account)s and amount <= -%(amount)s) c",
-)  # fmt: skip
-
-
 async def open_balance(connection: Connection, account_id: UUID) -> None:
     """Give a new account its balance of 0."""
     await connection.execute(
@@ -229,7 +153,7 @@ async def charge(
     if amount == 0:
         return Change(amount=0, balance=(await balance(connection, account_id)).balance, replayed=False)
     values = _values("charge", account_id, reference, description, amount=amount, key=key_id, run=run_id)
-    return await _take(connection, _CHARGE, values)
+    return await _take(connection, statements.CHARGE, values)
 
 
 async def hold(
@@ -242,7 +166,9 @@ async def hold(
         NotFound: no such account.
         Conflict: the same hold is being booked at this moment in another transaction.
     """
-    return await _take(connection, _HOLD, _values("hold", account_id, reference, description, amount=amount))
+    return await _take(
+        connection, statements.HOLD, _values("hold", account_id, reference, description, amount=amount)
+    )
 
 
 async def settle(
@@ -294,7 +220,7 @@ async def refund(
         Conflict: there is no such charge, or it was for less.
     """
     values = _values("refund", account_id, reference, description, amount=amount, key=key_id)
-    change = await _book(connection, _REFUND, values)
+    change = await _book(connection, statements.REFUND, values)
     if change is None:
         raise Conflict("no_such_charge", "There is no charge with this reference that covers the refund.")
     return change
@@ -337,7 +263,7 @@ async def _add(
     connection: Connection, kind: EntryKind, account_id: UUID, amount: int, reference: str, description: str
 ) -> Change:
     values = _values(kind, account_id, reference, description, amount=amount)
-    change = await _book(connection, _GRANT, values)
+    change = await _book(connection, statements.GRANT, values)
     if change is None:
         raise NotFound("account")
     return change
@@ -361,7 +287,7 @@ async def _close(
     key_id: UUID | None = None,
 ) -> Change:
     values = _values(kind, account_id, reference, description, used=used, key=key_id)
-    change = await _book(connection, _SETTLE, values)
+    change = await _book(connection, statements.SETTLE, values)
     if change is None:
         raise Conflict("no_such_hold", "There is no open hold with this reference that covers the use.")
     return change
@@ -387,7 +313,7 @@ def _values(
 
 
 async def _book(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change | None:
-    """Run a statement made from `_MOVE`; None when it moved nothing and had moved nothing before."""
+    """Run one of `statements`; None when it moved nothing and had moved nothing before."""
     alone = connection.info.transaction_status is TransactionStatus.IDLE
     try:
         cursor = await connection.execute(cast(Any, statement), values)
@@ -404,7 +330,7 @@ async def _book(connection: Connection, statement: str, values: Mapping[str, Any
 
 
 async def _booked(connection: Connection, values: Mapping[str, Any]) -> Change | None:
-    row = await (await connection.execute(_BOOKED, values)).fetchone()
+    row = await (await connection.execute(statements.BOOKED, values)).fetchone()
     if row is None:
         return None
     if row["account_id"] != values["account"]:
