@@ -239,7 +239,7 @@ with given as (
   from given join recorded using (job_id, query) group by job_id
 )
 update jobs j set processed_rows = j.processed_rows + c.processed, failed_rows = j.failed_rows + c.failed,
-  credits_used = j.credits_used + c.credits,
+  credits_used = least(j.credits_held, j.credits_used + c.credits),
   progressed_at = case when c.progressed then m.now else j.progressed_at end,
   paced_at = case when j.mark_at < m.turn then j.mark_at else j.paced_at end,
   paced_rows = case when j.mark_at < m.turn then j.mark_rows else j.paced_rows end,

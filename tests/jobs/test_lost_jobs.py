@@ -67,7 +67,7 @@ async def test_a_lost_activity_repeats_no_target_that_was_recorded(
 
 
 async def test_two_attempts_at_a_target_record_it_once(jobber: Jobber) -> None:
-    job_id = await jobber.accept(["a", "a", "b"])
+    job_id = await jobber.accept(["a", "a", "b"], price=1)
     async with jobber.database.connection() as connection:
         await working.claim(connection, 32)
     found = Found(job_id, 0, 2, data="{}", credits=1)
