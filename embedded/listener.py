@@ -8,6 +8,9 @@ import stat
 
 from settings import ExitCode, StartError
 
+# What the kernel takes of an answer beyond what is on its way to the client.
+_UNSENT_BYTES = 64 * 1024
+
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens. Connections wait in it while an API process is started again.
@@ -23,6 +26,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise StartError(f"VEDETTE_HOST={host}: {error.strerror}", ExitCode.SETTING) from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Its connections have it, too: a stream waits for a client that does not read, and not when megabytes of
+    # answers that were paid for are in the kernel.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     try:
         listener.bind(address)
         listener.listen(2048)
