@@ -110,7 +110,7 @@ _NO_PROFILE: dict[str, Any] = {
 
 def field_names(kind: str) -> set[str]:
     """What may be named in `fields` of a bulk search."""
-    return _PATHS.keys() - {"name"} if kind == "company" else lookup_fields()[kind]
+    return set(_PATHS) if kind == "company" else lookup_fields()[kind]
 
 
 def looked_up(kind: str, fields: frozenset[str] | None) -> frozenset[str] | None:

@@ -52,3 +52,15 @@ async def test_fields_are_named_as_they_stand_in_the_answer(keyless_api: Api, se
     assert company["name"] == "Example Bank"
     assert company["size"] is not None
     assert company["sources"].keys() == {"name", "size", "people"}
+
+
+async def test_the_name_that_is_always_there_may_be_named(keyless_api: Api, servers: Servers) -> None:
+    servers.say("wikidata", "ok")
+    person = await keyless_api.person(credits=100)
+    answers = [
+        await person.key.post(f"{PATH}?fields={fields}", json={"queries": ["Example Bank"]})
+        for fields in ("size", "name,size")
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    without, named = [answer.json()["results"][0]["company"].keys() for answer in answers]
+    assert without == named
