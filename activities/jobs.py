@@ -151,9 +151,8 @@ class _ChunkWork:
         width = _PLACES
         while left and not self.over:
             pause = min(row.due for row in left) - self._now()
-            if pause > _PAUSE_SECONDS:
+            if pause > _PAUSE_SECONDS or await _worker_stops_within(pause):
                 return min(pause, _HOUR_SECONDS)
-            await asyncio.sleep(max(0.0, pause))
             now = self._now()
             due = deque([row for row in left if row.due <= now])
             later = [row for row in left if row.due > now]
@@ -270,6 +269,16 @@ class _ChunkWork:
             self._open_at = max(self._open_at, row.due)
         else:
             row.tries += 1
+
+
+async def _worker_stops_within(seconds: float) -> bool:
+    """Wait for so long, or until this worker is told to stop; say whether it was."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await activity.wait_for_worker_shutdown()
+    except TimeoutError:
+        return False
+    return seconds > 0
 
 
 def _wait(result: LookupResult | ModelError, tries: int, idle: float) -> tuple[float, bool] | None:

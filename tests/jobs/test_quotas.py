@@ -17,6 +17,7 @@ from tests.automations.engine import until
 from tests.jobs.jobs import Jobber
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Answer, Scanner, addresses, answering, reported
+from tests.stacks import eventually
 
 
 @pytest.fixture
@@ -146,4 +147,15 @@ async def test_a_job_says_until_when_it_waits_though_others_of_its_targets_were_
     job_id = await jobber.accept([unknown, *known], notifier, fields=ABUSE)
     await jobber.processed(job_id, 12)
     await until(lambda: waits(jobber, job_id))
+    await jobber.cancel(job_id)
+
+
+async def test_a_worker_that_stops_leaves_targets_that_wait_to_the_next(
+    jobber: Jobber, at_work: Work, scanner: Scanner
+) -> None:
+    scanner.abuseipdb = lambda _: web.Response(status=429, headers={"retry-after": "15"})
+    async with at_work() as notifier:
+        job_id = await jobber.accept(addresses(3), notifier, fields=ABUSE)
+        await eventually(lambda: bool(scanner.asked))
+    assert (await jobber.rows("select resumes_at from jobs where id = %s", job_id))[0]["resumes_at"]
     await jobber.cancel(job_id)
