@@ -63,7 +63,7 @@ class Chunk:
 
     Attributes:
         fields: the only ones that are wanted; None for all.
-        idle_seconds: for how long nothing has been recorded for which it was worth waiting.
+        idle_seconds: for how long waiting has led to nothing, apart from time in which nobody was at work.
     """
 
     job_id: UUID
@@ -172,7 +172,8 @@ async def find_unseen(connection: Connection, limit: int = 32) -> list[Claimed]:
 
 _OPEN: LiteralString = """
 select j.id as job_id, j.account_id, j.type, j.fields, c.targets, c.row_counts,
-  extract(epoch from clock_timestamp() - j.progressed_at)::float as idle_seconds
+  extract(epoch from
+    least(clock_timestamp(), greatest(j.resumes_at, j.progressed_at)) - j.progressed_at)::float as idle_seconds
 from jobs j left join job_chunks c on c.job_id = j.id and c.number = %(number)s
 where j.id = %(job_id)s and j.status = 'running'
 """

@@ -11,7 +11,7 @@ from aiohttp import web
 import activities.jobs
 from database import Notifier
 from models import provider_states
-from models.jobs import accepting
+from models.jobs import accepting, working
 from services import pacing
 from tests.automations.engine import until
 from tests.jobs.jobs import Jobber
@@ -75,6 +75,20 @@ async def waits(jobber: Jobber, job_id: UUID) -> bool:
     """Whether a job says that it waits, and how long it takes."""
     job = await jobber.job(job_id)
     return job.resumes_at is not None and (job.eta_seconds or 0) > 0 and job.status == "running"
+
+
+async def test_the_time_in_which_nobody_was_at_work_exhausts_no_patience(
+    jobber: Jobber, at_work: Work, scanner: Scanner
+) -> None:
+    scanner.abuseipdb = by_turns(1, reported())
+    job_id = await jobber.accept(addresses(6))
+    async with jobber.database.connection() as connection:
+        await working.claim(connection, 32)
+        hours_ago = "clock_timestamp() - interval '2 hours'"
+        await connection.execute(f"update jobs set progressed_at = {hours_ago}, probed_at = {hours_ago}")
+    async with at_work():
+        await jobber.ended(job_id)
+    assert {one["data"]["threat"]["abuse_score"] for one in await jobber.answers(job_id)} == {3}
 
 
 @pytest.fixture
