@@ -172,8 +172,8 @@ async def find_unseen(connection: Connection, limit: int = 32) -> list[Claimed]:
 
 _OPEN: LiteralString = """
 select j.id as job_id, j.account_id, j.type, j.fields, c.targets, c.row_counts,
-  extract(epoch from
-    least(clock_timestamp(), greatest(j.resumes_at, j.progressed_at)) - j.progressed_at)::float as idle_seconds
+  extract(epoch from least(clock_timestamp(), greatest(j.resumes_at, j.progressed_at))
+    - j.progressed_at)::float as idle_seconds
 from jobs j left join job_chunks c on c.job_id = j.id and c.number = %(number)s
 where j.id = %(job_id)s and j.status = 'running'
 """
@@ -242,6 +242,7 @@ with given as (
 update jobs j set processed_rows = j.processed_rows + c.processed, failed_rows = j.failed_rows + c.failed,
   credits_used = least(j.credits_held, j.credits_used + c.credits),
   progressed_at = case when c.progressed then m.now else j.progressed_at end,
+  resumes_at = case when c.progressed then j.resumes_at else m.now end,
   paced_at = case when j.mark_at < m.turn then j.mark_at else j.paced_at end,
   paced_rows = case when j.mark_at < m.turn then j.mark_rows else j.paced_rows end,
   mark_at = case when j.mark_at < m.turn then m.now else j.mark_at end,

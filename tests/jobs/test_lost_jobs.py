@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
-from models.jobs import working
+from models.jobs import accepting, working
 from models.jobs.working import Found
 from settings import Settings
 from temporal import starts
@@ -94,3 +94,21 @@ async def test_a_job_whose_workflow_was_ended_from_outside_fails_and_says_so(
     assert job.status == "failed" and job.error is not None
     assert (job.error["code"], job.processed_rows) == ("job_lost", 2)
     assert "terminated" in job.error["message"]
+
+
+async def test_what_one_chunk_has_waited_for_in_vain_the_next_does_not(
+    jobber: Jobber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepting, "CHUNK", 1)
+    job_id = await jobber.accept(["a", "b"])
+    async with jobber.database.connection() as connection:
+        await working.claim(connection, 32)
+        await connection.execute(
+            "update jobs set progressed_at = clock_timestamp() - interval '20 minutes' where id = %s",
+            (job_id,),
+        )
+    async with jobber.database.transaction() as connection:
+        await working.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
+        chunk = await working.open_chunk(connection, job_id, 1)
+    assert chunk is not None and 1200 <= chunk.idle_seconds < 1300
+    await jobber.cancel(job_id)
