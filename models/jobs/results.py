@@ -7,7 +7,8 @@ from uuid import UUID
 
 from database import Connection
 
-# So much is written as CSV within some milliseconds; a row may have 250,000 characters.
+# So much is written as CSV within some milliseconds. A row may have 250,000 characters, and so may the names
+# of its columns, which come with each row in JSON.
 _PIECE_BYTES = 256 * 1024
 
 
@@ -31,26 +32,28 @@ class Result(NamedTuple):
 
 # Without the offset, Postgres reads all answers for each row where it has last counted small jobs.
 _READ: LiteralString = """
-with found as (
+with names as (
+  select coalesce(max(octet_length(header::text)), 0) as bytes from jobs where id = %(job_id)s
+), found as (
   select r.position, r.cells::text as cells, a.data::text as data,
     case when a.data is not null then a.partial end as partial, coalesce(r.error, a.error)::text as error
   from job_rows r left join lateral (
     select query, data, partial, error from job_answers where job_id = r.job_id and query = r.query offset 0
   ) a on true
-  where r.job_id = %s and r.position > %s and (r.query is null or a.query is not null)
-  order by r.position limit %s
+  where r.job_id = %(job_id)s and r.position > %(after)s and (r.query is null or a.query is not null)
+  order by r.position limit %(limit)s
 ), measured as (
-  select *, sum(octet_length(cells) + coalesce(octet_length(data), 0)) over
+  select *, sum(octet_length(cells) + coalesce(octet_length(data), 0) + n.bytes) over
     (order by position rows between unbounded preceding and 1 preceding) as bytes_before
-  from found
+  from found, names n
 )
 select position, cells, data, partial, error from measured
-where bytes_before is null or bytes_before < %s order by position
+where bytes_before is null or bytes_before < %(piece)s order by position
 """
 
 
 async def read_after(connection: Connection, job_id: UUID, *, after: int, limit: int) -> list[Result]:
-    """Read rows of a job that are done, in their order: as many as there are of the limit, or 256 KiB.
+    """Read rows of a job that are done, in their order: as many as the limit, or as fill 256 KiB.
 
     Args:
         connection: any.
@@ -58,5 +61,7 @@ async def read_after(connection: Connection, job_id: UUID, *, after: int, limit:
         after: the position that they come after; -1 for the first.
         limit: how many to give at most.
     """
-    cursor = await connection.execute(_READ, (job_id, after, limit, _PIECE_BYTES))
+    cursor = await connection.execute(
+        _READ, {"job_id": job_id, "after": after, "limit": limit, "piece": _PIECE_BYTES}
+    )
     return [Result(**row) for row in await cursor.fetchall()]

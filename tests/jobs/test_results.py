@@ -123,13 +123,28 @@ async def test_a_piece_is_read_without_the_rest_although_postgres_expects_small_
         assert await rows_looked_at(connection) - before <= 150
 
 
+async def pieces_of(jobber: Jobber, job_id: UUID) -> list[list[int]]:
+    """The positions of the rows of a job as they are read."""
+    pieces: list[list[int]] = []
+    async with jobber.database.connection() as connection:
+        while some := await results.read_after(
+            connection, job_id, after=pieces[-1][-1] if pieces else -1, limit=100
+        ):
+            pieces.append([one.position for one in some])
+    return pieces
+
+
 async def test_rows_with_much_text_are_read_few_at_a_time(jobber: Jobber, notifier: Notifier) -> None:
     job_id = await jobber.accept(["x" * 200_000] * 5, notifier, type="company")
     await jobber.ended(job_id)
-    pieces: list[list[int]] = []
-    async with jobber.database.connection() as connection:
-        after = -1
-        while some := await results.read_after(connection, job_id, after=after, limit=100):
-            after = some[-1].position
-            pieces.append([one.position for one in some])
-    assert pieces == [[0, 1], [2, 3], [4]]
+    assert await pieces_of(jobber, job_id) == [[0, 1], [2, 3], [4]]
+
+
+async def test_rows_whose_columns_have_long_names_are_read_few_at_a_time(
+    jobber: Jobber, notifier: Notifier
+) -> None:
+    job_id = await jobber.accept([None] * 5, notifier)
+    await jobber.ended(job_id)
+    async with jobber.database.transaction() as connection:
+        await connection.execute("update jobs set header = %s where id = %s", (["x" * 200_000], job_id))
+    assert await pieces_of(jobber, job_id) == [[0, 1], [2, 3], [4]]
