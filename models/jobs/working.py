@@ -242,7 +242,7 @@ with given as (
 update jobs j set processed_rows = j.processed_rows + c.processed, failed_rows = j.failed_rows + c.failed,
   credits_used = least(j.credits_held, j.credits_used + c.credits),
   progressed_at = case when c.progressed then m.now else j.progressed_at end,
-  resumes_at = case when c.progressed then j.resumes_at else m.now end,
+  resumes_at = case when c.progressed then j.resumes_at else greatest(j.resumes_at, m.now) end,
   paced_at = case when j.mark_at < m.turn then j.mark_at else j.paced_at end,
   paced_rows = case when j.mark_at < m.turn then j.mark_rows else j.paced_rows end,
   mark_at = case when j.mark_at < m.turn then m.now else j.mark_at end,

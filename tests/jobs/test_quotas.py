@@ -12,6 +12,7 @@ import activities.jobs
 from database import Notifier
 from models import provider_states
 from models.jobs import accepting, working
+from models.jobs.working import Found
 from services import pacing
 from tests.automations.engine import until
 from tests.jobs.jobs import Jobber
@@ -172,4 +173,16 @@ async def test_a_worker_that_stops_leaves_targets_that_wait_to_the_next(
         job_id = await jobber.accept(addresses(3), notifier, fields=ABUSE)
         await eventually(lambda: bool(scanner.asked))
     assert (await jobber.rows("select resumes_at from jobs where id = %s", job_id))[0]["resumes_at"]
+    await jobber.cancel(job_id)
+
+
+async def test_rows_that_are_given_up_leave_the_time_until_which_others_wait(jobber: Jobber) -> None:
+    job_id = await jobber.accept(addresses(2))
+    async with jobber.database.connection() as connection:
+        await working.claim(connection, 32)
+        await working.mark_waiting(connection, job_id, 3600)
+        await connection.execute("update jobs set progressed_at = clock_timestamp() - interval '1 hour'")
+    async with jobber.database.transaction() as connection:
+        await working.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
+    assert (await jobber.job(job_id)).resumes_at is not None
     await jobber.cancel(job_id)
