@@ -10,7 +10,15 @@ from database import Database
 from models import accounts
 from models.identifiers import new_id
 from tests.jobs.jobs import Jobber
-from tests.monitors.conftest import at_work, client, notifier, scanned, scanner, watching_settings
+from tests.monitors.conftest import (
+    at_work,
+    client,
+    forget_answers,
+    notifier,
+    scanned,
+    scanner,
+    watching_settings,
+)
 
 NewJobber = Callable[..., Awaitable[Jobber]]
 
@@ -22,8 +30,8 @@ def new_jobber(database: Database) -> NewJobber:
     """Makes an account with so many credits; sources may be asked as if for the first time."""
 
     async def create(balance: int = 1000) -> Jobber:
+        await forget_answers(database)
         async with database.transaction() as connection:
-            await connection.execute("truncate lookup_answers, provider_states")
             account = await accounts.create_account(connection, f"{new_id()}@example.com", "-", None, balance)
         return Jobber(database, account.id)
 

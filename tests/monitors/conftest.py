@@ -75,13 +75,21 @@ def at_work(watching_settings: Settings, client: Client, database: Database, key
     return work
 
 
+async def forget_answers(database: Database) -> None:
+    """Have every source asked anew."""
+    async with database.connection() as connection:
+        # Each by itself: an answer may be on its way into both, and would be waited for crosswise.
+        await connection.execute("truncate lookup_answers")
+        await connection.execute("truncate provider_states")
+
+
 @pytest.fixture
 def new_watcher(database: Database) -> NewWatcher:
     """Makes an account with so many credits; sources may be asked as if for the first time."""
 
     async def create(balance: int = 1000) -> Watcher:
+        await forget_answers(database)
         async with database.transaction() as connection:
-            await connection.execute("truncate lookup_answers, provider_states")
             account = await accounts.create_account(connection, f"{new_id()}@example.com", "-", None, balance)
         return Watcher(database, account.id)
 
