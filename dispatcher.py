@@ -185,6 +185,8 @@ class Dispatcher(DispatchLoop):
             async with self._database.connection() as connection:
                 return await recovery.find_unknown(connection, batch_ids)
 
+        async with self._database.connection() as connection:
+            await recovery.delete_empty(connection)
         await retire_unknown_batches(self._client, find_unknown)
 
     async def examine(self, batch: BatchToStart) -> None:

@@ -13,15 +13,15 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 # The last line of defence: values under these names never reach a log line, whoever logs them.
 _SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "key", "secret", "cookie"})
-_INGEST_TOKEN = re.compile(r"(/ingest/)[^/?\s\"']+")
+_TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?\s\"']+")
 
 
 def _redact(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
     for name, value in event.items():
         if name.lower() in _SECRET_NAMES:
             event[name] = "***"
-        elif isinstance(value, str) and "/ingest/" in value:
-            event[name] = _INGEST_TOKEN.sub(r"\1***", value)
+        elif isinstance(value, str) and ("/ingest/" in value or "/resume/" in value):
+            event[name] = _TOKEN_IN_PATH.sub(r"\1***", value)
     return event
 
 

@@ -14,6 +14,7 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 
 import logs
 import process
+from activities.answering import Answering
 from activities.build import name_build
 from activities.credits import CreditActivities, Granting
 from activities.deliveries import DeliveryActivities
@@ -38,6 +39,7 @@ from monitor_dispatcher import MonitorDispatcher
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
+from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
 from settings import Settings
 from temporal import schedules
@@ -110,7 +112,8 @@ async def work(
     writer = RunWriter(database, notifier)
     halt = Halt(database, keyring, failures)
     build = settings.build_id or name_build(Path(__file__).parent)
-    performer = Performer(database, keyring, outbound, lookups, pool)
+    answering = Answering(database, notifier, EventChecks(pool))
+    performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
     executor = Executor(database, notifier, writer, one_by_one, failures, worker_id=worker_id, build=build)
     eager = settings.build_id is None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
+from uuid import UUID
 
 from engine.calls import Call, Outcome, failure, not_evaluated
 from engine.driver import Driver
@@ -94,7 +95,15 @@ class Execution:
     """One run in the hands of its executor."""
 
     def __init__(
-        self, held: HeldLease, driver: Driver, perform: Perform, write: Write, clock: Clock | None = None
+        self,
+        held: HeldLease,
+        driver: Driver,
+        perform: Perform,
+        write: Write,
+        clock: Clock | None = None,
+        *,
+        handler: UUID | None = None,
+        parent_run_id: UUID | None = None,
     ) -> None:
         """Prepare.
 
@@ -104,12 +113,17 @@ class Execution:
             perform: does its calls.
             write: writes what it does.
             clock: by which it waits.
+            handler: the workflow that runs when it has failed.
+            parent_run_id: the run whose step it is.
         """
         self._held = held
         self._driver = driver
         self._perform = perform
         self._write = write
         self._clock = clock or SystemClock()
+        self._handler = handler
+        self._parent_run_id = parent_run_id
+        self._woken = asyncio.Event()
         self._at_work: dict[asyncio.Task[Done], Call] = {}
         self._rooms: list[Room] = []
         self._unwritten: list[StepRecord] = []
@@ -153,6 +167,10 @@ class Execution:
         """When the run goes on by itself, if it waits."""
         return self._driver.wakes_at
 
+    def look_again(self) -> None:
+        """Have it look whether what it waits for from others has come."""
+        self._woken.set()
+
     def give_up(self) -> list[StepRecord]:
         """End the run as cancelled, since it is: what it has done, and what it had under way."""
         self._driver.cancel(self._clock.now())
@@ -167,7 +185,14 @@ class Execution:
         driver = self._driver
         then: Wait | End | None = None
         if driver.ended is not None:
-            then = End(driver.ended.status, driver.ended.error, driver.ended.output_of)
+            failed = driver.ended.status == "failed"
+            then = End(
+                driver.ended.status,
+                driver.ended.error,
+                driver.ended.output_of,
+                handler=self._handler if failed else None,
+                has_children=failed and driver.has_children,
+            )
         elif (wake_at := driver.wakes_at) is not None:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
             if leaves or not driver.waits <= self._written_waits:
@@ -177,7 +202,7 @@ class Execution:
             then = self._progress()
         if then is None and not (calls and self._must_be_written(calls)):
             return None
-        return Change(self._held.lease, driver.run_id, self._unwritten, then)
+        return Change(self._held.lease, driver.run_id, self._unwritten, then, self._parent_run_id)
 
     def _progress(self, *, leaves: bool = False) -> Wait:
         only_waits = None if self._driver.at_work else self._driver.wakes_at
@@ -185,7 +210,9 @@ class Execution:
 
     def _show(self) -> Change:
         """What is under way for a while."""
-        return Change(self._held.lease, self._driver.run_id, self._unwritten, self._progress())
+        return Change(
+            self._held.lease, self._driver.run_id, self._unwritten, self._progress(), self._parent_run_id
+        )
 
     def _must_be_written(self, calls: Iterable[Call]) -> bool:
         read = {name for call in calls for name in call.stored}
@@ -210,17 +237,22 @@ class Execution:
             False: nothing has for so long that what is under way should be shown.
         """
         waiting: set[asyncio.Task[object]] = {*self._at_work}
-        alarm: asyncio.Task[object] | None = None
+        alarms: list[asyncio.Task[object]] = []
         if (wake_at := self._driver.wakes_at) is not None:
-            alarm = asyncio.create_task(self._clock.sleep_until(wake_at))
-            waiting.add(alarm)
+            alarms.append(asyncio.create_task(self._clock.sleep_until(wake_at)))
+            if self._driver.waits_for_others:
+                alarms.append(asyncio.create_task(self._woken.wait()))
+        waiting.update(alarms)
         assert waiting, "a run that has not ended has something at work, or waits"
         limit = self._seconds_until_shown()
         try:
             done, _ = await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if alarm is not None:
+            for alarm in alarms:
                 alarm.cancel()
+        if self._woken.is_set():
+            self._woken.clear()
+            self._driver.look_again()
         for task in [task for task in self._at_work if task.done()]:
             call, (outcome, room) = self._at_work.pop(task), task.result()
             if room is not None:

@@ -342,7 +342,7 @@ class Executor:
             return
         runs = [run_id for batch in held.values() for run_id in batch.runs]
         sent_at = time.monotonic()
-        kept, gone = await self._writer.beat([batch.lease for batch in held.values()], runs)
+        kept, news = await self._writer.beat([batch.lease for batch in held.values()], runs)
         for batch_id, batch in held.items():
             if batch_id in kept:
                 batch.held.beat_sent_at = sent_at
@@ -351,7 +351,8 @@ class Executor:
                 batch.held.lost = True
                 for task in list(batch.runs.values()):
                     task.cancel()
-        self.drop(map(str, gone))
+        self.drop(map(str, news.gone))
+        self._run_executor.look_again(news.woken)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import delivery_recovery, history, kept_answers, paid_blocks
+from models import answers, delivery_recovery, history, kept_answers, paid_blocks
 from models.jobs import removing
 from providers import datasets
 from settings import Settings
@@ -80,6 +80,8 @@ class MaintenanceActivities:
     async def tend_history(self) -> int:
         """Make the partitions of the weeks to come, and drop those that are older than runs are kept.
 
+        Deleted is also what runs were given that have ended, and what workflows have forgotten.
+
         Returns:
             How many weeks were dropped.
         """
@@ -88,6 +90,7 @@ class MaintenanceActivities:
             async with await self._database.dedicated(options="-c statement_timeout=10min") as connection:
                 await history.make_partitions(connection)
                 await delivery_recovery.delete_empty_batches(connection)
+                await answers.purge(connection)
                 return await history.drop_old(connection, timedelta(days=self._settings.retention_days))
 
 

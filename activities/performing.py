@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import logs
+from activities.answering import Answering
 from activities.execution import Done
 from activities.looking_up import look_up
 from activities.redaction import Redaction
 from activities.sending import Secrets, send
+from activities.versions import LoadedVersion
 from database import Database
 from engine.calls import Call, JSONObject, Outcome, failure, not_evaluated
 from language.definition import (
@@ -20,11 +22,12 @@ from language.definition import (
     IteratingStep,
     LookupStep,
     TransformStep,
+    WaitStep,
     WebhookStep,
 )
-from language.expressions import ExpressionError
-from language.step_evaluation import RequestTemplates, budget_of, evaluate, items_of, until_of
-from models import run_loading, secrets
+from language.expressions import Budget, ExpressionError
+from language.step_evaluation import Seen, budget_of, decide, evaluate, items_of, until_of
+from models import resume_tokens, run_loading, secrets
 from outbound.client import Outbound
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
@@ -52,7 +55,14 @@ class Performer:
     """Does the calls of the runs of a worker."""
 
     def __init__(
-        self, database: Database, keyring: Keyring, outbound: Outbound, lookups: Lookups, pool: ProcessPool
+        self,
+        database: Database,
+        keyring: Keyring,
+        outbound: Outbound,
+        lookups: Lookups,
+        pool: ProcessPool,
+        answering: Answering,
+        address: str,
     ) -> None:
         """Prepare.
 
@@ -62,67 +72,95 @@ class Performer:
             outbound: the guarded clients.
             lookups: of this process.
             pool: evaluates what takes long.
+            answering: asks for what others bring.
+            address: where this service is reached, without a trailing slash.
         """
         self._database = database
         self._keyring = keyring
         self._outbound = outbound
         self._lookups = lookups
         self._pool = pool
+        self._answering = answering
+        self._address = address
         self._inputs = ConcurrencyLimiter(_INPUT_BYTES)
         self._secrets: dict[tuple[UUID, frozenset[str]], _Known] = {}
 
     async def perform(
-        self, account_id: UUID, run_id: UUID, call: Call, templates: dict[str, RequestTemplates]
+        self, account_id: UUID, automation_id: UUID, run_id: UUID, call: Call, version: LoadedVersion
     ) -> Done:
         """Do a call once.
 
         Args:
             account_id: whose run it is.
+            automation_id: the workflow.
             run_id: the run.
             call: what it asks for.
-            templates: of the webhook steps of its workflow, by step.
+            version: that it runs.
 
         Raises:
             ExpressionError: what it reads has no value.
             psycopg.OperationalError: the database is away.
         """
         if not call.stored:
-            return await self._perform(account_id, run_id, call, call.scope, templates)
+            return await self._perform(account_id, automation_id, run_id, call, call.scope, version)
         async with self._database.connection() as connection:
             size = await run_loading.measure_values(connection, run_id, call.stored)
         async with self._inputs.taken(str(account_id), max(1, _DECODED * size)):
             async with self._database.connection() as connection:
                 values = await run_loading.load_values(connection, run_id, call.stored)
-            return await self._perform(account_id, run_id, call, call.complete_scope(values), templates)
+            scope = call.complete_scope(values)
+            return await self._perform(account_id, automation_id, run_id, call, scope, version)
 
     async def _perform(
         self,
         account_id: UUID,
+        automation_id: UUID,
         run_id: UUID,
         call: Call,
         scope: JSONObject,
-        templates: dict[str, RequestTemplates],
+        version: LoadedVersion,
     ) -> Done:
-        if call.kind in ("evaluate", "prepare"):
+        if call.kind in ("evaluate", "prepare", "decide"):
             return Done(await self._evaluate(account_id, call, scope))
+        if call.kind == "collect":
+            return Done(await self._answering.collect(run_id, call))
+        if call.kind == "run_child":
+            return Done(await self._answering.run_child(account_id, run_id, call, scope))
+        if call.kind == "remember":
+            return Done(await self._answering.remember(automation_id, run_id, call, scope))
         if isinstance(call.step, LookupStep):
             reference = f"run/{_reference(run_id, call, '/')}"
             return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
         assert isinstance(call.step, WebhookStep)
-        return await self._send(account_id, run_id, call, scope, templates[call.step.id])
+        return await self._send(account_id, run_id, call, scope, version)
 
     async def _send(
-        self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, templates: RequestTemplates
+        self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, version: LoadedVersion
     ) -> Done:
         assert isinstance(call.step, WebhookStep)
+        templates = version.templates[call.step.id]
         known = await self._known_secrets(account_id, templates.secrets)
         if known is None:
             message = "A secret was sealed with a key that is no longer known."
             return Done(failure("secret_not_opened", message))
+        if call.step.id in version.plan.resume_urls:
+            known = self._with_resume_urls(known, run_id, version)
         room = self._outbound.memory.reservation()
         call_id = _reference(run_id, call, "-")
         outcome = await send(self._outbound, call.step, templates, scope, known, call_id, account_id, room)
         return Done(outcome, room)
+
+    def _with_resume_urls(self, known: Secrets, run_id: UUID, version: LoadedVersion) -> Secrets:
+        """The secrets, and the URLs by which the run is resumed: whoever has one can do so."""
+        urls = {
+            step.id: resume_tokens.resume_url(
+                self._keyring, self._address, resume_tokens.Place(run_id, position)
+            )
+            for position, step in enumerate(version.plan.steps)
+            if isinstance(step, WaitStep)
+        }
+        tokens = [url.rpartition("/")[2] for url in urls.values()]
+        return Secrets(known.values, Redaction([*known.values.values(), *tokens]), urls)
 
     async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
         """The values of secrets; None if they cannot be opened."""
@@ -165,15 +203,19 @@ def _reference(run_id: UUID, call: Call, separator: str) -> str:
 
 
 def evaluate_call(_ask: Ask, call: Call, scope: JSONObject) -> Outcome:
-    """Evaluate a pure step, or what a step needs to begin: its items, or until when it waits."""
+    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or until when it waits."""
     step: Any = call.step
+    seen = Seen()
     try:
+        if call.kind == "decide":
+            return Outcome(None, decide(step, scope, Budget()))
         if isinstance(step, ConditionStep | TransformStep):
-            return Outcome(None, evaluate(step, scope, budget_of(step)))
+            output = evaluate(step, scope, budget_of(step), seen)
+            return Outcome(seen.value, output)
         if isinstance(step, DelayStep):
             until = until_of(step.config, scope)
             return Outcome(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
         assert isinstance(step, IteratingStep)
         return Outcome(None, items_of(step, scope))
     except ExpressionError as error:
-        return not_evaluated(error)
+        return not_evaluated(error, seen.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -51,6 +52,13 @@ class RunExecutor:
         self._performer = performer
         self._failures = failures
         self._build = build
+        self._executions: dict[UUID, Execution] = {}
+
+    def look_again(self, run_ids: Iterable[UUID]) -> None:
+        """Have these runs look whether what they wait for from others has come."""
+        for run_id in run_ids:
+            if (execution := self._executions.get(run_id)) is not None:
+                execution.look_again()
 
     async def run(
         self, batch: Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
@@ -68,7 +76,7 @@ class RunExecutor:
         """
         execution: Execution | None = None
         try:
-            execution = self._execution(batch, version, run, recorded)
+            execution = self._executions[run.run_id] = self._execution(batch, version, run, recorded)
             left = await execution.run()
             self._failures.note(batch.account_id, failed=False)
             if left == "lost":
@@ -82,11 +90,14 @@ class RunExecutor:
         except Refused as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
             why = StepError(code="not_stored", message="What the run gave cannot be stored.")
-            await self._fail(batch, run.run_id, why)
+            await self._fail(batch, version, run, why)
         except Exception as error:
             _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
             self._failures.note(batch.account_id, failed=True)
-            await self._set_aside(batch, run.run_id)
+            await self._set_aside(batch, version, run)
+        finally:
+            if self._executions.get(run.run_id) is execution:
+                self._executions.pop(run.run_id, None)
         return None
 
     def _execution(
@@ -104,6 +115,7 @@ class RunExecutor:
                 done=recorded.done(),
                 items=recorded.items_done(),
                 progress=read_progress(run.progress),
+                queued_at=run.queued_at,
             ),
             version.workflow,
         )
@@ -111,13 +123,22 @@ class RunExecutor:
         async def perform(call: Call) -> Done:
             return await self._perform(batch, version, run.run_id, call)
 
-        return Execution(batch.held, driver, perform, self._writer.write)
+        return Execution(
+            batch.held,
+            driver,
+            perform,
+            self._writer.write,
+            handler=version.handler,
+            parent_run_id=run.parent_run_id,
+        )
 
     async def _perform(self, batch: Batch, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
         """Do a call, again under the same id when the database was away; not without a beat, as any call."""
         while True:
             try:
-                return await self._performer.perform(batch.account_id, run_id, call, version.templates)
+                return await self._performer.perform(
+                    batch.account_id, batch.automation_id, run_id, call, version
+                )
             except DATABASE_AWAY as error:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
@@ -134,16 +155,17 @@ class RunExecutor:
             except (psycopg.Error, PoolTimeout) as error:
                 _log.warning("cancelled_steps_not_stored", error=str(error))
 
-    async def _set_aside(self, batch: Batch, run_id: UUID) -> None:
+    async def _set_aside(self, batch: Batch, version: LoadedVersion, run: ClaimedRun) -> None:
         async def aside(connection: Connection) -> bool:
-            return await recovery.set_aside(connection, batch.lease, run_id, self._build)
+            return await recovery.set_aside(connection, batch.lease, run.run_id, self._build)
 
         if await batch.persist(self._database, aside):
             why = StepError(code="engine_error", message="The engine could not go on with this run.")
-            await self._fail(batch, run_id, why)
+            await self._fail(batch, version, run, why)
 
-    async def _fail(self, batch: Batch, run_id: UUID, why: StepError) -> None:
+    async def _fail(self, batch: Batch, version: LoadedVersion, run: ClaimedRun, why: StepError) -> None:
+        end = End("failed", why, handler=version.handler, has_children=True)
         try:
-            await self._writer.write(Change(batch.lease, run_id, [], End("failed", why)))
+            await self._writer.write(Change(batch.lease, run.run_id, [], end, run.parent_run_id))
         except Refused as error:
-            _log.error("end_not_stored", run_id=str(run_id), error=str(error))
+            _log.error("end_not_stored", run_id=str(run.run_id), error=str(error))

@@ -31,10 +31,14 @@ _MAX_DEPTH = 100
 
 
 class Secrets(NamedTuple):
-    """The values of secrets by name, and what hides them in answers."""
+    """The values of secrets by name, and what hides them in answers.
+
+    `resume_urls`: by step, if the request may have them; they are as secret.
+    """
 
     values: dict[str, Any]
     redaction: Redaction
+    resume_urls: dict[str, str] | None = None
 
 
 async def send(
@@ -62,8 +66,11 @@ async def send(
     sent: dict[str, Any] | None = None
     try:
         hidden: dict[str, Any] = dict.fromkeys(secrets.values, MASK)
-        request = templates.render({**scope, "secrets": secrets.values})
-        shown = templates.render({**scope, "secrets": hidden}) if hidden else request
+        urls = secrets.resume_urls
+        request = templates.render(_scope(scope, secrets.values, urls))
+        shown = request
+        if hidden or urls:
+            shown = templates.render(_scope(scope, hidden, urls and dict.fromkeys(urls, MASK)))
         sent = {"method": shown.method, "url": shown.url, "body": shown.body}
         answer = await outbound.send(
             request.method,
@@ -89,6 +96,13 @@ async def send(
         retryable=answer.status in _RETRIED_STATUSES,
         retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
     )
+
+
+def _scope(
+    scope: Mapping[str, Any], secrets: Mapping[str, Any], urls: Mapping[str, str] | None
+) -> dict[str, Any]:
+    whole = {**scope, "secrets": secrets}
+    return whole if urls is None else {**whole, "run": {**scope["run"], "resume_urls": urls}}
 
 
 def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:

@@ -24,12 +24,14 @@ class LoadedVersion:
         workflow: what expressions read as `workflow`.
         templates: of the webhook steps, by step.
         read: the steps whose outputs are needed to go on with a run: by later steps, or since they decide.
+        handler: the workflow that runs when a run of it has failed.
     """
 
     plan: Plan
     workflow: JSONObject
     templates: dict[str, RequestTemplates]
     read: list[str]
+    handler: UUID | None = None
 
 
 class VersionCache:
@@ -66,4 +68,5 @@ def prepare(automation_id: UUID, definition: Definition) -> LoadedVersion:
             step.id: RequestTemplates(step.config) for step in plan.steps if isinstance(step, WebhookStep)
         },
         read=[step.id for step in plan.steps if plan.keeps(step.id) or isinstance(step, ConditionStep)],
+        handler=None if definition.on_failure is None else definition.on_failure.workflow_id,
     )

@@ -13,8 +13,8 @@ import logs
 from database import Database, Notifier
 from micro_batcher import MicroBatcher
 from models import leases
-from models.leases import Change, End, Lease
-from models.runs import FINISHED_CHANNEL
+from models.leases import Change, End, Lease, News
+from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
@@ -77,19 +77,25 @@ class RunWriter:
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
                 return written
 
-    async def beat(self, held: Collection[Lease], run_ids: Collection[UUID]) -> tuple[set[UUID], set[UUID]]:
-        """Prove that this process lives: which batches it still has, and which of these runs it has not.
+    async def beat(self, held: Collection[Lease], run_ids: Collection[UUID]) -> tuple[set[UUID], News]:
+        """Prove that this process lives: which batches it still has, and what has become of these runs.
 
         Raises:
             psycopg.OperationalError: the database is away.
         """
         async with self._database.connection() as connection:
             kept = await leases.renew(connection, held)
-            return kept, await leases.find_gone(connection, run_ids)
+            return kept, await leases.find_news(connection, run_ids)
 
     async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
         # An executor of this process that was overtaken may write of a run beside the one that has it now.
         first = {change.run_id: change for change in reversed(changes)}
+        # What is done to a parent and its child goes in two statements: each may change the other's row.
+        first = {
+            run_id: change
+            for run_id, change in first.items()
+            if change.parent_run_id is None or change.parent_run_id not in first
+        }
         async with self._database.connection() as connection:
             written = await leases.write(connection, list(first.values()))
         ended = [
@@ -99,12 +105,19 @@ class RunWriter:
         ]
         for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
             self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
+        if any(_queues_others(change) for change in first.values() if change.run_id in written):
+            self._notifier.notify(QUEUED_CHANNEL)
         return [
-            change.run_id in written if first[change.run_id] is change else _another_executor()
+            change.run_id in written if first.get(change.run_id) is change else _another_statement()
             for change in changes
         ]
 
 
-def _another_executor() -> psycopg.OperationalError:
+def _queues_others(change: Change) -> bool:
+    end = change.then
+    return isinstance(end, End) and (change.parent_run_id is not None or end.handler is not None)
+
+
+def _another_statement() -> psycopg.OperationalError:
     """What makes a change go again, by itself."""
-    return psycopg.errors.LockNotAvailable("another executor writes of this run")
+    return psycopg.errors.LockNotAvailable("another change of this run or its parent is written")

@@ -27,16 +27,20 @@ POOLED = ("too_busy", "work_lost")
 
 
 async def check(
-    services: Services, account_id: UUID, document: Any, rules: Rules
+    services: Services,
+    account_id: UUID,
+    document: Any,
+    rules: Rules,
+    automation_id: UUID | None = None,
 ) -> tuple[Checked, Readings]:
-    """The definition in a document, if it can be saved, and what it reads.
+    """The definition in a document, if it can be saved as this workflow, and what it reads.
 
     Raises:
         Invalid: naming everything that is wrong with it.
         Forbidden: if it has lookup steps, and who saves it may not look things up.
         PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
-    found = await checking.check(services.pool, services.database, account_id, document, rules)
+    found = await checking.check(services.pool, services.database, account_id, document, rules, automation_id)
     report = found.report
     if report.definition is None or found.readings is None:
         raise Invalid([FieldError(*finding) for finding in report.errors])
@@ -130,7 +134,7 @@ async def _replace(
         async with services.database.connection() as connection:
             current = await automations.current(connection, actor.account_id, automation_id, expected_version)
             wanted = await document(connection, current)
-        checked, readings = await _read(services, actor.account_id, wanted, rules)
+        checked, readings = await _read(services, actor.account_id, wanted, rules, automation_id)
         async with services.database.transaction() as connection:
             held = rules is None or await secrets.hold(connection, actor.account_id, readings.secrets)
             if held and await automations.replace(
@@ -140,10 +144,14 @@ async def _replace(
 
 
 async def _read(
-    services: Services, account_id: UUID, document: JSONObject, rules: Rules | None
+    services: Services,
+    account_id: UUID,
+    document: JSONObject,
+    rules: Rules | None,
+    automation_id: UUID | None = None,
 ) -> tuple[Checked, Readings]:
     if rules is not None:
-        return await check(services, account_id, document, rules)
+        return await check(services, account_id, document, rules, automation_id)
     status = document.pop("status")
     definition = Definition.model_validate(document)
     readings = await checking.readings_of(services.pool, account_id, definition)

@@ -12,9 +12,11 @@ from language.records import StepError
 
 JSONObject = dict[str, Any]
 
-CallKind = Literal["send", "look_up", "evaluate", "prepare"]
+CallKind = Literal["send", "look_up", "evaluate", "prepare", "decide", "collect", "run_child", "remember"]
 """`send` and `look_up` reach outside. `evaluate` is a pure step, `prepare` what a step needs to begin (the
-items of its `for_each`, or the end of its delay): both over what is stored, or is too costly to do inline."""
+items of its `for_each`, or the end of its delay), `decide` its `if`: all three over what is stored, or is too
+costly to do inline. `collect` asks what was posted to a step that waits, `run_child` has a run of another
+workflow and asks how it ended, `remember` counts a key: these are repeated from the record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,7 @@ class Call:
         stored: the roots of the scope whose values are to be read from their rows first.
         started_at: when the step began, with its first attempt.
         deadline: when the step must be over, with all its attempts.
+        expired: of a step that waits for somebody, its time is over.
     """
 
     kind: CallKind
@@ -37,6 +40,7 @@ class Call:
     started_at: datetime
     item: int | None = None
     deadline: datetime | None = None
+    expired: bool = False
 
     def complete_scope(self, values: JSONObject) -> JSONObject:
         """The scope with what is stored.
@@ -53,7 +57,8 @@ class Call:
 class Outcome(NamedTuple):
     """What was sent or asked (`input`), and what came of it.
 
-    `retry_after`: the seconds the other side asks for, if a repetition may help.
+    `retry_after`: the seconds the other side asks for, if a repetition may help. `pending`: nothing came of
+    it yet; whoever brings it wakes the run.
     """
 
     input: Any
@@ -62,6 +67,7 @@ class Outcome(NamedTuple):
     retryable: bool = False
     retry_after: float = 0
     credits_used: int = 0
+    pending: bool = False
 
 
 def failure(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> Outcome:

@@ -7,24 +7,34 @@ do the calls that it gives, bring back their outcomes, store its records. A run 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 import orjson
 
-from engine.calls import Call, JSONObject, Outcome, item_output, not_evaluated
+from engine.calls import Call, CallKind, JSONObject, Outcome, item_output, not_evaluated
 from engine.plan import Plan
 from engine.retries import next_attempt_at
 from engine.state import RunInput, RunState, StepUnderWay, Waiting
 from engine.window import Window
 from language import delays
-from language.definition import CallingStep, ConditionStep, DelayStep, Step, TransformStep, WebhookStep
+from language.definition import (
+    CallingStep,
+    ConditionStep,
+    DelayStep,
+    IteratingStep,
+    Step,
+    TransformStep,
+    WaitStep,
+    WorkflowStep,
+)
 from language.delays import written
 from language.expressions import Budget, ExpressionError
 from language.progress import Progress
 from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
-from language.step_evaluation import evaluate, items_of, until_of
+from language.step_evaluation import Seen, decide, evaluate, items_of, until_of
 
 T = TypeVar("T")
 INLINE_NODES = 2_000
@@ -33,6 +43,11 @@ more becomes a call, which has the whole budget of the language: so the outcome 
 
 # What it costs to have a value at all, however little is to be evaluated.
 _NODES_PER_VALUE = 30
+# Who brings what a step waits for wakes its run; so often it looks by itself all the same.
+_LOOK_AGAIN = timedelta(days=1)
+_CALLS: dict[str, CallKind] = {
+    "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember"
+}  # fmt: skip
 
 
 class Ended(NamedTuple):
@@ -66,6 +81,21 @@ class Driver:
         self._state = RunState(plan, run, workflow)
         self._records: list[StepRecord] = []
         self._nodes_left = INLINE_NODES
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Have it look, when it advances next, whether what it waits for from others has come."""
+        for step_id, under_way in self._state.under_way.items():
+            step = self._plan.steps[self._plan.position[step_id]]
+            if isinstance(step, WorkflowStep) and under_way.window is not None:
+                under_way.window.look_again()
+            elif isinstance(step, WorkflowStep):
+                waits = under_way.items.items()
+                under_way.items = {
+                    item: wait.model_copy(update={"until": under_way.began}) for item, wait in waits
+                }
+            if isinstance(step, WorkflowStep | WaitStep):
+                under_way.until = None
 
     def advance(self, now: datetime) -> list[Call]:
         """Do all that can be done now; the calls to begin. Store the records before you begin them."""
@@ -93,11 +123,15 @@ class Driver:
             return
         if call.kind == "prepare":
             self._take_prepared(step, under_way, outcome, now)
+        elif call.kind == "decide":
+            under_way.calling = False
+            under_way.decided = outcome.error is None and bool(outcome.output)
+            self._take_decision(step, outcome, now)
         elif under_way.window is not None:
             self._take_item(call, under_way, under_way.window, outcome, now)
         else:
             under_way.calling = False
-            under_way.until = next_attempt_at(call, outcome, now)
+            under_way.until = _again_at(call, outcome, now)
             if under_way.until is None:
                 self._settle(step, outcome, now)
 
@@ -121,6 +155,19 @@ class Driver:
     def waits(self) -> frozenset[Waiting]:
         """All of it that goes on by itself."""
         return self._state.waits
+
+    @property
+    def has_children(self) -> bool:
+        """Whether it may have begun runs of other workflows."""
+        return any(isinstance(step, WorkflowStep) for step in self._plan.steps)
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether something of it waits for what others bring."""
+        return any(
+            isinstance(self._plan.steps[self._plan.position[step_id]], WorkflowStep | WaitStep)
+            for step_id in self._state.under_way
+        )
 
     @property
     def wakes_at(self) -> datetime | None:
@@ -154,7 +201,7 @@ class Driver:
                 under_way.window.take_back(call.item)
             else:
                 under_way.calling = False
-                if call.kind == "prepare" or call.attempt == 1:
+                if call.kind in ("prepare", "decide") or call.attempt == 1:
                     del self._state.under_way[call.step.id]
         for under_way in self._state.under_way.values():
             if under_way.window is not None:
@@ -178,32 +225,61 @@ class Driver:
         under_way = self._state.under_way.get(step.id)
         if under_way is not None and (under_way.calling or under_way.until is not None):
             return []
+        if step.condition is not None and not (under_way is not None and under_way.decided):
+            calls = self._decide(step, now)
+            if calls is not None:
+                return calls
         if isinstance(step, ConditionStep | TransformStep):
             return self._evaluate(step, now)
         if isinstance(step, DelayStep):
             return self._begin_delay(step, now)
-        if step.for_each is not None:
+        if isinstance(step, IteratingStep) and step.for_each is not None:
             return self._begin_items(step, now)
         under_way = self._under_way(step, now)
-        under_way.attempts += 1
+        under_way.attempts = under_way.attempts + 1 if isinstance(step, CallingStep) else 1
         under_way.calling = True
-        return [self._call(step, under_way, "send" if isinstance(step, WebhookStep) else "look_up")]
+        call = self._call(step, under_way, _CALLS.get(step.type, "look_up"))
+        return [replace(call, expired=isinstance(step, WaitStep) and now >= _end_of(step, under_way))]
+
+    def _decide(self, step: Step, now: datetime) -> list[Call] | None:
+        """Evaluate the `if` of a step; None if the step is to begin."""
+        roots = self._plan.decides[step.id]
+        try:
+            found = self._inline(roots, lambda scope, budget: [decide(step, scope, budget)])
+        except ExpressionError as problem:
+            self._settle(step, not_evaluated(problem), now)
+            return []
+        if found is None:
+            under_way = self._under_way(step, now)
+            under_way.calling, under_way.decided = True, False
+            return [self._call(step, under_way, "decide", roots=roots)]
+        if found[0]:
+            return None
+        self._state.settle(step.id, "skipped")
+        return []
+
+    def _take_decision(self, step: Step, outcome: Outcome, now: datetime) -> None:
+        if outcome.error is not None:
+            self._settle(step, outcome, now)
+        elif not outcome.output:
+            self._state.settle(step.id, "skipped")
 
     def _under_way(self, step: Step, now: datetime) -> StepUnderWay:
         return self._state.under_way.setdefault(step.id, StepUnderWay(now))
 
     def _evaluate(self, step: ConditionStep | TransformStep, now: datetime) -> list[Call]:
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
+        read = Seen()
         try:
-            found = self._inline(roots, lambda scope, budget: [evaluate(step, scope, budget)])
+            found = self._inline(roots, lambda scope, budget: [evaluate(step, scope, budget, read)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, not_evaluated(problem, read.value), now)
             return []
         if found is None:
             under_way = self._under_way(step, now)
             under_way.attempts, under_way.calling = under_way.attempts + 1, True
             return [self._call(step, under_way, "evaluate")]
-        self._settle(step, Outcome(None, found[0]), now)
+        self._settle(step, Outcome(read.value, found[0]), now)
         return []
 
     def _inline(self, roots: tuple[str, ...], evaluation: Callable[[JSONObject, Budget], T]) -> T | None:
@@ -245,7 +321,7 @@ class Driver:
             self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
         return []
 
-    def _begin_items(self, step: CallingStep, now: datetime) -> list[Call]:
+    def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
         under_way = self._under_way(step, now)
         if under_way.window is None:
             try:
@@ -261,7 +337,9 @@ class Driver:
         self._close_window(step, under_way.window, now)
         return self._item_calls(step, under_way, under_way.window)
 
-    def _open_window(self, step: CallingStep, under_way: StepUnderWay, items: list[Any]) -> None:
+    def _open_window(
+        self, step: CallingStep | WorkflowStep, under_way: StepUnderWay, items: list[Any]
+    ) -> None:
         done = self._items_done.get(step.id, {})
         under_way.window = window = Window(items, step.max_concurrency, done.keys(), under_way.items)
         for item, error in done.items():
@@ -272,10 +350,10 @@ class Driver:
         """Settle the step if its items are done."""
         if window.finished:
             output = None if window.error is not None else window.output
-            self._settle(step, Outcome(None, output, window.error), now, window)
+            self._settle(step, Outcome(window.shown, output, window.error), now, window)
 
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
-        kind = "send" if isinstance(step, WebhookStep) else "look_up"
+        kind = _CALLS.get(step.type, "look_up")
         begun = window.begin_items()
         return [self._call(step, under_way, kind, attempt, item, value) for item, attempt, value in begun]
 
@@ -285,12 +363,12 @@ class Driver:
         return [self._call(step, under_way, "prepare")]
 
     def _call(
-        self, step: Step, under_way: StepUnderWay, kind: Any, attempt: int = 0, item: int | None = None,
-        value: Any = None,
+        self, step: Step, under_way: StepUnderWay, kind: CallKind, attempt: int = 0, item: int | None = None,
+        value: Any = None, roots: tuple[str, ...] | None = None,
     ) -> Call:  # fmt: skip
-        roots = self._plan.reads[step.id] if item is not None else ()
-        if item is None:
-            roots = dict.fromkeys((*self._plan.reads[step.id], *self._plan.iterates[step.id]))
+        if roots is None:
+            iterated = self._plan.iterates[step.id] if item is None else ()
+            roots = tuple(dict.fromkeys((*self._plan.reads[step.id], *iterated)))
         scope, stored = self._state.read(roots)
         timeout = step.timeout if isinstance(step, CallingStep) else None
         return Call(
@@ -312,7 +390,7 @@ class Driver:
             self._settle(step, outcome, now)
         elif isinstance(step, DelayStep):
             self._delay_until(step, outcome.output, now)
-        elif isinstance(step, CallingStep):
+        elif isinstance(step, CallingStep | WorkflowStep):
             self._open_window(step, under_way, outcome.output)
 
     def _take_item(
@@ -320,11 +398,11 @@ class Driver:
     ) -> None:
         """Note what came of an item; the last one settles the step, and one that fails, unless it may."""
         assert call.item is not None
-        again = next_attempt_at(call, outcome, now)
+        again = _again_at(call, outcome, now)
         if again is not None:
             window.pause(call.item, again)
         else:
-            outcome = _with_attempt(outcome, call.attempt)
+            outcome = _with_attempt(call.step, outcome, call.attempt)
             self._record(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
             if outcome.error is None or call.step.on_error == "continue":
                 output = item_output(outcome.output, outcome.error)
@@ -340,8 +418,8 @@ class Driver:
     def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
         """End a step and record it; `window`: it is all its items together."""
         under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
-        if window is None and isinstance(step, CallingStep):
-            outcome = _with_attempt(outcome, under_way.attempts)
+        if window is None:
+            outcome = _with_attempt(step, outcome, under_way.attempts)
         self._record(step, outcome, now, under_way, gathered=window is not None)
         status = "completed" if outcome.error is None else "failed"
         if window is not None:
@@ -379,7 +457,7 @@ class Driver:
             input=outcome.input,
             output=None if gathered else outcome.output,
             error=outcome.error,
-            attempts=attempts or max(1, under_way.attempts),
+            attempts=(attempts or max(1, under_way.attempts)) if isinstance(step, CallingStep) else 1,
             credits_used=outcome.credits_used,
             started_at=under_way.began,
             completed_at=max(now, under_way.began),
@@ -389,9 +467,22 @@ class Driver:
         self._records.append(record)
 
 
-def _with_attempt(outcome: Outcome, attempt: int) -> Outcome:
+def _end_of(step: WaitStep, under_way: StepUnderWay) -> datetime:
+    return under_way.began + timedelta(seconds=step.config.timeout)
+
+
+def _again_at(call: Call, outcome: Outcome, now: datetime) -> datetime | None:
+    """When a call is made once more, if it is; where something is pending, whoever brings it comes before."""
+    if not outcome.pending:
+        return next_attempt_at(call, outcome, now)
+    if isinstance(call.step, WaitStep):
+        return call.started_at + timedelta(seconds=call.step.config.timeout)
+    return now + _LOOK_AGAIN
+
+
+def _with_attempt(step: Step, outcome: Outcome, attempt: int) -> Outcome:
     """The outcome, its error with the attempt that brought it."""
-    if outcome.error is None or not attempt:
+    if outcome.error is None or not attempt or not isinstance(step, CallingStep):
         return outcome
     return outcome._replace(error=outcome.error.model_copy(update={"attempt": attempt}))
 

@@ -24,9 +24,13 @@ from language.definition import (
     Definition,
     DelayStep,
     LookupStep,
+    RememberStep,
     TransformStep,
+    WaitStep,
     WebhookStep,
+    WorkflowStep,
 )
+from language.delays import written
 from language.expressions import JSON, Budget, ExpressionError
 from language.records import INLINE_BYTES, StepError, StepRecord
 
@@ -155,12 +159,17 @@ class DryRun:
         self._step = step.id
         scope = call.complete_scope({name: self._stored(name) for name in call.stored})
         try:
+            if call.kind == "decide":
+                with self._charged(Budget()) as budget:
+                    return Outcome(None, step_evaluation.decide(step, scope, budget))
             if isinstance(step, LookupStep | WebhookStep):
                 return self._items_of(step, scope) if call.kind == "prepare" else self._attempt(step, scope)
             if isinstance(step, DelayStep):
                 with self._charged(Budget()) as budget:
                     return Outcome(None, step_evaluation.until_of(step.config, scope, budget))
-            return self._evaluated(step, scope)
+            if isinstance(step, ConditionStep | TransformStep):
+                return self._evaluated(step, scope)
+            return self._answered(step)
         except ExpressionError as problem:
             return not_evaluated(problem)
 
@@ -172,8 +181,19 @@ class DryRun:
             return Outcome(None, step_evaluation.items_of(step, scope, budget))
 
     def _evaluated(self, step: ConditionStep | TransformStep, scope: Mapping[str, JSON]) -> Outcome:
+        seen = step_evaluation.Seen()
         with self._charged(step_evaluation.budget_of(step)) as budget:
-            return Outcome(None, step_evaluation.evaluate(step, scope, budget))
+            output = step_evaluation.evaluate(step, scope, budget, seen)
+        return Outcome(seen.value, output)
+
+    def _answered(self, step: WaitStep | WorkflowStep | RememberStep) -> Outcome:
+        """What nobody is asked for: it is made up, and says so."""
+        now = written(self._clock())
+        if isinstance(step, WaitStep):
+            return Outcome(None, {"resumed": True, "body": None, "at": now, "sample": True})
+        if isinstance(step, RememberStep):
+            return Outcome(None, {"seen": False, "first_at": now, "count": 1, "sample": True})
+        return Outcome(None, {"sample": True})
 
     def _attempt(self, step: CallingStep, scope: Mapping[str, JSON]) -> Outcome:
         """A lookup or a request."""

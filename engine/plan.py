@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from language.definition import SCOPE_ROOTS, Definition, Step, branches_of, needs_of
+from collections.abc import Iterable
+
+from language.definition import SCOPE_ROOTS, Definition, Step, WebhookStep, branches_of, needs_of
+from language.expressions import Reference
 from language.expressions.references import WHOLE_SCOPE
-from language.validation.checks import roots_iterated, roots_read
+from language.validation.checks import RESUME_URLS, reads_of, roots_of
 
 
 class Plan:
@@ -13,6 +16,8 @@ class Plan:
     Attributes:
         reads: by step, the roots of the scope that its config reads.
         iterates: by step, those that its `for_each` reads.
+        decides: by step, those that its `if` reads.
+        resume_urls: the webhook steps that read resume URLs.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -24,13 +29,25 @@ class Plan:
             for branch in branches_of(definition)
             for member in branch.members
         }
-        self.reads = {step.id: self._named(roots_read(step)) for step in self.steps}
-        self.iterates = {step.id: self._named(roots_iterated(step)) for step in self.steps}
+        reads = {step.id: reads_of(step) for step in self.steps}
+        self.reads = {step_id: self._roots(of.config) for step_id, of in reads.items()}
+        self.iterates = {step_id: self._roots(of.for_each) for step_id, of in reads.items()}
+        self.decides = {step_id: self._roots(of.condition) for step_id, of in reads.items()}
+        self.resume_urls = frozenset(
+            step.id
+            for step in self.steps
+            if isinstance(step, WebhookStep)
+            and any(r.root == "run" and r.path[:1] == (RESUME_URLS,) for r in reads[step.id].config)
+        )
         self._outputs_read = {
-            root for reads in (self.reads, self.iterates) for roots in reads.values() for root in roots
+            root
+            for of in (self.reads, self.iterates, self.decides)
+            for roots in of.values()
+            for root in roots
         }
 
-    def _named(self, roots: tuple[str, ...]) -> tuple[str, ...]:
+    def _roots(self, references: Iterable[Reference]) -> tuple[str, ...]:
+        roots = roots_of(references)
         return (*SCOPE_ROOTS, *self.position) if WHOLE_SCOPE in roots else roots
 
     def keeps(self, step_id: str) -> bool:

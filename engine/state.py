@@ -27,6 +27,7 @@ class RunInput:
         done: the steps that are done.
         items: by iterating step that is not done, the items that are, each with its error if it failed.
         progress: of the steps that have begun.
+        queued_at: when it was accepted; with its beginning where that is not known.
     """
 
     run_id: UUID
@@ -40,6 +41,7 @@ class RunInput:
         default_factory=dict[str, Mapping[int, StepError | None]]
     )
     progress: Progress = field(default_factory=Progress)
+    queued_at: datetime | None = None
 
 
 class Waiting(NamedTuple):
@@ -61,6 +63,7 @@ class StepUnderWay:
         until: when its delay is over, or its next attempt is due.
         window: its items, once they are known.
         items: those of its items that wait, until there is a window.
+        decided: its `if` was found true, or it has none.
     """
 
     began: datetime
@@ -69,6 +72,7 @@ class StepUnderWay:
     until: datetime | None = None
     window: Window | None = None
     items: Mapping[int, ItemWait] = field(default_factory=dict[int, ItemWait])
+    decided: bool = True
 
     @property
     def at_work(self) -> bool:
@@ -97,14 +101,20 @@ class RunState:
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
         self.error: StepError | None = None
         self.under_way = {
-            step_id: StepUnderWay(step.began, step.attempts, until=step.until, items=step.items)
+            step_id: StepUnderWay(
+                step.began, step.attempts, until=step.until, items=step.items, decided=step.decided
+            )
             for step_id, step in run.progress.steps.items()
             if step_id in plan.position
         }
         self.kept_bytes = 0
         self.last_completed: str | None = None
         self.scope: JSONObject = {
-            "run": {"id": str(run.run_id), "started_at": written(run.started_at)},
+            "run": {
+                "id": str(run.run_id),
+                "queued_at": written(run.queued_at or run.started_at),
+                "started_at": written(run.started_at),
+            },
             "workflow": workflow,
             "steps": {},
         }
@@ -240,6 +250,7 @@ class RunState:
                     until=step.until,
                     items=step.window.waits() if step.window is not None else dict(step.items),
                     at_work=step.at_work,
+                    decided=step.decided,
                 )
                 for step_id, step in self.under_way.items()
             }

@@ -9,6 +9,7 @@ from typing import Any
 
 from language.progress import ItemWait
 from language.records import INLINE_BYTES, StepError
+from language.step_evaluation import items_shown
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """How much the items of a step may give together."""
@@ -22,6 +23,7 @@ class Window:
         stored: the output is in the database only.
         size: of the output, in bytes of JSON.
         error: of the item that has failed the step, if one has; no other is begun then.
+        shown: the values, as the input of the step shows them.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Window:
         self.stored = bool(done)
         self.size = 2
         self.error: StepError | None = None
+        self.shown = items_shown(values)
         self._values = values
         self._width = width
         self._left = len(values) - len(done)
@@ -93,6 +96,11 @@ class Window:
         for item in due:
             del self.pausing[item]
         self._next.extendleft(reversed(due))
+
+    def look_again(self) -> None:
+        """End all pauses: something has happened to one of these items, or may have."""
+        self._next.extendleft(reversed(self.pausing))
+        self.pausing.clear()
 
     def settle(self, item: int, output: Any, size: int) -> None:
         """Note that an item is done: its output, or what stands for its error, and its bytes of JSON."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -25,6 +26,8 @@ Status = Literal["active", "paused", "draft"]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
+# JSON has no type for ids: what is strict about all else takes their text.
+WorkflowId = Annotated[UUID, Field(strict=False)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 MappingName = Annotated[str, StringConstraints(max_length=100)]
 StatusPattern = Annotated[
@@ -71,11 +74,19 @@ class StepBase(_Model):
         max_length=MAX_STEPS,
         description="The steps that must be done first; by default the one before in the list.",
     )
+    condition: Text | None = Field(
+        default=None,
+        alias="if",
+        description="An expression, evaluated once, when the step would begin: is it false as a condition is,"
+        " the step is skipped.",
+    )
     on_error: Literal["fail", "continue"] | list[StepId] = Field(
         default="fail",
         description="What follows when the step has failed for good: the run fails, or goes on without the "
         "output, or goes on with these later steps, which run only then.",
     )
+
+    model_config = ConfigDict(serialize_by_alias=True)
 
 
 class IteratingStep(StepBase):
@@ -134,6 +145,7 @@ class LookupStep(CallingBase):
         "breach_lookup",
         "username_lookup",
         "websearch_lookup",
+        "validate_lookup",
     ] = Field(description="What is looked up.")
     config: LookupConfig = Field(description="The target.")
 
@@ -240,11 +252,95 @@ class DelayStep(StepBase):
     config: DelayConfig = Field(description="How long.")
 
 
+class WaitConfig(_Model):
+    """Who resumes the run, with what, and for how long one waits for it."""
+
+    timeout: float = Field(
+        default=MAX_DELAY_SECONDS,
+        gt=0,
+        le=MAX_DELAY_SECONDS,
+        description="Seconds to wait; a year by default.",
+    )
+    input_schema: dict[str, Any] | None = Field(
+        default=None,
+        description="A JSON Schema (draft 2020-12) that what is posted must meet; else it is refused, and the"
+        " run waits on.",
+    )
+    on_timeout: Literal["fail", "continue"] = Field(
+        default="fail",
+        description="What follows when nobody has resumed it in time: the step fails, or goes on with"
+        " `resumed: false`.",
+    )
+
+
+class WaitStep(StepBase):
+    """Waits until somebody posts to its resume URL; the output is `{"resumed", "body", "at"}`."""
+
+    type: Literal["wait"] = Field(description="Always `wait`.")
+    config: WaitConfig = Field(default_factory=lambda: WaitConfig(), description="For what, and how long.")
+
+
+class WorkflowConfig(_Model):
+    """Another workflow of the account, and what it is given."""
+
+    workflow_id: WorkflowId = Field(description="The workflow to run: its version when the step begins.")
+    input: Any = Field(None, description="Any JSON with templates: the `trigger` of its expressions.")
+
+
+class WorkflowStep(IteratingStep):
+    """Runs another workflow; the output is that of its run."""
+
+    type: Literal["workflow"] = Field(description="Always `workflow`.")
+    config: WorkflowConfig = Field(description="Which, and with what.")
+
+
+class RememberConfig(_Model):
+    """What to remember, and for how long."""
+
+    key: Text = Field(description="A template that gives what to remember: text, at most 512 characters.")
+    ttl: float = Field(
+        gt=0, le=MAX_DELAY_SECONDS, description="Seconds, from the first time; then it is forgotten."
+    )
+
+
+class RememberStep(StepBase):
+    """Remembers a key for all runs of the workflow; the output is `{"seen", "first_at", "count"}`."""
+
+    type: Literal["remember"] = Field(description="Always `remember`.")
+    config: RememberConfig = Field(description="What, and for how long.")
+
+
 CallingStep = LookupStep | WebhookStep
 Step = Annotated[
-    LookupStep | ConditionStep | DelayStep | TransformStep | WebhookStep,
+    LookupStep
+    | ConditionStep
+    | DelayStep
+    | TransformStep
+    | WebhookStep
+    | WaitStep
+    | WorkflowStep
+    | RememberStep,
     Field(discriminator="type"),
 ]
+
+
+class Concurrency(_Model):
+    """How many runs of a workflow there may be at a time: those that are at work, and those that wait."""
+
+    limit: Annotated[int, Field(ge=1, le=10_000)] = Field(description="How many runs may have begun.")
+    on_limit: Literal["queue", "skip"] = Field(
+        default="queue",
+        description="What becomes of a run over the limit: it waits for its turn, or is cancelled at once.",
+    )
+
+
+class OnFailure(_Model):
+    """What follows when a run has failed."""
+
+    workflow_id: WorkflowId = Field(
+        description="A workflow of the account that runs once for each run that has failed, with"
+        " `{run, error, input}` as its `trigger`."
+    )
 
 
 class Definition(_Model):
@@ -264,6 +360,13 @@ class Definition(_Model):
     input_schema: dict[str, Any] | None = Field(
         default=None, description="A JSON Schema (draft 2020-12) that the input of every run must meet."
     )
+    concurrency: Concurrency | None = Field(
+        default=None, description="How many runs of it there may be at a time; null for any number."
+    )
+    on_failure: OnFailure | None = Field(
+        default=None, description="What runs when a run of it has failed; null for nothing."
+    )
+    agents: bool = Field(default=True, description="Whether agents (MCP) may see it and use it.")
 
 
 def field_expression(reference: str) -> Expression:

@@ -29,6 +29,7 @@ class StepProgress(BaseModel, frozen=True):
         until: when its delay is over, or its next attempt is due.
         items: those of its items that are to be tried again.
         at_work: something of it was being done when this was written.
+        decided: its `if` was found true.
     """
 
     began: datetime
@@ -36,6 +37,7 @@ class StepProgress(BaseModel, frozen=True):
     until: datetime | None = None
     items: dict[int, ItemWait] = Field(default_factory=dict[int, ItemWait])
     at_work: bool = False
+    decided: bool = False
 
 
 class Progress(BaseModel, frozen=True):

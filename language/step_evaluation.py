@@ -6,8 +6,9 @@ all by these functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 from language import expressions, templates
 from language.definition import (
@@ -16,18 +17,37 @@ from language.definition import (
     DelayConfig,
     IteratingStep,
     LookupConfig,
+    RememberConfig,
     Step,
     TransformStep,
     WebhookConfig,
+    WorkflowConfig,
     field_expression,
 )
 from language.expressions import JSON, Budget, ExpressionError
-from language.expressions.values import MAX_NODES
+from language.expressions.values import MAX_NODES, compact_json
 
 ALL_ITEMS_NODES = 10 * MAX_NODES
 """What the items of a `for_each` may visit together, where there is time for it."""
 
+MAX_KEY_LENGTH = 512
+"""The most characters of what a step remembers."""
+
+# What is shown of a value that a step has read, in nodes and characters: what it reads is stored elsewhere.
+_SHOWN = 2000
+_SHOWN_ITEMS = 20_000
+
 Scope = Mapping[str, JSON]
+
+
+@dataclass
+class Seen:
+    """What a step goes by, for those who look at the run: the values that it reads, by their names.
+
+    Of one with `for_each` it is the items. What is large is replaced by what it is.
+    """
+
+    value: JSON = None
 
 
 def budget_of(step: Step) -> Budget:
@@ -35,15 +55,36 @@ def budget_of(step: Step) -> Budget:
     return Budget(nodes=ALL_ITEMS_NODES) if isinstance(step, IteratingStep) and step.for_each else Budget()
 
 
-def evaluate(step: ConditionStep | TransformStep, scope: Scope, budget: Budget) -> JSON:
+def decide(step: Step, scope: Scope, budget: Budget) -> bool:
+    """Whether the `if` of a step is true, as a condition is.
+
+    Raises:
+        ExpressionError: as `Expression.evaluate`.
+    """
+    assert step.condition is not None
+    value = expressions.compile(step.condition).evaluate(scope, budget, is_result=False)
+    return expressions.truthy(value)
+
+
+def evaluate(
+    step: ConditionStep | TransformStep, scope: Scope, budget: Budget, seen: Seen | None = None
+) -> JSON:
     """The output of a condition or a transform, whose size is taken off the budget exactly.
 
     An item may use as many nodes as a step without `for_each`, and all of them what the budget has.
+
+    Args:
+        step: which.
+        scope: what its expressions may read.
+        budget: what it may cost.
+        seen: gets what it goes by, also if it fails.
 
     Raises:
         ExpressionError: as `Expression.evaluate`, or as `items_of`. Where the budget is exhausted the step
             fails as a whole, whatever its `on_error`.
     """
+    if seen is not None and not (isinstance(step, TransformStep) and step.for_each is not None):
+        seen.value = _values_read(step, scope)
     if isinstance(step, ConditionStep):
         value = expressions.compile(step.config.expression).evaluate(scope, budget, is_result=False)
         result: JSON = {"result": expressions.truthy(value)}
@@ -53,6 +94,8 @@ def evaluate(step: ConditionStep | TransformStep, scope: Scope, budget: Budget) 
         return _transformed(step, scope, budget, 0)
     room = budget.output_left
     items = items_of(step, scope, budget)
+    if seen is not None:
+        seen.value = items_shown(items)
     budget.output_left = room
     budget.produce_array(len(items))
     return [_item_transformed(step, {**scope, "item": item}, budget) for item in items]
@@ -101,6 +144,69 @@ def items_of(step: IteratingStep, scope: Scope, budget: Budget | None = None) ->
     return items
 
 
+def _values_read(step: ConditionStep | TransformStep, scope: Scope) -> JSON:
+    if isinstance(step, ConditionStep):
+        texts = [step.config.expression]
+    else:
+        texts = list((step.config.mapping or {"": step.config.expression or ""}).values())
+    read: dict[str, JSON] = {}
+    for text in texts:
+        for root, path, _, compared, _ in expressions.compile(text).references:
+            name = ".".join((root, *path))
+            if name not in read and not compared and root in scope:
+                read[name] = shown(_value_at(scope[root], path))
+    return cast(JSON, read)
+
+
+def _value_at(value: JSON, path: tuple[str, ...]) -> JSON:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def shown(value: JSON, most: int = _SHOWN) -> JSON:
+    """The value, or what it is if it is large: it can be seen where it comes from."""
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[:100]}… ({len(value)} characters)"
+    if not isinstance(value, dict | list) or _weighs_at_most(value, most):
+        return value
+    what = "an array of" if isinstance(value, list) else "an object of"
+    return f"… ({what} {len(value)})"
+
+
+def _weighs_at_most(value: JSON, most: int) -> bool:
+    for weight in _weights(value):
+        most -= weight
+        if most < 0:
+            return False
+    return True
+
+
+def items_shown(items: list[JSON]) -> JSON:
+    """The items of a step as its input shows them: as many as are not too much."""
+    room, kept = _SHOWN_ITEMS, list[JSON]()
+    for item in items:
+        one = shown(item)
+        room -= sum(_weights(one))
+        if room < 0:
+            return [*kept, f"… ({len(items) - len(kept)} more)"]
+        kept.append(one)
+    return kept
+
+
+def _weights(value: JSON) -> Iterator[int]:
+    """What each value within takes, in nodes and characters; who has had enough asks no further."""
+    waiting: list[JSON] = [value]
+    while waiting:
+        one = waiting.pop()
+        yield 1 + (len(one) if isinstance(one, str | dict | list) else 0)
+        if isinstance(one, dict):
+            yield sum(map(len, one))
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+
+
 def until_of(config: DelayConfig, scope: Scope, budget: Budget | None = None) -> JSON:
     """What the template of `until` gives.
 
@@ -146,6 +252,32 @@ class RequestTemplates:
         headers = self._headers.render(scope, new_budget())
         assert isinstance(headers, dict)
         return Request(self._method, url, headers, self._body.render(scope, new_budget()))
+
+
+def child_input_of(config: WorkflowConfig, scope: Scope, budget: Budget | None = None) -> JSON:
+    """What a step gives the workflow that it runs.
+
+    Raises:
+        ExpressionError: as `Template.render`.
+    """
+    return templates.compile_template(config.input).render(scope, budget)
+
+
+def key_of(config: RememberConfig, scope: Scope, budget: Budget | None = None) -> str:
+    """What a step is to remember.
+
+    Raises:
+        ExpressionError: `missing_value` if its template gives nothing, `bad_key` if that is too long or holds
+            a NUL, or as `Template.render`.
+    """
+    value = templates.compile_template(config.key).render(scope, budget)
+    key = value if isinstance(value, str) else "" if value is None else compact_json(value)
+    if not key:
+        raise ExpressionError("missing_value", "The template of the key gives nothing to remember.")
+    if len(key) > MAX_KEY_LENGTH or "\0" in key:
+        message = f"A key has at most {MAX_KEY_LENGTH} characters, none of them NUL; hash what is longer."
+        raise ExpressionError("bad_key", message)
+    return key
 
 
 def target_of(config: LookupConfig, scope: Scope, budget: Budget | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.identifiers import new_id
-from models.run_views import TriggerType
+from models.run_views import RunStatus, TriggerType
 from models.targets import Target
 
 MAX_DEDUPE_LENGTH = 255
@@ -42,10 +42,16 @@ class RunAccepted(BaseModel, frozen=True):
 
 
 class Accepted(BaseModel, frozen=True):
-    """An accepted run: `repeated` when the same event had been accepted before."""
+    """An accepted run.
+
+    Attributes:
+        repeated: the same event had been accepted before.
+        status: of a new one; cancelled if its workflow takes no more at a time.
+    """
 
     run_id: UUID
     repeated: bool
+    status: RunStatus = "queued"
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,9 @@ class Event:
         payload: the `trigger` of the run's expressions; any JSON value.
         request: headers and query of the triggering request; kept if the definition reads them.
         dedupe_key: a second event with the same key is the same run.
+        parent_run_id: the run whose step it is; it is woken by the end of this one.
+        depth: how many runs are above it.
+        upload_id: the upload that it is a row of.
         run_id: of the run. Accepting the very same event again changes nothing.
     """
 
@@ -66,6 +75,9 @@ class Event:
     payload: Any
     request: Mapping[str, Any] | None = None
     dedupe_key: str | None = None
+    parent_run_id: UUID | None = None
+    depth: int | None = None
+    upload_id: UUID | None = None
     run_id: UUID = field(default_factory=new_id)
 
     @cached_property
@@ -89,37 +101,57 @@ class Event:
 _ACCEPT = """
 with events as (
   select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[],
-                       %b::json[], %s::int[], %s::text[])
-  as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key)
+                       %b::json[], %s::int[], %s::text[], %s::uuid[], %s::smallint[], %s::uuid[])
+  as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key,
+        parent_run_id, depth, upload_id)
 ), keys as (
   insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
   select automation_id, dedupe_key, id from events where dedupe_key is not null
   order by automation_id, dedupe_key
   on conflict do nothing returning run_id
 ), accepted as (
-  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, queued_at)
-  select id, account_id, automation_id, version, trigger, input, request, input_bytes, now()
+  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, queued_at,
+                    parent_run_id, depth, upload_id)
+  select id, account_id, automation_id, version, trigger, input, request, input_bytes, now(),
+    parent_run_id, depth, upload_id
   from events where dedupe_key is null or id in (select run_id from keys)
   on conflict do nothing returning id
 ), work as (
-  insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)
-  select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes
-  from events join accepted using (id)
+  insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes,
+                        parent_run_id, upload_id)
+  select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes,
+    parent_run_id, upload_id
+  from events join accepted using (id) where id <> all(%s::uuid[])
 )
 select id from accepted
 """
 
 
 async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
-    """Accept runs: once this has committed, they will be done. Answer clients only after that."""
+    """Accept runs: once this has committed, they will be done. Answer clients only after that.
+
+    Where a workflow takes no more at a time, and says that it skips what is over, they are cancelled at once.
+    """
+    if not any(event.target.entry.skips for event in events):
+        return await _accept(connection, events, ())
+    async with connection.transaction():
+        over = await _find_over_limit(connection, events)
+        return await _accept(connection, events, over)
+
+
+async def _accept(connection: Connection, events: Sequence[Event], over: Collection[UUID]) -> list[Accepted]:
+    """Accept runs; those that are `over` the limit of their workflow are cancelled."""
     accepted: dict[UUID, Accepted] = {}
     while left := [event for event in events if event.run_id not in accepted]:
         columns = [list(column) for column in zip(*map(_row, left), strict=True)]
-        cursor = await connection.execute(_ACCEPT, columns)
+        cursor = await connection.execute(_ACCEPT, [*columns, list(over)])
         inserted = {row["id"] for row in await cursor.fetchall()}
+        if skipped := inserted.intersection(over):
+            await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
         for event in left:
             if event.dedupe_key is None or event.run_id in inserted:
-                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False)
+                status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
+                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False, status=status)
                 continue
             before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
             # None: the first run was deleted between the two statements; accept anew.
@@ -129,11 +161,59 @@ async def accept(connection: Connection, events: Sequence[Event]) -> list[Accept
     return [accepted[event.run_id] for event in events]
 
 
+_SKIP = """
+update runs set status = 'cancelled', completed_at = now(), error = %(error)s
+where id = any(%(ids)s) and completed_at is null
+"""
+_OVER_LIMIT = {
+    "code": "concurrency_limit",
+    "message": "As many runs of the workflow as may be at a time were under way.",
+}
+# Whoever accepts runs of the same workflow waits here, so that what is counted stays so.
+_UNDER_WAY = """
+with locked as materialized (
+  select id, concurrency_limit from automations where id = any(%s) order by id for no key update
+)
+select l.id, l.concurrency_limit - (
+  select count(*) from run_work w where w.account_id = %s and w.automation_id = l.id)::int as room
+from locked l where l.concurrency_limit is not null
+"""
+
+
+async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> set[UUID]:
+    """Find the events for which there is no room; whoever comes again takes none.
+
+    Run it inside a transaction: until that ends, nobody else takes the room.
+    """
+    skipping = [event for event in events if event.target.entry.skips]
+    room: dict[UUID, int] = {}
+    for account_id in {event.target.account_id for event in skipping}:
+        of_account = {e.target.automation_id for e in skipping if e.target.account_id == account_id}
+        cursor = await connection.execute(_UNDER_WAY, (list(of_account), account_id))
+        room |= {row["id"]: row["room"] for row in await cursor.fetchall()}
+    over: set[UUID] = set()
+    keys: set[tuple[UUID, str]] = set()
+    for event in skipping:
+        automation_id, key = event.target.automation_id, event.dedupe_key
+        if key is not None:
+            known = (automation_id, key) in keys
+            keys.add((automation_id, key))
+            if known or await accepted_before(connection, automation_id, key) is not None:
+                continue
+        left = room.get(automation_id, 1)
+        if left < 1:
+            over.add(event.run_id)
+        elif automation_id in room:
+            room[automation_id] = left - 1
+    return over
+
+
 def _row(event: Event) -> tuple[Any, ...]:
     target = event.target
     return (
         event.run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
         _written(event.written_payload), _written(event.written_request), event.size, event.dedupe_key,
+        event.parent_run_id, event.depth, event.upload_id,
     )  # fmt: skip
 
 

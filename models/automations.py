@@ -51,6 +51,7 @@ class Automation(SQLModel, table=True):
     description: str | None = Field(sa_type=Text)
     status: str = Field(sa_type=Text)
     version: int
+    concurrency_limit: int | None
     ingest_token_hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False, unique=True))
     ingest_token_sealed: bytes = Field(sa_type=LargeBinary)
     created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
@@ -94,6 +95,13 @@ class WorkflowView(View):
     input_schema: dict[str, Any] | None = Field(
         description="A JSON Schema that the input of every run must meet; null for none."
     )
+    concurrency: dict[str, Any] | None = Field(
+        description="How many runs of it there may be at a time, and what becomes of others; null for any."
+    )
+    on_failure: dict[str, Any] | None = Field(
+        description="The workflow that runs when a run of it has failed; null for none."
+    )
+    agents: bool = Field(description="Whether agents (MCP) may see it and use it.")
     version: int = Field(description='The number of the current version; `If-Match` takes it as `"v3"`.')
     webhook_url: str = Field(description="Its ingest URL: who has it can start runs.")
     created_at: datetime = Field(description="When it was made.")
@@ -154,14 +162,16 @@ async def create(
         "insert into tenants (account_id) values (%s) on conflict do nothing", (actor.account_id,)
     )
     await connection.execute(
-        "insert into automations (id, account_id, name, description, status, version, ingest_token_hash,"
-        " ingest_token_sealed, created_at, updated_at) values (%s, %s, %s, %s, %s, 1, %s, %s, now(), now())",
+        "insert into automations (id, account_id, name, description, status, version, concurrency_limit,"
+        " ingest_token_hash, ingest_token_sealed, created_at, updated_at)"
+        " values (%s, %s, %s, %s, %s, 1, %s, %s, %s, now(), now())",
         (
             automation_id,
             actor.account_id,
             definition.name,
             definition.description,
             status,
+            _limit(definition),
             token_hash(token),
             sealed,
         ),
@@ -249,13 +259,15 @@ async def replace(
     """
     definition, following = checked.definition, version + 1
     cursor = await connection.execute(
-        "update automations set name = %s, description = %s, status = %s, version = %s, updated_at = now()"
+        "update automations set name = %s, description = %s, status = %s, version = %s,"
+        " concurrency_limit = %s, updated_at = now()"
         " where account_id = %s and id = %s and version = %s and deleted_at is null",
         (
             definition.name,
             definition.description,
             checked.status,
             following,
+            _limit(definition),
             actor.account_id,
             automation_id,
             version,
@@ -289,6 +301,10 @@ async def delete(
     await audit.record(
         connection, actor, "workflow.deleted", audit.Target("workflow", automation_id, row["name"])
     )
+
+
+def _limit(definition: Definition) -> int | None:
+    return None if definition.concurrency is None else definition.concurrency.limit
 
 
 async def _add_version(
@@ -370,5 +386,8 @@ def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
         trigger=definition.get("trigger", {"type": "manual"}),
         steps=definition.get("steps", []),
         input_schema=definition.get("input_schema"),
+        concurrency=definition.get("concurrency"),
+        on_failure=definition.get("on_failure"),
+        agents=definition.get("agents", True),
         webhook_url=f"{address}/api/workflows/ingest/{token}",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
 from uuid import UUID
 
 from database import Connection
@@ -16,33 +17,44 @@ _AT_ONCE = 1000
 _CANCEL: tuple[LiteralString, LiteralString] = (
     "with chosen as materialized (select run_id from run_work where account_id = %(account_id)s and ",
     " for update), gone as (delete from run_work w using chosen c where w.run_id = c.run_id"
-    "  returning w.run_id, w.started_at, w.batch_id, w.progress)"
+    "  returning w.run_id, w.started_at, w.batch_id, w.progress, w.parent_run_id)"
     " update runs r set status = 'cancelled', completed_at = now(), started_at = g.started_at,"
     "  batch_id = g.batch_id, progress = g.progress from gone g where r.id = g.run_id"
-    "  and r.id = any(array(select run_id from chosen)) returning r.id",
+    "  and r.id = any(array(select run_id from chosen)) returning r.id, g.parent_run_id",
 )
 
 
-async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> bool:
-    """End a run. One that has ended stays as it is.
+async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> list[UUID]:
+    """End a run, and those that it has begun as steps. One that has ended stays as it is.
 
     Returns:
-        Whether this has ended it.
+        Those that this has ended, the run first; none if it had ended.
 
     Raises:
         NotFound: unknown, or another account's.
     """
     head, tail = _CANCEL
     wanted = {"account_id": account_id, "run_id": run_id}
-    cursor = await connection.execute(head + "run_id = %(run_id)s" + tail, wanted)
-    if cursor.rowcount:
-        return True
+    async with connection.transaction():
+        cursor = await connection.execute(head + "run_id = %(run_id)s" + tail, wanted)
+        rows = await cursor.fetchall()
+        if rows:
+            return [run_id, *await _tell_family(connection, rows)]
     cursor = await connection.execute(
         "select 1 from runs where account_id = %(account_id)s and id = %(run_id)s", wanted
     )
     if await cursor.fetchone() is None:
         raise NotFound("run")
-    return False
+    return []
+
+
+async def _tell_family(connection: Connection, ended: Sequence[Mapping[str, Any]]) -> list[UUID]:
+    """Wake the parents of runs that were cancelled, and cancel their children; returns these."""
+    parents = [row["parent_run_id"] for row in ended if row["parent_run_id"] is not None]
+    if parents:
+        await connection.execute("select wake_runs(%s)", (parents,))
+    cursor = await connection.execute("select cancel_children(%s) as id", ([row["id"] for row in ended],))
+    return [row["id"] for row in await cursor.fetchall()]
 
 
 async def cancel_some(
@@ -57,9 +69,10 @@ async def cancel_some(
     some: LiteralString = (
         "automation_id = %(automation_id)s and run_id > %(after)s order by run_id limit %(limit)s"
     )
-    cursor = await connection.execute(
-        head + some + tail,
-        {"account_id": account_id, "automation_id": automation_id, "after": after, "limit": _AT_ONCE},
-    )
-    ended = sorted([row["id"] for row in await cursor.fetchall()])
-    return ended, ended[-1] if len(ended) == _AT_ONCE else None
+    wanted = {"account_id": account_id, "automation_id": automation_id, "after": after, "limit": _AT_ONCE}
+    async with connection.transaction():
+        cursor = await connection.execute(head + some + tail, wanted)
+        rows = await cursor.fetchall()
+        children = await _tell_family(connection, rows)
+    ended = sorted([row["id"] for row in rows])
+    return ended + children, ended[-1] if len(ended) == _AT_ONCE else None

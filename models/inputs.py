@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
 
-from language.definition import Definition
+from language.definition import Definition, WaitStep
 from language.validation.findings import Finding, pointer_of
 from models import input_schemas
 from models.errors import FieldError, Invalid
@@ -213,6 +213,10 @@ def _findings(error: Any, pointer: str) -> Iterator[Finding]:
 
 
 def errors_of(definition: Definition) -> Iterator[Finding]:
-    """What is wrong with the input_schema of a definition."""
+    """What is wrong with the JSON Schemas of a definition: of its inputs, and of what its steps wait for."""
     if definition.input_schema is not None:
         yield from input_schemas.read(definition.input_schema, "/input_schema").findings
+    for index, step in enumerate(definition.steps):
+        if isinstance(step, WaitStep) and step.config.input_schema is not None:
+            pointer = f"/steps/{index}/config/input_schema"
+            yield from input_schemas.read(step.config.input_schema, pointer).findings

@@ -22,9 +22,12 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from language.records import StepError, StepRecord
 from models.identifiers import new_id
+from models.lanes import BULK
 
 SILENT_SECONDS = 10
 """A lease may be taken over after so long without a beat."""
+MAX_DEPTH = 5
+"""How many runs may be above one: those that it is a step of, and those whose failure it follows."""
 
 
 class BatchRow(SQLModel, table=True):
@@ -85,21 +88,33 @@ class Wait:
 
 @dataclass(frozen=True)
 class End:
-    """The run has ended. Its output is that of the step `output_of`: it is kept once."""
+    """The run has ended. Its output is that of the step `output_of`: it is kept once.
+
+    Attributes:
+        handler: of a run that has failed, the workflow that runs for that.
+        has_children: runs that it has begun as steps may be under way: they are cancelled.
+    """
 
     status: Literal["completed", "failed", "cancelled"]
     error: StepError | None = None
     output_of: str | None = None
+    handler: UUID | None = None
+    has_children: bool = False
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a run's executor has to write of it: steps that are done, and whether it waits or has ended."""
+    """What a run's executor has to write of it: steps that are done, and whether it waits or has ended.
+
+    Attributes:
+        parent_run_id: the run whose step it is: its end wakes that.
+    """
 
     lease: Lease
     run_id: UUID
     records: Sequence[StepRecord] = field(default_factory=list[StepRecord])
     then: Wait | End | None = None
+    parent_run_id: UUID | None = None
 
     @cached_property
     def written(self) -> bytes:
@@ -190,14 +205,28 @@ async def look(connection: Connection, batch_id: UUID) -> BatchState | None:
     return BatchState(**row) if row else None
 
 
-async def find_gone(connection: Connection, run_ids: Collection[UUID]) -> set[UUID]:
-    """Find those of these runs that are at work no longer: they have ended, or were cancelled."""
+class News(NamedTuple):
+    """What others have done to runs that are at work here.
+
+    Attributes:
+        gone: they are at work no longer: they have ended, or were cancelled.
+        woken: what they wait for has come, or may have.
+    """
+
+    gone: set[UUID]
+    woken: set[UUID]
+
+
+async def find_news(connection: Connection, run_ids: Collection[UUID]) -> News:
+    """Find out what others have done to these runs."""
     cursor = await connection.execute(
-        "select id from unnest(%s::uuid[]) as id where not exists"
-        " (select from run_work where run_id = id and status = 'running')",
+        "select id, w.run_id is null as gone from unnest(%s::uuid[]) as id left join run_work w"
+        " on w.run_id = id and w.status = 'running' where w.run_id is null or w.woken",
         (list(run_ids),),
     )
-    return {row["id"] for row in await cursor.fetchall()}
+    rows = await cursor.fetchall()
+    gone = {row["id"] for row in rows if row["gone"]}
+    return News(gone, {row["id"] for row in rows} - gone)
 
 
 async def renew(connection: Connection, leases: Collection[Lease]) -> set[UUID]:
@@ -253,6 +282,14 @@ with asked as materialized (
     array_agg(run_event(e.run, n.name))) end as deliveries
   from ended e join automations n on n.id = e.automation_id
   where exists (select from endpoints p where p.account_id = e.account_id and p.is_active)
+), handled as materialized (
+  select count(start_after_failure(e.run, n.name, f.handler, %(priority)s, %(deepest)s)) as runs
+  from unnest(%(failed)s::uuid[], %(handlers)s::uuid[]) as f (id, handler)
+  join ended e on (e.run).id = f.id join automations n on n.id = e.automation_id
+), followed as materialized (
+  select case when cardinality(%(parents)s::uuid[]) > 0 then array(select wake_runs(%(parents)s)) end,
+    case when cardinality(%(orphaning)s::uuid[]) > 0 then array(select cancel_children(array(
+      select run_id from held where run_id = any(%(orphaning)s)))) end
 ), gone as (
   delete from run_work w using asked a, held h
   where a.status is not null and a.run_id = h.run_id and w.run_id = h.run_id
@@ -268,7 +305,7 @@ with asked as materialized (
   update run_work w set lost = 0 from asked a join held h using (run_id)
   where a.status is null and a.progress is null and h.lost > 0 and w.run_id = a.run_id
 )
-select held.run_id from held cross join told
+select held.run_id from held cross join told cross join handled cross join followed
 """
 
 
@@ -277,15 +314,27 @@ async def write(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
 
     Args:
         connection: outside a transaction.
-        changes: one a run at the most.
+        changes: one a run at the most, and of no run beside one of its parent.
 
     Returns:
         The runs that were written; what is missing is its executor's no longer.
     """
     asked = b"[" + b",".join(change.written for change in changes) + b"]"
     records = _listed(b"".join(change.written_records for change in changes))
-    ended = [change.run_id for change in changes if isinstance(change.then, End)]
-    cursor = await connection.execute(_WRITE, {"changes": asked.decode(), "records": records, "ended": ended})
+    ends = [(change, change.then) for change in changes if isinstance(change.then, End)]
+    failed = [(change.run_id, end.handler) for change, end in ends if end.handler is not None]
+    wanted: dict[str, Any] = {
+        "changes": asked.decode(),
+        "records": records,
+        "ended": [change.run_id for change, _ in ends],
+        "failed": [run_id for run_id, _ in failed],
+        "handlers": [handler for _, handler in failed],
+        "parents": [change.parent_run_id for change, _ in ends if change.parent_run_id is not None],
+        "orphaning": [change.run_id for change, end in ends if end.has_children],
+        "priority": BULK,
+        "deepest": MAX_DEPTH,
+    }
+    cursor = await connection.execute(_WRITE, wanted)
     return {row["run_id"] for row in await cursor.fetchall()}
 
 
@@ -324,7 +373,7 @@ def _written_change(change: Change) -> dict[str, Any]:
             return written
         case Wait(wake_at, progress, leaves):
             return {**written, "wake_at": wake_at, "progress": progress, "leaves": leaves}
-        case End(status, error, output_of):
+        case End(status, error, output_of, _, _):
             why = error and error.model_dump(exclude_none=True)
             return {**written, "status": status, "error": why, "output_of": output_of}
 

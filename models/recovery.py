@@ -76,6 +76,17 @@ async def find_unknown(connection: Connection, batch_ids: Collection[UUID]) -> s
     return {row["id"] for row in await cursor.fetchall()}
 
 
+async def delete_empty(connection: Connection) -> int:
+    """Delete the batches whose runs were all woken before their time; returns how many.
+
+    Their workflows, which sleep until then, are unknown from now on.
+    """
+    cursor = await connection.execute(
+        "delete from batches b where b.parked and not exists (select from run_work where batch_id = b.id)"
+    )
+    return cursor.rowcount
+
+
 async def mark_started(connection: Connection, batch_id: UUID) -> None:
     """Note that Temporal has accepted the start of a batch's workflow."""
     await connection.execute("update batches set started_at = now() where id = %s", (batch_id,))

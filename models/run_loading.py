@@ -14,11 +14,11 @@ from models.runs import GATHERED
 
 _LOAD: LiteralString = """
 with at_work as (
-  select run_id, started_at, progress, bytes, bytes <= %(inline)s
+  select run_id, started_at, progress, bytes, parent_run_id, bytes <= %(inline)s
     and sum(bytes) filter (where bytes <= %(inline)s) over (order by run_id) <= %(together)s as loaded
   from run_work where batch_id = %(batch)s and status = 'running'
 )
-select r.id, w.started_at, w.bytes, w.progress, w.loaded,
+select r.id, r.queued_at, w.started_at, w.bytes, w.progress, w.parent_run_id, w.loaded,
   case when w.loaded then r.input end as input, case when w.loaded then r.request end as request
 from at_work w join runs r on r.id = w.run_id
 where r.id = any(array(select run_id from at_work)) order by r.id
@@ -45,6 +45,8 @@ async def load_runs(connection: Connection, batch_id: UUID) -> list[ClaimedRun]:
             recorded=True,
             progress=row["progress"],
             unloaded=not row["loaded"],
+            queued_at=row["queued_at"],
+            parent_run_id=row["parent_run_id"],
         )
         for row in await cursor.fetchall()
     ]

@@ -16,7 +16,9 @@ from models.views import View
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
-TriggerType = Literal["manual", "webhook", "schedule", "file_upload", "monitor_event"]
+TriggerType = Literal[
+    "manual", "webhook", "schedule", "file_upload", "monitor_event", "workflow", "on_failure"
+]
 
 
 class StepView(View):
@@ -63,6 +65,14 @@ class RunView(View):
     completed_at: datetime | None = Field(description="When it ended; null before.")
     duration_ms: int | None = Field(description="From its start to its end, in milliseconds.")
     restarted_from: UUID | None = Field(description="The run that this one is a retry of.")
+    parent_run_id: UUID | None = Field(
+        default=None, description="The run that has this one as a step, or whose failure it follows."
+    )
+    resume_urls: dict[str, str] | None = Field(
+        default=None,
+        description="Where to post the answers of the steps that wait, or are to wait, by step: who has one"
+        " can do so. Only in the answer to a request for this one run, while it goes on.",
+    )
     test: bool = Field(default=False, description="Whether it was a dry run, of which nothing is kept.")
 
 
@@ -97,6 +107,7 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
         completed_at=run["completed_at"],
         duration_ms=_milliseconds(run["started_at"], run["completed_at"]),
         restarted_from=run["restarted_from"],
+        parent_run_id=run.get("parent_run_id"),
         test=test,
     )
     # Of a run that was cancelled too: who cancels it leaves no records of what was under way.

@@ -50,6 +50,8 @@ class RunWork(SQLModel, table=True):
         progress: see `language.progress`.
         lost: how often in a row it was lost with its executor.
         setbacks: our code's failures with it: since when, how often, and of which builds.
+        parent_run_id: the run whose step it is.
+        upload_id: the upload that it is a row of.
     """
 
     __tablename__ = "run_work"  # pyright: ignore[reportAssignmentType]
@@ -62,6 +64,8 @@ class RunWork(SQLModel, table=True):
             postgresql_where="status = 'queued'",
         ),
         Index("ix_run_work_wake", "wake_at", postgresql_where="status = 'waiting'"),
+        Index("ix_run_work_parent_run_id", "parent_run_id", postgresql_where="parent_run_id is not null"),
+        Index("ix_run_work_upload_id", "upload_id", postgresql_where="upload_id is not null"),
         {"postgresql_with": {"fillfactor": 50, "autovacuum_vacuum_scale_factor": 0.01}},
     )  # fmt: skip
 
@@ -82,6 +86,8 @@ class RunWork(SQLModel, table=True):
     progress: Any = Field(sa_column=Column(JSON))
     lost: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
     setbacks: Any = Field(sa_column=Column(JSON))
+    parent_run_id: UUID | None
+    upload_id: UUID | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ class ClaimedRun:
         recorded: there may be records of its steps.
         progress: of the steps that have begun, as `language.progress` writes it.
         unloaded: trigger and request are not kept in memory: whoever needs them reads the row.
+        queued_at: when it was accepted.
+        parent_run_id: the run whose step it is.
     """
 
     run_id: UUID
@@ -103,6 +111,8 @@ class ClaimedRun:
     recorded: bool
     progress: Mapping[str, Any] | None
     unloaded: bool = False
+    queued_at: datetime | None = None
+    parent_run_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +222,8 @@ async def claim(
 def _claimed_run(row: Mapping[str, Any]) -> ClaimedRun:
     return ClaimedRun(
         row["run_id"], row["started_at"], row["input"], row["request"], row["bytes"],
-        row["begun"] or row["restarted"], row["progress"],
+        row["begun"] or row["restarted"], row["progress"], queued_at=row["queued_at"],
+        parent_run_id=row["parent_run_id"],
     )  # fmt: skip
 
 

@@ -43,6 +43,9 @@ class Run(SQLModel, table=True):
         output_of: the step whose output is the run's.
         batch_id: the batch in which it ended.
         progress: of a run that was cancelled, how far the steps were that were under way.
+        parent_run_id: the run that has this one as a step, or whose failure it follows.
+        depth: how many runs are above it; none is null.
+        upload_id: the upload that it is a row of.
     """
 
     __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
@@ -81,6 +84,9 @@ class Run(SQLModel, table=True):
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     output_of: str | None = Field(sa_type=Text)
+    parent_run_id: UUID | None
+    depth: int | None = Field(sa_column=Column(SmallInteger))
+    upload_id: UUID | None
 
 
 class RunStep(SQLModel, table=True):
@@ -140,6 +146,7 @@ _STATUS: LiteralString = (
 _SELECT: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + _STATUS + " as status, r.trigger, r.input, r.error,"
     " r.credits_used, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
+    " r.parent_run_id,"
     " r.output_of, coalesce(r.progress, w.progress) as progress, a.name,"
     " (select json_agg(json_build_object('id', s->'id', 'type', s->'type')) from json_array_elements("
     "  case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"

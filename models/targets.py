@@ -21,11 +21,16 @@ _REMEMBERED = 256
 
 @dataclass(frozen=True)
 class Entry:
-    """What a version of a workflow asks of the events that start it."""
+    """What a version of a workflow asks of the events that start it.
+
+    Attributes:
+        skips: what comes while as many runs are under way as may be is not run.
+    """
 
     trigger: Trigger
     reads_request: bool
     input_schema: InputSchema | None
+    skips: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,16 +123,19 @@ async def _entry(connection: Connection, automation_id: UUID, version: int) -> E
     if known is not None:
         return known
     cursor = await connection.execute(
-        "select definition->'trigger' as trigger, definition->'input_schema' as input_schema, reads_request"
+        "select definition->'trigger' as trigger, definition->'input_schema' as input_schema, reads_request,"
+        " definition->'concurrency' as concurrency"
         " from automation_versions where automation_id = %s and version = %s",
         (automation_id, version),
     )
     row = await cursor.fetchone()
     assert row is not None
-    given = {name: row[name] for name in ("trigger", "input_schema") if row[name] is not None}
+    names = ("trigger", "input_schema", "concurrency")
+    given = {name: row[name] for name in names if row[name] is not None}
     definition = Definition.model_validate({"name": "_", **given})
     schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
-    entry = Entry(definition.trigger, row["reads_request"], schema)
+    skips = definition.concurrency is not None and definition.concurrency.on_limit == "skip"
+    entry = Entry(definition.trigger, row["reads_request"], schema, skips)
     while len(_entries) >= _REMEMBERED:
         del _entries[next(iter(_entries))]
     _entries[automation_id, version] = entry

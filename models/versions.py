@@ -33,6 +33,9 @@ class VersionDefinition(BaseModel, frozen=True):
     input_schema: dict[str, Any] | None = Field(
         description="The JSON Schema that inputs had to meet; null for none."
     )
+    concurrency: dict[str, Any] | None = Field(description="How many runs of it there could be at a time.")
+    on_failure: dict[str, Any] | None = Field(description="What ran when a run of it had failed.")
+    agents: bool = Field(description="Whether agents could use it.")
     created_at: datetime = Field(description="When it was saved.")
     created_by: str = Field(description="Who saved it.")
 
@@ -44,6 +47,9 @@ _DEFAULTS: dict[LiteralString, LiteralString] = {
     "trigger": '{"type": "manual"}',
     "steps": "[]",
     "input_schema": "null",
+    "concurrency": "null",
+    "on_failure": "null",
+    "agents": "true",
 }
 _CHANGES: LiteralString = ", ".join(
     f"case when coalesce((v.definition->'{name}')::jsonb, '{default}')"
@@ -104,6 +110,9 @@ async def get(
         trigger=definition.get("trigger", {"type": "manual"}),
         steps=definition.get("steps", []),
         input_schema=definition.get("input_schema"),
+        concurrency=definition.get("concurrency"),
+        on_failure=definition.get("on_failure"),
+        agents=definition.get("agents", True),
         created_at=row["created_at"],
         created_by=row["created_by"],
     )

@@ -16,6 +16,7 @@ from models.definitions import LookupFields, Rules
 from models.identifiers import parse_id
 from models.monitors import monitors
 from outbound.guard import Networks
+from services import sub_workflows
 from services.process_pool import Ask, ProcessPool
 
 
@@ -27,16 +28,32 @@ class Found(NamedTuple):
 
 
 async def check(
-    pool: ProcessPool, database: Database, account_id: UUID, document: Any, rules: Rules
+    pool: ProcessPool,
+    database: Database,
+    account_id: UUID,
+    document: Any,
+    rules: Rules,
+    automation_id: UUID | None = None,
 ) -> Found:
     """Everything that is wrong with a document of an account, whatever who saves it may do.
+
+    Args:
+        pool: where it is checked.
+        database: what it names is looked for there.
+        account_id: whose it is.
+        document: JSON, of any shape.
+        rules: that it must meet.
+        automation_id: the workflow that it is to be; None for a new one.
 
     Raises:
         PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
     async with database.connection() as connection:
         names = await secrets.names(connection, account_id)
-        unknown = await _find_unknown_monitor(connection, account_id, document)
+        unknown = [
+            *await _find_unknown_monitor(connection, account_id, document),
+            *await sub_workflows.errors_of(connection, account_id, automation_id, document),
+        ]
     given = (document, names, rules.networks, rules.lookup_fields)
     found: Found = await pool.run(account_id, None, _found, *given)
     if not unknown:

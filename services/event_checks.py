@@ -70,7 +70,8 @@ class EventChecks:
         found = _dedupe_value(payload, target.trigger, request, INLINE_NODES)
         if isinstance(found, FieldError) and found.code in _UNDECIDED:
             raw = orjson.dumps(payload)
-            found = await self._pooled(target, charge, _dedupe_value, raw, target.trigger, request, MAX_NODES)
+            arguments = (target.trigger, request, MAX_NODES)
+            found = await self._pooled(target.account_id, charge, _dedupe_value, raw, *arguments)
         if isinstance(found, FieldError):
             raise Invalid([found])
         return found
@@ -84,27 +85,35 @@ class EventChecks:
             Invalid: naming the places where it does not meet the `input_schema`.
             ChecksWaiting, PoolBusy, WorkLost: as `dedupe_value`.
         """
-        schema = target.entry.input_schema
-        if schema is None:
-            return
+        if target.entry.input_schema is not None:
+            await self.check_schema(target.account_id, target.entry.input_schema, payload, pointer, charge)
+
+    async def check_schema(
+        self,
+        account_id: UUID,
+        schema: InputSchema,
+        payload: Any,
+        pointer: str,
+        charge: Charge | None = None,
+    ) -> None:
+        """See whether a value meets a schema of an account; else as `check_input`."""
         raw = orjson.dumps(payload)
         errors = _input_errors(payload, schema, pointer, len(raw), INLINE_CHECKS)
         if errors and errors[0].code in _UNDECIDED:
             arguments = (schema, pointer, len(raw), MAX_CHECKS)
-            errors = await self._pooled(target, charge, _input_errors, raw, *arguments)
+            errors = await self._pooled(account_id, charge, _input_errors, raw, *arguments)
         if errors:
             raise Invalid(errors)
 
     async def _pooled(
         self,
-        target: Target,
+        account: UUID,
         charge: Charge | None,
         work: Callable[Concatenate[Any, P], T],
         payload: bytes,
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        account = target.account_id
         if self._waiting[account] >= _MOST_WAITING:
             raise ChecksWaiting
         self._waiting[account] += 1

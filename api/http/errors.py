@@ -30,7 +30,7 @@ from services.event_checks import ChecksWaiting
 MEDIA_TYPE = "application/problem+json"
 
 _log = logs.get(__name__)
-_INGEST_TOKEN = re.compile(r"(/ingest/)[^/?]+")
+_TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?]+")
 _ENGINE_AWAY = (
     RPCStatusCode.UNAVAILABLE,
     RPCStatusCode.DEADLINE_EXCEEDED,
@@ -124,7 +124,7 @@ def problem_response(
         code,
         status,
         message,
-        instance=_INGEST_TOKEN.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1")),
+        instance=_TOKEN_IN_PATH.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1")),
         request_id=context.request_id,
         details=details,
     )

@@ -69,5 +69,7 @@ async def _definition(
     if steps is None:
         return definition
     document = {**definition, "steps": steps, "status": "draft"}
-    checked, _ = await saving.check(services, caller.account_id, document, rules_for(services, caller))
+    checked, _ = await saving.check(
+        services, caller.account_id, document, rules_for(services, caller), workflow.id
+    )
     return checked.definition.model_dump(mode="json", exclude_unset=True)

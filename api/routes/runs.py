@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from api.run_events import stream
-from models import cancelling, retries, runs
+from models import cancelling, resume_tokens, retries, runs
 from models.accepting import Accepted, RunAccepted
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
@@ -92,7 +93,21 @@ async def list_runs(
 async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """The run: live while it goes on, then as it ended."""
     async with services.database.connection() as connection:
-        return await runs.get(connection, caller.account_id, run_id)
+        view = await runs.get(connection, caller.account_id, run_id)
+    return view.model_copy(update={"resume_urls": _resume_urls(services, view)})
+
+
+def _resume_urls(services: Services, view: RunView) -> dict[str, str] | None:
+    """The URLs of the steps that wait, or are to."""
+    if view.completed_at is not None:
+        return None
+    return {
+        step.id: resume_tokens.resume_url(
+            services.keyring, services.settings.address, resume_tokens.Place(view.id, position)
+        )
+        for position, step in enumerate(view.steps)
+        if step.type == "wait" and step.completed_at is None
+    }
 
 
 @router.get("/{run_id}/events", response_class=StreamingResponse, responses=live_events.RESPONSES)
@@ -121,8 +136,9 @@ async def get_run_events(
 async def cancel_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """End a run now. One that has ended stays as it is."""
     async with services.database.connection() as connection:
-        if await cancelling.cancel(connection, caller.account_id, run_id):
-            services.notifier.notify(FINISHED_CHANNEL, str(run_id))
+        if ended := await cancelling.cancel(connection, caller.account_id, run_id):
+            _notify_ends(services, ended)
+            services.notifier.notify(QUEUED_CHANNEL)
         return await runs.get(connection, caller.account_id, run_id)
 
 
@@ -132,9 +148,14 @@ async def cancel_all(services: Services, account_id: UUID, workflow_id: UUID) ->
     while after is not None:
         async with services.database.connection() as connection:
             ended, after = await cancelling.cancel_some(connection, account_id, workflow_id, after)
-        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
-            ids = ended[start : start + _IDS_IN_A_NOTIFICATION]
-            services.notifier.notify(FINISHED_CHANNEL, ",".join(map(str, ids)))
+        _notify_ends(services, ended)
+    services.notifier.notify(QUEUED_CHANNEL)
+
+
+def _notify_ends(services: Services, run_ids: Sequence[UUID]) -> None:
+    for start in range(0, len(run_ids), _IDS_IN_A_NOTIFICATION):
+        ids = run_ids[start : start + _IDS_IN_A_NOTIFICATION]
+        services.notifier.notify(FINISHED_CHANNEL, ",".join(map(str, ids)))
 
 
 @router.post(

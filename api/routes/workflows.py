@@ -18,7 +18,7 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body, as_it_came
 from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed_key
-from language.definition import MAX_STEPS, Name, Status, Step
+from language.definition import MAX_STEPS, Concurrency, Name, OnFailure, Status, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
 from models import automations, definitions, targets, versions
@@ -53,6 +53,14 @@ class WorkflowChanges(TypedDict, total=False):
             description="A JSON Schema (draft 2020-12) that the input of every run must meet; null for none."
         ),
     ]
+    concurrency: Annotated[
+        Concurrency | None,
+        Field(description="How many runs of it there may be at a time; null for any number."),
+    ]
+    on_failure: Annotated[
+        OnFailure | None, Field(description="What runs when a run of it has failed; null for nothing.")
+    ]
+    agents: Annotated[bool, Field(description="Whether agents (MCP) may see it and use it.")]
     status: Annotated[Status, Field(description="Only an active workflow starts runs.")]
 
 

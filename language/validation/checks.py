@@ -18,10 +18,13 @@ from language.definition import (
     DelayStep,
     IteratingStep,
     LookupStep,
+    RememberStep,
     Step,
     StepBase,
     TransformStep,
+    WaitStep,
     WebhookStep,
+    WorkflowStep,
     branches_of,
     field_expression,
     needs_of,
@@ -33,7 +36,8 @@ from language.templates import SECRETS
 from language.triggers import WebhookTrigger
 from language.validation.findings import Finding, called, escaped, suggestion
 
-FOR_EACH, ITEM = "for_each", "item"
+FOR_EACH, IF, ITEM = "for_each", "if", "item"
+RESUME_URLS = "resume_urls"
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_CHARACTERS = 64 * 1024
 """In all steps together: a workflow task must compile them in a fraction of a second."""
@@ -200,6 +204,8 @@ def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
 def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
     """Every expression of a step; in place of one that does not compile, what is wrong with it."""
     config = f"{pointer}/config"
+    if step.condition is not None:
+        yield _compiled(f"{pointer}/{IF}", step.condition)
     if isinstance(step, IteratingStep) and step.for_each is not None:
         yield _compiled(f"{pointer}/{FOR_EACH}", step.for_each)
     match step:
@@ -222,7 +228,11 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
             yield from _template(f"{config}/url", step.config.url)
             yield from _template(f"{config}/headers", step.config.headers)
             yield from _template(f"{config}/body", step.config.body)
-        case UnreadStep():
+        case WorkflowStep():
+            yield from _template(f"{config}/input", step.config.input)
+        case RememberStep():
+            yield from _template(f"{config}/key", step.config.key)
+        case WaitStep() | UnreadStep():
             pass
         case _:
             raise AssertionError(f"a step type without expressions: {step}")
@@ -267,6 +277,8 @@ def _reference_errors(
         # A string in double quotes is a name to JMESPath: one that is compared is warned of.
         if reference.compared or name is None or name in known:
             continue
+        if reference.root == "run" and reference.path[:1] == (RESUME_URLS,):
+            yield from _resume_url_errors(step, source.pointer, reference.path[1:], definition)
         if reference.root == name in (*SCOPE_ROOTS, WHOLE_SCOPE):
             continue
         if name == reference.root == ITEM:
@@ -276,6 +288,9 @@ def _reference_errors(
             elif source.pointer.endswith(f"/{FOR_EACH}"):
                 message = "for_each gives the items; it cannot read one."
                 yield Finding(source.pointer, "item_outside_for_each", message)
+            elif source.pointer.endswith(f"/{IF}"):
+                message = "if is evaluated once, before there are items; filter them in for_each."
+                yield Finding(source.pointer, "item_outside_for_each", message)
         elif name == reference.root == SECRETS:
             message = "An expression cannot read secrets; webhook steps can, as {{ secrets.NAME }}."
             yield Finding(source.pointer, "secret_not_allowed", message)
@@ -284,6 +299,20 @@ def _reference_errors(
         else:
             names = known if reference.root != name else [*known, *SCOPE_ROOTS, *([ITEM] if in_items else [])]
             yield _unknown_step(source.pointer, name, names, definition, _hint(source, reference))
+
+
+def _resume_url_errors(
+    step: StepBase, pointer: str, path: tuple[str, ...], definition: Definition
+) -> Iterator[Finding]:
+    """That a resume URL is used where it would be shown, or that there is none of this name."""
+    if not isinstance(step, WebhookStep):
+        message = "Resume URLs can be used in the url, headers and body of webhook steps only."
+        yield Finding(pointer, "resume_url_not_allowed", message)
+        return
+    waits = [step.id for step in definition.steps if isinstance(step, WaitStep)]
+    if path and path[0] not in waits:
+        message = f"There is no {called('wait step', path[0])}.{suggestion(path[0], waits)}"
+        yield Finding(pointer, "unknown_reference", message)
 
 
 def _hint(source: Source, reference: Reference) -> str:
@@ -338,24 +367,32 @@ def _readable(sources: Iterable[Source | Finding]) -> Iterator[Source]:
     return (source for source in sources if isinstance(source, Source))
 
 
-def roots_read(step: Step) -> tuple[str, ...]:
-    """The names at the root of the scope that a step's config reads; `@` stands for all of them."""
-    return _roots(source for source in _readable(_sources(step, "")) if source.pointer != f"/{FOR_EACH}")
+class Reads(NamedTuple):
+    """What each part of a step reads from its scope: references that are no `item`, each once."""
+
+    config: tuple[Reference, ...]
+    for_each: tuple[Reference, ...]
+    condition: tuple[Reference, ...]
 
 
-def roots_iterated(step: Step) -> tuple[str, ...]:
-    """The names at the root of the scope that the `for_each` of a step reads."""
-    return _roots(source for source in _readable(_sources(step, "")) if source.pointer == f"/{FOR_EACH}")
+def reads_of(step: Step) -> Reads:
+    """What a step reads."""
+    parts: dict[str, dict[Reference, None]] = {f"/{FOR_EACH}": {}, f"/{IF}": {}, "": {}}
+    for source in _readable(_sources(step, "")):
+        part = parts.get(source.pointer, parts[""])
+        part.update((reference, None) for reference in source.references if reference.root != ITEM)
+    return Reads(tuple(parts[""]), tuple(parts[f"/{FOR_EACH}"]), tuple(parts[f"/{IF}"]))
 
 
-def _roots(sources: Iterable[Source]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(r.root for source in sources for r in source.references if r.root != ITEM))
+def roots_of(references: Iterable[Reference]) -> tuple[str, ...]:
+    """The names at the root of the scope that references read; `@` stands for all of them."""
+    return tuple(dict.fromkeys(reference.root for reference in references))
 
 
 def reads_request(definition: Definition) -> bool:
     """Whether any expression reads the headers or the query of the triggering request."""
     roots = [r.root for source in _readable(_trigger_sources(definition)) for r in source.references]
-    roots += [root for step in definition.steps for root in (*roots_read(step), *roots_iterated(step))]
+    roots += [reference.root for step in definition.steps for of in reads_of(step) for reference in of]
     return "request" in roots or WHOLE_SCOPE in roots
 
 

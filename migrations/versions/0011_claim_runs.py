@@ -9,7 +9,7 @@ depends_on = None
 
 # Several statements, each with a snapshot of its own: what is counted after the locks is what the holder of
 # the locks before has committed. In one statement too many runs are admitted.
-_CLAIM_RUNS = """
+CLAIM_RUNS = """
 create function claim_runs(
   p_batch uuid, p_executor uuid, p_worker uuid, p_rows int, p_bytes bigint, p_window int,
   p_account_window int, p_interactive int, p_any_priority boolean,
@@ -166,7 +166,7 @@ end $$
 
 
 def upgrade() -> None:
-    op.execute(_CLAIM_RUNS)
+    op.execute(CLAIM_RUNS)
 
 
 def downgrade() -> None:

@@ -42,10 +42,12 @@ def new_account(database: Database) -> NewAccount:
 def new_target(database: Database, keyring: Keyring, new_account: NewAccount) -> NewTarget:
     """Makes a workflow and gives the target that runs of it are accepted for."""
 
-    async def create(steps: list[dict[str, Any]] | None = None, account_id: UUID | None = None) -> Target:
+    async def create(
+        steps: list[dict[str, Any]] | None = None, account_id: UUID | None = None, **fields: Any
+    ) -> Target:
         account_id = account_id or await new_account()
         definition = Definition.model_validate(
-            {"name": "test", "trigger": {"type": "webhook"}, "steps": steps or []}
+            {"name": "test", "trigger": {"type": "webhook"}, "steps": steps or [], **fields}
         )
         async with database.transaction() as connection:
             actor = Actor(account_id, "system", name="test")

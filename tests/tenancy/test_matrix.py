@@ -107,8 +107,8 @@ for _monitor in ("/api/monitors/{id}", "/api/agent/monitors/{id}"):
     for _name in _OF_MONITOR_RUNS:
         _method, _path = _name.split(" ")
         MATRIX[f"{_method} {_monitor}/runs/{{run_id}}{_path}"] = Case(a_monitor_run, of=monitor_of)
-# Routes whose id is not an account's: an ingest token is its own credential, error codes are everyone's.
-EXEMPT = {"POST /api/workflows/ingest/{token}", "GET /errors/{code}"}
+# Ids that are not an account's: tokens of ingest and resuming are credentials, error codes are for all.
+EXEMPT = {"POST /api/workflows/ingest/{token}", "POST /api/workflows/resume/{token}", "GET /errors/{code}"}
 
 
 def operations(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,152 @@
+"""What steps are given that wait: what was posted to them, how runs of other workflows ended, what is known.
+
+Each is repeated from the record: whoever asks again, also elsewhere and later, is told the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from database import Database, Notifier
+from engine.calls import Call, Outcome, failure
+from language.definition import RememberStep, WaitStep, WorkflowStep
+from language.delays import written
+from language.step_evaluation import child_input_of, key_of
+from micro_batcher import MicroBatcher
+from models import accepting, answers, children, targets
+from models.accepting import Event
+from models.children import Child, Key
+from models.errors import Conflict, Invalid, NotFound
+from models.runs import QUEUED_CHANNEL
+from services.event_checks import ChecksWaiting, EventChecks
+from services.process_pool import PoolBusy, WorkLost
+
+_AGAIN_SECONDS = 1.0
+_PENDING = Outcome(None, pending=True)
+
+
+class _Asked(NamedTuple):
+    parent_run_id: UUID
+    key: Key
+
+
+class Answering:
+    """Asks for what others bring."""
+
+    def __init__(self, database: Database, notifier: Notifier, checks: EventChecks) -> None:
+        """Prepare.
+
+        Args:
+            database: where it is.
+            notifier: tells dispatchers of runs that were accepted.
+            checks: hold the inputs of other workflows against their schemas.
+        """
+        self._database = database
+        self._notifier = notifier
+        self._checks = checks
+        self._children: MicroBatcher[_Asked, Child | None] = MicroBatcher(self._find_children, most=256)
+
+    async def collect(self, run_id: UUID, call: Call) -> Outcome:
+        """Collect what was posted to a step that waits; once its time is over, nothing is taken any more."""
+        step = call.step
+        assert isinstance(step, WaitStep)
+        async with self._database.connection() as connection:
+            await answers.look(connection, [run_id])
+            found = await answers.find(connection, run_id, step.id)
+            if found is None and call.expired:
+                nothing = {"resumed": False, "body": None, "at": written(datetime.now(UTC))}
+                await answers.answer(connection, run_id, step.id, nothing)
+                found = await answers.find(connection, run_id, step.id)
+        if found is None:
+            return _PENDING
+        asked = step.config.model_dump(include={"timeout", "on_timeout"})
+        if not found["resumed"] and step.config.on_timeout == "fail":
+            return failure("wait_timeout", "Nobody resumed the run within the timeout of the step.", asked)
+        return Outcome(asked, found)
+
+    async def remember(
+        self, automation_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
+    ) -> Outcome:
+        """Count a key for the workflow."""
+        step = call.step
+        assert isinstance(step, RememberStep)
+        key = key_of(step.config, scope)
+        async with self._database.connection() as connection:
+            counted = await answers.remember(
+                connection, automation_id, key, step.config.ttl, run_id=run_id, step_id=step.id
+            )
+        return Outcome({"key": key}, counted)
+
+    async def run_child(
+        self, account_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
+    ) -> Outcome:
+        """Have another workflow run once for the step or the item, and tell how that ended."""
+        step = call.step
+        assert isinstance(step, WorkflowStep)
+        automation_id = step.config.workflow_id
+        key = children.key_of(automation_id, run_id, step.id, call.item)
+        child = await self._children.submit(_Asked(run_id, key))
+        asked: dict[str, Any] = {"workflow_id": str(automation_id)}
+        if child is None:
+            asked["input"] = child_input_of(step.config, scope)
+            return await self._begin(account_id, run_id, key, asked)
+        asked["run_id"] = str(child.run_id)
+        if child.status == "completed" and child.size > children.MAX_OUTPUT_BYTES:
+            most = children.MAX_OUTPUT_BYTES // 1024**2
+            message = f"The run {child.run_id} gave more than {most} MiB; have it give less."
+            return failure("output_too_large", message, asked)
+        if child.status == "completed":
+            return Outcome(asked, child.output)
+        if child.status in ("failed", "cancelled"):
+            why = f": {child.error['message']}" if child.error and "message" in child.error else "."
+            return failure("child_failed", f"The run {child.run_id} was {child.status}{why}", asked)
+        return _PENDING
+
+    async def _begin(self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]) -> Outcome:
+        try:
+            async with self._database.connection() as connection:
+                target = await targets.event_target(connection, account_id, key.automation_id)
+            await self._check(target, asked["input"])
+            async with self._database.transaction() as connection:
+                depth = await children.depth_below(connection, parent_run_id)
+                if depth is None:
+                    return _PENDING
+                if children.is_too_deep(depth):
+                    message = "Workflows may run each other five deep; this one would be the sixth."
+                    return failure("workflow_too_deep", message, asked)
+                event = Event(
+                    target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id,
+                    depth=depth,
+                )  # fmt: skip
+                [accepted] = await accepting.accept(connection, [event])
+        except NotFound:
+            message = "There is no such workflow any more."
+            return failure("workflow_not_found", message, asked)
+        except Conflict as error:
+            return failure(error.code, error.message, asked)
+        except Invalid as invalid:
+            first = invalid.errors[0]
+            message = f"The workflow does not take this input: {first.pointer or '/'}: {first.message}"
+            return failure("invalid_input", message, asked)
+        if accepted.status == "cancelled":
+            message = "As many runs of the workflow as may be at a time were under way."
+            return failure("child_failed", message, asked | {"run_id": str(accepted.run_id)})
+        self._notifier.notify(QUEUED_CHANNEL)
+        return _PENDING
+
+    async def _check(self, target: targets.Target, given: Any) -> None:
+        while True:
+            try:
+                return await self._checks.check_input(target, given, "")
+            except (ChecksWaiting, PoolBusy, WorkLost):
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _find_children(self, asked: list[_Asked]) -> list[Child | Exception | None]:
+        async with self._database.connection() as connection:
+            # First: a child that ends after it was looked for wakes its parent again.
+            await answers.look(connection, {one.parent_run_id for one in asked})
+            return [*await children.find(connection, [one.key for one in asked])]
