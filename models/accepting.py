@@ -169,14 +169,13 @@ _OVER_LIMIT = {
     "code": "concurrency_limit",
     "message": "As many runs of the workflow as may be at a time were under way.",
 }
-# Whoever accepts runs of the same workflow waits here, so that what is counted stays so.
-_UNDER_WAY = """
-with locked as materialized (
-  select id, concurrency_limit from automations where id = any(%s) order by id for no key update
-)
-select l.id, l.concurrency_limit - (
-  select count(*) from run_work w where w.account_id = %s and w.automation_id = l.id)::int as room
-from locked l where l.concurrency_limit is not null
+# Whoever accepts runs of the same workflow waits here, so that what is counted stays so. The count has a
+# statement of its own: one that waits shows what was before.
+_LOCK = "select from automations where id = any(%s) order by id for no key update"
+_ROOM = """
+select a.id, a.concurrency_limit - (
+  select count(*) from run_work w where w.account_id = a.account_id and w.automation_id = a.id)::int as room
+from automations a where a.id = any(%s) and a.concurrency_limit is not null
 """
 
 
@@ -186,11 +185,10 @@ async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> s
     Run it inside a transaction: until that ends, nobody else takes the room.
     """
     skipping = [event for event in events if event.target.entry.skips]
-    room: dict[UUID, int] = {}
-    for account_id in {event.target.account_id for event in skipping}:
-        of_account = {e.target.automation_id for e in skipping if e.target.account_id == account_id}
-        cursor = await connection.execute(_UNDER_WAY, (list(of_account), account_id))
-        room |= {row["id"]: row["room"] for row in await cursor.fetchall()}
+    automation_ids = sorted({event.target.automation_id for event in skipping})
+    await connection.execute(_LOCK, (automation_ids,))
+    cursor = await connection.execute(_ROOM, (automation_ids,))
+    room = {row["id"]: row["room"] for row in await cursor.fetchall()}
     over: set[UUID] = set()
     keys: set[tuple[UUID, str]] = set()
     for event in skipping:

@@ -89,7 +89,7 @@ begin
       'workflow_version', r.version, 'status', r.status, 'trigger', r.trigger,
       'credits_used', r.credits_used, 'queued_at', iso_time(r.queued_at),
       'started_at', iso_time(r.started_at), 'completed_at', iso_time(r.completed_at),
-      'duration_ms', floor(extract(epoch from r.completed_at - r.started_at) * 1000)::bigint),
+      'duration_ms', round(extract(epoch from r.completed_at - r.started_at) * 1000)::bigint),
     'error', r.error, 'input', r.input);
   insert into runs (id, account_id, automation_id, version, trigger, input, input_bytes, queued_at,
                     parent_run_id, depth)
