@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import Client
 
 from database import Database
-from models import resume_tokens
+from models import recovery, resume_tokens
 from models.resume_tokens import Place
 from sealing import Keyring
 from settings import Settings
@@ -212,3 +212,32 @@ async def test_a_resume_url_is_refused_at_save_where_it_would_be_seen(
     document = {"name": "x", "steps": [step, wait()]}
     answer = await person.key.post("/api/workflows", json=document)
     assert answer.status_code == 400 and {code for _, code in wrong(answer)} == {found}
+
+
+async def parked(database: Database, run_id: str) -> None:
+    async def look() -> bool:
+        async with database.connection() as connection:
+            cursor = await connection.execute(
+                "select from run_work w join batches b on b.id = w.batch_id where run_id = %s and b.parked",
+                (run_id,),
+            )
+            return await cursor.fetchone() is not None
+
+    await until(look)
+
+
+async def test_the_batch_of_runs_that_were_all_resumed_leaves_temporal(
+    api: Api, person: Person, worker: None, database: Database
+) -> None:
+    """Its workflow would sleep until the waits were to be over."""
+    run_id = await begin(person, [wait()])
+    url = (await become(person, run_id, "waiting"))["resume_urls"]["approval"]
+    await parked(database, run_id)
+    async with database.connection() as connection:
+        cursor = await connection.execute("select batch_id from run_work where run_id = %s", (run_id,))
+        row: Any = await cursor.fetchone()
+    await resume(api, url)
+    await become(person, run_id, "completed")
+    async with database.connection() as connection:
+        await recovery.delete_empty(connection)
+        assert await recovery.find_unknown(connection, [row["batch_id"]]) == {row["batch_id"]}
