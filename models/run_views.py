@@ -41,8 +41,8 @@ class StepView(View):
     completed_at: datetime | None = Field(default=None, description="When it ended; null before.")
 
 
-class RunView(View):
-    """The run object of the API."""
+class RunHead(View):
+    """What every run object of the API has."""
 
     id: UUID = Field(description="The run's id.")
     workflow_id: UUID = Field(description="The workflow that it is a run of.")
@@ -50,12 +50,9 @@ class RunView(View):
     workflow_version: int = Field(description="The version that it runs.")
     status: RunStatus = Field(description="Where it stands.")
     trigger: TriggerType = Field(description="What started it.")
-    input: Any = Field(description="The event: what expressions read as `trigger`.")
-    output: Any = Field(description="The output of the last completed step in list order.")
     error: dict[str, Any] | None = Field(
         description="Why it failed, as `step`, `code` and `message`; null if it did not."
     )
-    steps: list[StepView] = Field(description="Its steps, in list order.")
     steps_total: int = Field(description="How many steps it has.")
     steps_completed: int = Field(description="How many of them completed.")
     credits_used: int = Field(
@@ -68,12 +65,20 @@ class RunView(View):
     parent_run_id: UUID | None = Field(
         default=None, description="The run that has this one as a step, or whose failure it follows."
     )
+    test: bool = Field(default=False, description="Whether it was a dry run, of which nothing is kept.")
+
+
+class RunView(RunHead):
+    """The run object of the API, whole."""
+
+    input: Any = Field(description="The event: what expressions read as `trigger`.")
+    output: Any = Field(description="The output of the last completed step in list order.")
+    steps: list[StepView] = Field(description="Its steps, in list order.")
     resume_urls: dict[str, str] | None = Field(
         default=None,
         description="Where to post the answers of the steps that wait, or are to wait, by step: who has one"
         " can do so. Only in the answer to a request for this one run, while it goes on.",
     )
-    test: bool = Field(default=False, description="Whether it was a dry run, of which nothing is kept.")
 
 
 def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: bool = False) -> RunView:
@@ -85,33 +90,45 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
         rows: of the steps that are done.
         test: see `RunView`.
     """
-    done = {row["step_id"]: row for row in rows}
-    definition_steps: list[dict[str, Any]] = run["definition_steps"] or []
-    missing: StepStatus = "pending" if run["completed_at"] is None else "skipped"
-    steps = [_step_view(step, done.get(step["id"]), missing) for step in definition_steps]
+    steps = _steps_of(run, rows)
+    completed = sum(step.status == "completed" for step in steps)
     view = RunView(
-        id=run["id"],
-        workflow_id=run["automation_id"],
-        workflow_name=run["name"],
-        workflow_version=run["version"],
-        status=run["status"],
-        trigger=run["trigger"],
+        **head_fields(run, len(steps), completed),
+        test=test,
         input=run["input"],
         output=run["output"],
-        error=run["error"],
         steps=steps,
-        steps_total=len(steps),
-        steps_completed=sum(step.status == "completed" for step in steps),
-        credits_used=run["credits_used"],
-        started_at=run["started_at"],
-        completed_at=run["completed_at"],
-        duration_ms=_milliseconds(run["started_at"], run["completed_at"]),
-        restarted_from=run["restarted_from"],
-        parent_run_id=run.get("parent_run_id"),
-        test=test,
     )
     # Of a run that was cancelled too: who cancels it leaves no records of what was under way.
     return view if run["status"] in ("completed", "failed") else with_live_steps(view, _under_way(run))
+
+
+def head_fields(run: Mapping[str, Any], steps_total: int, steps_completed: int) -> dict[str, Any]:
+    """The fields of a `RunHead`, from the row of the run and the `name` of its workflow."""
+    names = (
+        "id",
+        "status",
+        "trigger",
+        "error",
+        "credits_used",
+        "started_at",
+        "completed_at",
+        "restarted_from",
+    )
+    return {name: run[name] for name in names} | {
+        "workflow_id": run["automation_id"],
+        "workflow_name": run["name"],
+        "workflow_version": run["version"],
+        "steps_total": steps_total,
+        "steps_completed": steps_completed,
+        "duration_ms": _milliseconds(run["started_at"], run["completed_at"]),
+    }
+
+
+def _steps_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[StepView]:
+    done = {row["step_id"]: row for row in rows}
+    missing: StepStatus = "pending" if run["completed_at"] is None else "skipped"
+    return [_step_view(step, done.get(step["id"]), missing) for step in run["definition_steps"] or ()]
 
 
 def _under_way(run: Mapping[str, Any]) -> list[LiveStep]:

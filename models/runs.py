@@ -25,7 +25,6 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import run_counts
 from models.errors import NotFound
 from models.run_views import RunStatus, RunView, view_of
 
@@ -137,21 +136,23 @@ coalesce(json_agg(
 """The output of a step that is gathered: those of its items, `i`."""
 
 
-_STATUS: LiteralString = (
+STATUS: LiteralString = (
     "coalesce(r.status,"
     " case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
 )
 """The status of a run `r` that may be work `w`: one that only naps has its executor still."""
-# The runs are chosen before the joins, so that what is left out costs nothing.
+DEFINITION_STEPS: LiteralString = (
+    "(select json_agg(json_build_object('id', s->'id', 'type', s->'type')) from json_array_elements("
+    " case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"
+    " where s->>'id' is not null and s->>'type' is not null)"
+)
+"""The `id` and `type` of each step of a version `v`."""
 _SELECT: tuple[LiteralString, LiteralString] = (
-    "select r.id, r.automation_id, r.version, " + _STATUS + " as status, r.trigger, r.input, r.error,"
+    "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.input, r.error,"
     " r.credits_used, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
-    " r.parent_run_id,"
-    " r.output_of, coalesce(r.progress, w.progress) as progress, a.name,"
-    " (select json_agg(json_build_object('id', s->'id', 'type', s->'type')) from json_array_elements("
-    "  case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"
-    "  where s->>'id' is not null and s->>'type' is not null) as definition_steps"
-    " from (",
+    " r.parent_run_id, r.output_of, coalesce(r.progress, w.progress) as progress, a.name, "
+    + DEFINITION_STEPS
+    + " as definition_steps from (",
     ") r left join run_work w on w.run_id = r.id"
     " join automations a on a.id = r.automation_id"
     " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
@@ -190,52 +191,22 @@ async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUI
     return {view.id: view for view in views}
 
 
-_OF_WORK: dict[str, LiteralString] = {
-    "queued": "status = 'queued'",
-    "running": "status = 'running' and (wake_at is null or wake_at <= now())",
-    "waiting": "(status = 'waiting' or status = 'running' and wake_at > now())",
-}
-
-
-async def list_page(
-    connection: Connection,
-    account_id: UUID,
-    *,
-    automation_id: UUID | None,
-    status: RunStatus | None,
-    page: int,
-    limit: int,
-) -> tuple[list[RunView], int]:
-    """A page of the account's runs (from 1), newest first, and how many there are in all."""
-    wanted = {
-        "account_id": account_id, "automation_id": automation_id, "status": status, "limit": limit,
-        "offset": (page - 1) * limit,
-    }  # fmt: skip
-    of: LiteralString = " and automation_id = %(automation_id)s" if automation_id is not None else ""
-    tail: LiteralString = " limit %(limit)s offset %(offset)s"
-    if status in _OF_WORK:
-        work: LiteralString = "select run_id from run_work where account_id = %(account_id)s and "
-        work += _OF_WORK[status] + of + " order by run_id desc" + tail
-        chosen: LiteralString = "select * from runs where id = any(array(" + work + "))"
-    else:
-        chosen = "select * from runs where account_id = %(account_id)s" + of
-        chosen += (" and status = %(status)s" if status is not None else "") + " order by id desc" + tail
-    paged = _SELECT[0] + chosen + _SELECT[1]
-    views = await _views(connection, paged, wanted)
-    total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
-    return views, total
-
-
 async def _views(connection: Connection, query: LiteralString, wanted: dict[str, Any]) -> list[RunView]:
     cursor = await connection.execute(query, wanted)
     found = await cursor.fetchall()
     if not found:
         return []
-    cursor = await connection.execute(_STEPS, ([run["id"] for run in found],))
+    steps = await read_steps(connection, [run["id"] for run in found])
+    return [_view(run, steps.get(run["id"], [])) for run in found]
+
+
+async def read_steps(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[dict[str, Any]]]:
+    """The steps of these runs that are done, in list order, with what they gave."""
+    cursor = await connection.execute(_STEPS, (list(run_ids),))
     steps: dict[UUID, list[dict[str, Any]]] = {}
     for step in await cursor.fetchall():
         steps.setdefault(step["run_id"], []).append(step)
-    return [_view(run, steps.get(run["id"], [])) for run in found]
+    return steps
 
 
 def _view(run: dict[str, Any], steps: list[dict[str, Any]]) -> RunView:
@@ -269,7 +240,7 @@ async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse
         NotFound: unknown, or another account's.
     """
     select: LiteralString = (
-        "select " + _STATUS + " as status, md5(w.progress::text) as progress,"
+        "select " + STATUS + " as status, md5(w.progress::text) as progress,"
         " (select count(*)::int from run_steps where run_id = r.id) as steps"
         " from runs r left join run_work w on w.run_id = r.id where r.account_id = %s and r.id = %s"
     )

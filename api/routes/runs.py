@@ -10,7 +10,8 @@ import psycopg
 import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 import logs
 from api import live_events, saving
@@ -22,8 +23,10 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from api.run_events import stream
-from models import cancelling, resume_tokens, retries, runs
+from language.validation.findings import called
+from models import cancelling, resume_tokens, retries, run_lists, runs
 from models.accepting import Accepted, RunAccepted
+from models.run_lists import PARTS, ListedRun, Part
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 
@@ -39,6 +42,25 @@ Wait = Annotated[
     Query(ge=1, le=30, description="How many seconds to wait for the run's end; without it, none."),
 ]
 
+
+def _named(given: list[str]) -> list[Part]:
+    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    if unknown := dict.fromkeys(name for name in names if name not in PARTS):
+        told = ", ".join(called("part", name) for name in list(unknown)[:10])
+        message = f"A run has no {told}; there are: {', '.join(PARTS)}."
+        raise PydanticCustomError("not_allowed", "{message}", {"message": message})
+    return [part for part in PARTS if part in names]
+
+
+Included = Annotated[
+    list[Part],
+    BeforeValidator(_named),
+    Query(
+        default_factory=list,
+        description="What else to give of each run; several are parted by commas, or repeated.",
+    ),
+]
+
 FINISHED: dict[int | str, dict[str, Any]] = {
     200: {"model": RunView, "description": "With `wait`: the run, finished."}
 }
@@ -49,7 +71,7 @@ CHECKED = ("checks_waiting", *saving.POOLED)
 class RunPage(BaseModel):
     """A page of runs, newest first."""
 
-    runs: list[RunView] = Field(description="The runs of this page.")
+    runs: list[ListedRun] = Field(description="The runs of this page.")
     total: int = Field(description="How many there are in all.")
     page: int = Field(description="The number of this page.")
 
@@ -75,16 +97,21 @@ class RunRestarted(RunAccepted, frozen=True):
 async def list_runs(
     caller: Author,
     services: ServicesDep,
+    include: Included,
     workflow_id: Annotated[Id | None, Query(description="Only runs of this workflow.")] = None,
     status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
     page: Page = 1,
     limit: Limit = 20,
 ) -> RunPage:
-    """The account's runs, newest first; none where the workflow is unknown."""
+    """The account's runs, newest first; none where the workflow is unknown.
+
+    They come without `input`, `output` and `steps`, but for those that `include` names: 4 MiB of them a page,
+    for the newest runs first. `omitted` of a run names those that have no room; the run by its id has them.
+    """
     async with services.database.connection() as connection:
-        views, total = await runs.list_page(
+        views, total = await run_lists.list_page(
             connection, caller.account_id,
-            automation_id=workflow_id, status=status, page=page, limit=limit,
+            automation_id=workflow_id, status=status, page=page, limit=limit, include=include,
         )  # fmt: skip
     return RunPage(runs=views, total=total, page=page)
 

@@ -22,7 +22,7 @@ async def send(api: Api, content_type: str, body: bytes, **workflow: Any) -> tup
     person = await api.person()
     made = await create(person, **workflow)
     answer = await post(api, made["webhook_url"], content=body, headers={"Content-Type": content_type})
-    run = (await person.key.get("/api/workflows/runs")).json()["runs"]
+    run = (await person.key.get("/api/workflows/runs?include=input")).json()["runs"]
     return answer, run[0]["input"] if run else None
 
 

@@ -14,7 +14,7 @@ from database import Database
 from language.definition import Definition
 from language.progress import ItemWait, StepProgress, read_progress
 from migrations.upgrade import downgrade, upgrade
-from models import accounts, automations, run_counts, runs, targets
+from models import accounts, automations, run_counts, run_lists, runs, targets
 from models.accepting import accepted_before
 from models.audit import Actor
 from models.run_views import RunView
@@ -131,7 +131,7 @@ async def test_runs_are_counted_and_listed_as_they_are_now(
     database: Database, former: Former, status: Any
 ) -> None:
     async with database.connection() as connection:
-        views, total = await runs.list_page(
+        views, total = await run_lists.list_page(
             connection, former.account_id, automation_id=None, status=status, page=1, limit=10
         )
     assert (len(views), total) == (COUNTS[status], COUNTS[status])

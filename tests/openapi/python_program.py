@@ -19,6 +19,7 @@ from vedette_client.api.workflows import (
 from vedette_client.models import (
     Document,
     IngestJsonBody,
+    ListRunsIncludeItem,
     Problem,
     RunBody,
     TransformConfig,
@@ -58,7 +59,9 @@ assert first.run_id == second.run_id != started.run_id, (first, second)
 
 page = list_runs.sync(client=client, workflow_id=made.id)
 assert page.total == 2 and {run.id for run in page.runs} == {first.run_id, started.run_id}, page
-assert all(run.steps[0].attempts == 0 and run.test is False for run in page.runs), page
+assert all(run.steps is UNSET and run.steps_total == 1 and run.test is False for run in page.runs), page
+page = list_runs.sync(client=client, workflow_id=made.id, include=[ListRunsIncludeItem.STEPS])
+assert all(run.steps[0].attempts == 0 and run.output is UNSET for run in page.runs), page
 
 refused = create_workflow.sync(client=client, body=Document(name=""))
 assert isinstance(refused, Problem) and refused.errors is not UNSET, refused

@@ -21,6 +21,7 @@ PROBLEM = "application/problem+json"
 SOMETIMES_ABSENT = {
     "BreachAnswer": {"services", "exposed_data"},
     "FieldProblem": {"parameter", "row", "column"},
+    "ListedRun": {"input", "output", "steps", "omitted"},
     "Mention": {"leak", "chat", "irc", "paste", "forum", "market", "ips", "cves"},
     "Problem": {"errors"},
     "ProviderReport": {"fetched_at", "cached", "stale", "retry_after", "detail"},

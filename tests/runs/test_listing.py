@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from database import Connection, Database
-from models import credits, runs
+from models import credits, run_lists
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import adrift, create, finish, start
@@ -22,12 +22,64 @@ async def test_runs_are_listed_by_page_newest_first(api: Api) -> None:
     assert ([run["id"] for run in rest["runs"]], rest["total"], rest["page"]) == (ids[:1], 3, 2)
 
 
-async def test_a_listed_run_is_the_run_object(person: Person, worker: None) -> None:
+PARTS = ("input", "output", "steps")
+
+
+async def listed(person: Person, query: str) -> dict[str, Any]:
+    """The one run that a query lists."""
+    [run] = (await person.key.get(f"/api/workflows/runs?{query}")).json()["runs"]
+    return run
+
+
+async def test_a_listed_run_is_the_run_object_without_its_large_parts(person: Person, worker: None) -> None:
     workflow = await create(person, [transform("a", "trigger"), transform("b", "[a, a]")])
     run = await finish(person, workflow, 1)
     assert (run["restarted_from"], run["test"]) == (None, False)
-    page = (await person.key.get(f"/api/workflows/runs?workflow_id={workflow}")).json()
-    assert page["runs"] == [run]
+    light = {name: value for name, value in run.items() if name not in PARTS}
+    assert await listed(person, f"workflow_id={workflow}") == light
+    assert (light["steps_total"], light["steps_completed"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "included"),
+    [
+        ("include=", ()),
+        ("include=output", ("output",)),
+        ("include=input,output,steps", PARTS),
+        ("include=steps&include=input, output&include=input", PARTS),
+    ],
+)
+async def test_a_list_gives_the_parts_that_are_asked_for(
+    person: Person, worker: None, query: str, included: tuple[str, ...]
+) -> None:
+    looped = transform("b", "item") | {"for_each": "[a, null]"}
+    workflow = await create(person, [transform("a", "trigger"), looped, transform("c", "sum('x')")])
+    run = await finish(person, workflow, None)
+    assert (run["input"], run["status"], run["output"]) == (None, "failed", None)
+    expected = {name: value for name, value in run.items() if name not in PARTS or name in included}
+    shown = await listed(person, f"workflow_id={workflow}&{query}")
+    assert shown == expected | ({"omitted": []} if included else {})
+
+
+async def test_the_output_of_a_step_over_an_array_is_listed(person: Person, worker: None) -> None:
+    workflow = await create(person, [transform("a", "item") | {"for_each": "trigger"}])
+    await finish(person, workflow, [1, 2])
+    assert (await listed(person, f"workflow_id={workflow}&include=output"))["output"] == [1, 2]
+
+
+async def test_a_listed_run_under_way_shows_its_steps(person: Person, database: Database) -> None:
+    run_id = await adrift(person, database)
+    run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
+    shown = await listed(person, f"workflow_id={run['workflow_id']}&include=input,output,steps")
+    assert shown == run | {"omitted": []}
+
+
+async def test_what_cannot_be_included_is_named(person: Person) -> None:
+    response = await person.key.get("/api/workflows/runs?include=steps,inputs&include=<b>")
+    assert response.status_code == 400
+    [error] = response.json()["errors"]
+    assert (error["parameter"], error["code"]) == ("include", "not_allowed")
+    assert error["message"] == "A run has no part inputs, part of this name; there are: input, output, steps."
 
 
 async def test_runs_of_one_workflow_or_one_status_can_be_listed(api: Api, worker: None) -> None:
@@ -35,14 +87,14 @@ async def test_runs_of_one_workflow_or_one_status_can_be_listed(api: Api, worker
     one, other = await create(person), await create(person, [transform("fails", "sum(trigger)")])
     first, second = (await finish(person, one))["id"], (await finish(person, other))["id"]
 
-    async def listed(query: str) -> tuple[list[str], int]:
+    async def found(query: str) -> tuple[list[str], int]:
         page = (await person.key.get(f"/api/workflows/runs?{query}")).json()
         return [run["id"] for run in page["runs"]], page["total"]
 
-    assert await listed(f"workflow_id={one}") == ([first], 1)
-    assert await listed("status=completed") == ([first], 1)
-    assert await listed("status=failed") == ([second], 1)
-    assert await listed(f"workflow_id={other}&status=completed") == ([], 0)
+    assert await found(f"workflow_id={one}") == ([first], 1)
+    assert await found("status=completed") == ([first], 1)
+    assert await found("status=failed") == ([second], 1)
+    assert await found(f"workflow_id={other}&status=completed") == ([], 0)
 
 
 @pytest.mark.parametrize("workflow", ["another", "nonsense"])
@@ -85,7 +137,7 @@ async def test_a_page_takes_as_many_statements_however_many_runs_it_has(api: Api
             await start(person, workflow)
         async with database.connection() as connection:
             counting: Any = Counting(connection)
-            views, _ = await runs.list_page(
+            views, _ = await run_lists.list_page(
                 counting, person.account.id, automation_id=None, status=None, page=1, limit=100
             )
         assert len(views) == wanted

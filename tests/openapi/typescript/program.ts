@@ -23,12 +23,15 @@ const misspelt: Schemas["Document"] = { name: "x", stepz: [] };
 const confused: Schemas["Document"]["steps"] = [{ id: "a", type: "delay", config: { url: "x" } }];
 
 // What is always there needs no question mark.
-export function told(answer: operations["list_runs"]["responses"][200]["content"]["application/json"]): string {
-  const run = answer.runs[0];
-  if (!run) return `none of ${answer.total}`;
+export function told(run: operations["get_run"]["responses"][200]["content"]["application/json"]): string {
   const attempts: number = run.steps.reduce((sum, step) => sum + step.attempts, 0);
   return `${run.status} after ${attempts} attempts, test: ${run.test satisfies boolean}`;
 }
+
+export function listed(answer: operations["list_runs"]["responses"][200]["content"]["application/json"]): number {
+  return answer.runs.reduce((sum, run) => sum + (run.steps?.length ?? run.steps_total), 0);
+}
+const include: operations["list_runs"]["parameters"]["query"] = { include: ["steps"] };
 
 export function total(made: Schemas["WorkflowView"], deleted: Schemas["Deleted"]): number | boolean {
   return deleted.success && made.runs_total;
@@ -42,4 +45,4 @@ type Ingest = operations["ingest"];
 const event: Ingest["requestBody"]["content"]["application/json"] = { email: "ada@example.com" };
 const headers: Ingest["parameters"]["header"] = { "Idempotency-Key": "1", "webhook-id": "msg_1" };
 
-export const used = { workflow, search, change, nameless, misspelt, confused, event, headers };
+export const used = { workflow, search, change, nameless, misspelt, confused, event, headers, include };
