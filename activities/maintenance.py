@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import answers, delivery_recovery, history, kept_answers, paid_blocks
+from models import answers, audit, delivery_recovery, history, kept_answers, paid_blocks
 from models.jobs import removing
 from providers import datasets
 from settings import Settings
@@ -80,7 +80,8 @@ class MaintenanceActivities:
     async def tend_history(self) -> int:
         """Make the partitions of the weeks to come, and drop those that are older than runs are kept.
 
-        Deleted is also what runs were given that have ended, and what workflows have forgotten.
+        Deleted is also what runs were given that have ended, what workflows have forgotten, and what the
+        audit log tells of runs that are too old.
 
         Returns:
             How many weeks were dropped.
@@ -91,7 +92,9 @@ class MaintenanceActivities:
                 await history.make_partitions(connection)
                 await delivery_recovery.delete_empty_batches(connection)
                 await answers.purge(connection)
-                return await history.drop_old(connection, timedelta(days=self._settings.retention_days))
+                kept = timedelta(days=self._settings.retention_days)
+                await audit.delete_of_runs(connection, kept)
+                return await history.drop_old(connection, kept)
 
 
 def _report(line: str) -> None:

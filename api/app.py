@@ -18,6 +18,7 @@ from api.http.middleware import Edge
 from api.http.openapi import Application
 from api.http.routetable import RouteTable
 from api.routes import (
+    audit,
     auth,
     bulk,
     credits,
@@ -103,6 +104,7 @@ def create_app(settings: Settings) -> FastAPI:
         resuming,
         runs,
         secrets,
+        audit,
         workflows,
         dry_runs,
         deliveries,
@@ -175,7 +177,7 @@ async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target 
 
 async def accept_together(database: Database, events: list[Event]) -> list[Accepted | Exception]:
     """Accept all of these events or, when it raises before the commit, none of them."""
-    # Without keys it is one statement, which needs no transaction around it.
-    keyed = any(event.dedupe_key is not None for event in events)
-    async with database.transaction() if keyed else database.connection() as connection:
+    # Without keys and actors it is one statement, which needs no transaction around it.
+    several = any(event.dedupe_key is not None or event.actor is not None for event in events)
+    async with database.transaction() if several else database.connection() as connection:
         return [*await accept(connection, events)]

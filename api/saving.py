@@ -14,7 +14,7 @@ from api.deps import Services
 from database import Connection
 from language.definition import Definition, LookupStep
 from models import automations, secrets
-from models.audit import Actor
+from models.audit import Actor, differences
 from models.automations import Current, Edit, Readings, WorkflowView
 from models.definitions import READ_ONLY, Checked, Rules
 from models.errors import FieldError, Forbidden, Invalid
@@ -91,8 +91,8 @@ async def change(
     async def document(_: Connection, current: Current) -> JSONObject:
         return {**current.definition, "status": current.status, **changes}
 
-    edit = Edit("workflow.updated", changes)
     wanted_rules = None if changes in ({"status": "paused"}, {"status": "draft"}) else rules
+    edit = Edit("workflow.updated", {})
     return await _replace(services, actor, automation_id, document, edit, wanted_rules, expected_version)
 
 
@@ -135,12 +135,20 @@ async def _replace(
             current = await automations.current(connection, actor.account_id, automation_id, expected_version)
             wanted = await document(connection, current)
         checked, readings = await _read(services, actor.account_id, wanted, rules, automation_id)
+        told = Edit(edit.action, edit.changes | _differences(current, checked))
         async with services.database.transaction() as connection:
             held = rules is None or await secrets.hold(connection, actor.account_id, readings.secrets)
             if held and await automations.replace(
-                connection, actor, automation_id, current.version, checked, readings, edit
+                connection, actor, automation_id, current.version, checked, readings, told
             ):
                 return await _view(connection, services, actor.account_id, automation_id, checked)
+
+
+def _differences(current: Current, checked: Checked) -> JSONObject:
+    definition = checked.definition.model_dump(mode="json", exclude_unset=True)
+    return differences(
+        {**current.definition, "status": current.status}, {**definition, "status": checked.status}
+    )
 
 
 async def _read(

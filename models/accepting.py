@@ -15,6 +15,8 @@ from sqlalchemy import Column, Index, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models import audit
+from models.audit import Actor
 from models.identifiers import new_id
 from models.run_views import RunStatus, TriggerType
 from models.targets import Target
@@ -68,6 +70,7 @@ class Event:
         depth: how many runs are above it.
         upload_id: the upload that it is a row of.
         run_id: of the run. Accepting the very same event again changes nothing.
+        actor: the person or program that starts the run by hand: the audit log names it.
     """
 
     target: Target
@@ -79,6 +82,7 @@ class Event:
     depth: int | None = None
     upload_id: UUID | None = None
     run_id: UUID = field(default_factory=new_id)
+    actor: Actor | None = None
 
     @cached_property
     def written_payload(self) -> bytes:
@@ -148,6 +152,8 @@ async def _accept(connection: Connection, events: Sequence[Event], over: Collect
         inserted = {row["id"] for row in await cursor.fetchall()}
         if skipped := inserted.intersection(over):
             await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
+        started = [event for event in left if event.run_id in inserted]
+        await audit.record_all(connection, [_started(event, by) for event in started if (by := event.actor)])
         for event in left:
             if event.dedupe_key is None or event.run_id in inserted:
                 status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
@@ -204,6 +210,11 @@ async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> s
         elif automation_id in room:
             room[automation_id] = left - 1
     return over
+
+
+def _started(event: Event, actor: Actor) -> audit.Entry:
+    target = audit.Target("workflow", event.target.automation_id)
+    return audit.Entry(actor, "run.started", target, {"run_id": str(event.run_id)})
 
 
 def _row(event: Event) -> tuple[Any, ...]:

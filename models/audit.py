@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
+import orjson
 from psycopg.types.json import Json
-from pydantic import BaseModel
+from pydantic import Field as Described
 from sqlalchemy import JSON, Column, DateTime, ForeignKey, Index, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.append_only import append_only
+from models.errors import NotFound
 from models.identifiers import new_id
+from models.views import View
 
 ActorKind = Literal["session", "key", "operator", "system"]
 
 _MASKED = frozenset({"password", "new_password", "current_password", "secret", "token", "key", "value"})
 _MASK = "***"
+_LONGEST_SHOWN = 2048
 
 
 class AuditEntry(SQLModel, table=True):
@@ -30,6 +34,12 @@ class AuditEntry(SQLModel, table=True):
     __table_args__ = (
         Index("ix_audit_log_account_id_id", "account_id", "id"),
         Index("ix_audit_log_target", "account_id", "target_kind", "target_id", "id"),
+        Index(
+            "ix_audit_log_workflows",
+            "account_id",
+            "id",
+            postgresql_where="target_kind in ('workflow', 'secret')",
+        ),
     )
 
     id: UUID = Field(primary_key=True)
@@ -71,33 +81,37 @@ class Actor:
     ip: str | None = None
 
 
-class ActorView(BaseModel, frozen=True):
+class ActorView(View):
     """Who made a change."""
 
-    kind: ActorKind
-    id: UUID | None
-    name: str
+    kind: ActorKind = Described(
+        description="A session or a key of the API, an operator at the command line, or the service itself."
+    )
+    id: UUID | None = Described(description="Of the session or key; null for the others.")
+    name: str = Described(description="The key's name, the person's e-mail, `operator` or `system`.")
 
 
-class TargetView(BaseModel, frozen=True):
+class TargetView(View):
     """What was changed."""
 
-    kind: str
-    id: UUID | None
-    name: str | None
+    kind: str = Described(description="What it is: `workflow`, `secret`.")
+    id: UUID | None = Described(description="Its id; null for what has none.")
+    name: str | None = Described(description="What it was called then.")
 
 
-class AuditView(BaseModel, frozen=True):
-    """An entry as the API shows it."""
+class AuditView(View):
+    """One change."""
 
-    id: UUID
-    actor: ActorView
-    action: str
-    target: TargetView
-    changes: dict[str, Any] | None
-    request_id: str | None
-    ip: str | None
-    created_at: datetime
+    id: UUID = Described(description="The entry's id.")
+    actor: ActorView = Described(description="Who made it.")
+    action: str = Described(description="What was done: `workflow.updated`, `run.cancelled`.")
+    target: TargetView = Described(description="To what; of what was done to a run, its workflow.")
+    changes: dict[str, Any] | None = Described(
+        description="What is new, or by field what was and is; secrets are masked."
+    )
+    request_id: str | None = Described(description="The request that asked for it.")
+    ip: str | None = Described(description="The client's address.")
+    created_at: datetime = Described(description="When.")
 
 
 @dataclass(frozen=True)
@@ -125,16 +139,51 @@ async def record(
         target: what is changed.
         changes: new values, or `{field: {"old": …, "new": …}}`; secrets in it are masked here.
     """
-    await connection.execute(
-        "insert into audit_log (id, account_id, actor_kind, actor_id, actor_name, action, target_kind,"
-        " target_id, target_name, changes, request_id, ip, created_at)"
-        " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, now())",
+    await record_all(connection, [Entry(actor, action, target, changes)])
+
+
+class Entry(NamedTuple):
+    """What `record` takes."""
+
+    actor: Actor
+    action: str
+    target: Target
+    changes: Mapping[str, Any] | None = None
+
+
+async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Write several entries, as `record` does. A workflow is named here, if its target has no name."""
+    rows = [
         (
-            new_id(), actor.account_id, actor.kind, actor.id, actor.name, action, target.kind,
-            target.id, target.name, None if changes is None else Json(masked(changes)),
+            new_id(), actor.account_id, actor.kind, actor.id, actor.name, action, target.kind, target.id,
+            target.name, target.id, None if changes is None else Json(masked(changes)),
             actor.request_id, actor.ip,
-        ),
-    )  # fmt: skip
+        )
+        for actor, action, target, changes in entries
+    ]  # fmt: skip
+    if not rows:
+        return
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            "insert into audit_log (id, account_id, actor_kind, actor_id, actor_name, action, target_kind,"
+            " target_id, target_name, changes, request_id, ip, created_at)"
+            " values (%s, %s, %s, %s, %s, %s, %s, %s,"
+            " coalesce(%s, (select name from automations where id = %s)), %s, %s, %s, now())",
+            rows,
+        )
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """By field that differs, its `old` and `new` value; of those above 2 KiB of JSON only their bytes."""
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return {name: _difference(old.get(name), new.get(name)) for name in names}
+
+
+def _difference(old: Any, new: Any) -> dict[str, Any]:
+    sizes = [len(orjson.dumps(value)) for value in (old, new)]
+    if max(sizes) > _LONGEST_SHOWN:
+        return {"old_bytes": sizes[0], "new_bytes": sizes[1]}
+    return {"old": old, "new": new}
 
 
 def masked(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,15 +218,74 @@ async def entries(
         before: only entries older than this one.
         limit: at most so many.
     """
+    where: LiteralString = "true"
+    where += " and target_kind = %(kind)s" if target_kind is not None else ""
+    where += " and target_id = %(target)s" if target_id is not None else ""
+    of = {"kind": target_kind, "target": target_id}
+    return await _read(connection, account_id, where, of, before, limit)
+
+
+async def workflow_entries(
+    connection: Connection, account_id: UUID, automation_id: UUID | None, *, before: UUID | None, limit: int
+) -> tuple[list[AuditView], UUID | None]:
+    """What happened to one workflow, or to all of them and their secrets: a page, newest first.
+
+    Returns:
+        The entries, and the `before` of the next page if there is one.
+
+    Raises:
+        NotFound: the account has never had this workflow.
+    """
+    where: LiteralString = "target_kind in ('workflow', 'secret')"
+    if automation_id is not None:
+        cursor = await connection.execute(
+            "select from automations where account_id = %s and id = %s", (account_id, automation_id)
+        )
+        if await cursor.fetchone() is None:
+            raise NotFound("workflow")
+        where = "target_kind = 'workflow' and target_id = %(target)s"
+    found = await _read(connection, account_id, where, {"target": automation_id}, before, limit + 1)
+    return found[:limit], found[limit - 1].id if len(found) > limit else None
+
+
+async def _read(
+    connection: Connection,
+    account_id: UUID,
+    where: LiteralString,
+    of: Mapping[str, Any],
+    before: UUID | None,
+    limit: int,
+) -> list[AuditView]:
+    older: LiteralString = " and id < %(before)s" if before is not None else ""
     cursor = await connection.execute(
-        "select * from audit_log where account_id = %(account)s"
-        " and (%(kind)s::text is null or target_kind = %(kind)s)"
-        " and (%(target)s::uuid is null or target_id = %(target)s)"
-        " and (%(before)s::uuid is null or id < %(before)s)"
-        " order by id desc limit %(limit)s",
-        {"account": account_id, "kind": target_kind, "target": target_id, "before": before, "limit": limit},
-    )
+        "select * from audit_log where account_id = %(account)s and " + where + older
+        + " order by id desc limit %(limit)s",
+        {"account": account_id, "before": before, "limit": limit, **of},
+    )  # fmt: skip
     return [_view(row) for row in await cursor.fetchall()]
+
+
+_DELETE_OF_RUNS = """
+with old as (
+  select id from audit_log where id > %(after)s and id < first_id(now() - %(kept)s) and action like 'run.%%'
+  order by id limit %(limit)s
+)
+delete from audit_log where id = any(array(select id from old)) returning id
+"""
+
+
+async def delete_of_runs(connection: Connection, kept: timedelta, limit: int = 1000) -> None:
+    """Delete what was told of runs longer ago than these are kept, so many entries at a time.
+
+    There may be as many as runs; what was done to anything else is kept as long as its account.
+    """
+    after = UUID(int=0)
+    while True:
+        cursor = await connection.execute(_DELETE_OF_RUNS, {"after": after, "kept": kept, "limit": limit})
+        deleted = [row["id"] for row in await cursor.fetchall()]
+        if len(deleted) < limit:
+            return
+        after = max(deleted)
 
 
 def _view(row: dict[str, Any]) -> AuditView:

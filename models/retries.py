@@ -13,7 +13,9 @@ from uuid import UUID
 
 from database import Connection
 from language.definition import Definition, needs_of
+from models import audit
 from models.accepting import Accepted, accepted_before
+from models.audit import Actor, Target
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
 from models.lanes import INTERACTIVE
@@ -22,7 +24,7 @@ from models.runs import GATHERED
 
 async def retry(
     connection: Connection,
-    account_id: UUID,
+    actor: Actor,
     run_id: UUID,
     *,
     from_step: str | None = None,
@@ -33,7 +35,7 @@ async def retry(
 
     Args:
         connection: inside a transaction.
-        account_id: whose run it is.
+        actor: whose run it is, and who retries it.
         run_id: the run to retry.
         from_step: do this step again, and all that need it; by default the steps that did not complete.
         version: of the workflow; by default the one that the run ran.
@@ -44,7 +46,7 @@ async def retry(
         Conflict: `run_not_ended`, `workflow_not_active`, or `nothing_to_retry` for a run that completed.
         Invalid: the step or the version is unknown.
     """
-    run = await _ended_run(connection, account_id, run_id)
+    run = await _ended_run(connection, actor.account_id, run_id)
     wanted = run["version"] if version is None else version
     if run["status"] == "completed" and from_step is None and wanted == run["version"]:
         raise Conflict("nothing_to_retry", "The run completed; name a step to retry from, or a version.")
@@ -63,7 +65,16 @@ async def retry(
     needs = needs_of(definition)
     kept = {step_id: position[step_id] for step_id in statuses if step_id in position.keys() - again}
     resumed = [step_id for step_id in begun & position.keys() - anew if again.isdisjoint(needs[step_id])]
-    return await _accept(connection, run, wanted, kept, resumed, dedupe_key)
+    accepted = await _accept(connection, run, wanted, kept, resumed, dedupe_key)
+    if not accepted.repeated:
+        changes = {
+            "run_id": str(accepted.run_id), "restarted_from": str(run_id), "from_step": from_step,
+            "version": wanted,
+        }  # fmt: skip
+        await audit.record(
+            connection, actor, "run.retried", Target("workflow", run["automation_id"]), changes
+        )
+    return accepted
 
 
 async def _ended_run(connection: Connection, account_id: UUID, run_id: UUID) -> dict[str, Any]:

@@ -183,6 +183,14 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID) -> RunView
     return views[0]
 
 
+async def get_automation_id(connection: Connection, run_id: UUID) -> UUID:
+    """The workflow of a run, which must exist."""
+    cursor = await connection.execute("select automation_id from runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["automation_id"]
+
+
 async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunView]:
     """Those of these runs that have ended, whosever they are."""
     head, tail = _SELECT

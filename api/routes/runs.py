@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 import logs
 from api import live_events, saving
 from api.credentials import presented
-from api.deps import Caller, Id, Services, ServicesDep, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.cursors import Limit, Page
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
@@ -24,8 +24,9 @@ from api.http.openapi import problems
 from api.http.validation import Body
 from api.run_events import stream
 from language.validation.findings import called
-from models import cancelling, resume_tokens, retries, run_lists, runs
+from models import audit, cancelling, resume_tokens, retries, run_lists, runs
 from models.accepting import Accepted, RunAccepted
+from models.audit import Actor, Target
 from models.run_lists import PARTS, ListedRun, Part
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
@@ -160,21 +161,29 @@ async def get_run_events(
 
 
 @router.post("/{run_id}/cancel")
-async def cancel_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
+async def cancel_run(run_id: Id, request: Request, caller: Author, services: ServicesDep) -> RunView:
     """End a run now. One that has ended stays as it is."""
-    async with services.database.connection() as connection:
+    async with services.database.transaction() as connection:
         if ended := await cancelling.cancel(connection, caller.account_id, run_id):
-            _notify_ends(services, ended)
-            services.notifier.notify(QUEUED_CHANNEL)
+            target = Target("workflow", await runs.get_automation_id(connection, run_id))
+            changes = {"run_id": str(run_id)}
+            await audit.record(connection, actor(request, caller), "run.cancelled", target, changes)
+    if ended:
+        _notify_ends(services, ended)
+        services.notifier.notify(QUEUED_CHANNEL)
+    async with services.database.connection() as connection:
         return await runs.get(connection, caller.account_id, run_id)
 
 
-async def cancel_all(services: Services, account_id: UUID, workflow_id: UUID) -> None:
+async def cancel_all(services: Services, by: Actor, workflow_id: UUID) -> None:
     """End all runs of a workflow."""
     after: UUID | None = cancelling.FIRST
     while after is not None:
-        async with services.database.connection() as connection:
-            ended, after = await cancelling.cancel_some(connection, account_id, workflow_id, after)
+        async with services.database.transaction() as connection:
+            ended, after = await cancelling.cancel_some(connection, by.account_id, workflow_id, after)
+            if ended:
+                changes = {"runs": len(ended)}
+                await audit.record(connection, by, "run.cancelled", Target("workflow", workflow_id), changes)
         _notify_ends(services, ended)
     services.notifier.notify(QUEUED_CHANNEL)
 
@@ -203,7 +212,7 @@ async def retry_run(
     asked = body or RetryBody()
     async with services.database.transaction() as connection:
         accepted = await retries.retry(
-            connection, caller.account_id, run_id,
+            connection, actor(request, caller), run_id,
             from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
         )  # fmt: skip
     _note(services, caller.account_id, accepted)

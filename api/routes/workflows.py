@@ -257,11 +257,11 @@ async def delete_workflow(
         # There may be very many: should it fail on the way, the workflow is still there to be deleted.
         async with services.database.connection() as connection:
             await automations.current(connection, caller.account_id, workflow_id, version)
-        await cancel_all(services, caller.account_id, workflow_id)
+        await cancel_all(services, actor(request, caller), workflow_id)
     async with services.database.transaction() as connection:
         await automations.delete(connection, actor(request, caller), workflow_id, version)
     if cancel_runs:
-        await cancel_all(services, caller.account_id, workflow_id)
+        await cancel_all(services, actor(request, caller), workflow_id)
     return Deleted()
 
 
@@ -289,6 +289,6 @@ async def run_workflow(
     async with services.database.connection() as connection:
         target = await targets.run_target(connection, caller.account_id, workflow_id)
     await services.event_checks.check_input(target, body.input, "/input")
-    event = Event(target, "manual", body.input, dedupe_key=claimed_key(request))
+    event = Event(target, "manual", body.input, dedupe_key=claimed_key(request), actor=actor(request, caller))
     accepted = await services.accepting.submit(event)
     return await answer(services, caller.account_id, accepted, wait)

@@ -15,7 +15,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.maintenance import MaintenanceActivities
 from database import Connection, Database
 from language.definition import Definition
-from models import accepting, accounts, automations, history, run_counts, targets
+from models import accepting, accounts, audit, automations, history, run_counts, targets
 from models.accepting import Event
 from models.audit import Actor
 from models.targets import Target
@@ -231,6 +231,24 @@ async def test_a_month_of_weeks_stands_ready(database: Database, settings: Setti
         found = [(one["parent"], one["newest"], one["far"]) for one in await cursor.fetchall()]
     suffix = row["name"].removeprefix("runs")
     assert found == [(table, table + suffix, True) for table in sorted(PARTITIONED)]
+
+
+async def test_what_the_audit_log_tells_of_old_runs_goes_with_them(
+    database: Database, settings: Settings, target: Target
+) -> None:
+    async with database.connection() as connection:
+        for number, (action, at) in enumerate(
+            [("run.started", LONG_AGO), ("workflow.updated", LONG_AGO), ("run.started", NOW - 80 * DAY)]
+        ):
+            await connection.execute(
+                "insert into audit_log (id, account_id, actor_kind, actor_name, action, target_kind,"
+                " created_at) values (%s, %s, 'system', 'system', %s, 'workflow', %s)",
+                (id_of(at, number), target.account_id, action, at),
+            )
+    await ActivityEnvironment().run(MaintenanceActivities(settings, database).tend_history)
+    async with database.connection() as connection:
+        entries = await audit.entries(connection, target.account_id, target_kind="workflow")
+    assert [entry.action for entry in entries] == ["workflow.created", "run.started", "workflow.updated"]
 
 
 async def test_a_run_whose_id_is_of_another_day_is_refused(database: Database, target: Target) -> None:

@@ -1,0 +1,53 @@
+"""The audit log of workflows: who did what to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from api.deps import Caller, Id, ServicesDep, authorised
+from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
+from api.http.json_body import StrictRoute
+from models import audit
+from models.audit import AuditView
+
+router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
+
+Author = Annotated[Caller, authorised("workflows")]
+
+
+class AuditPage(BaseModel):
+    """Changes, newest first."""
+
+    entries: list[AuditView] = Field(description="The changes of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one."
+    )
+
+
+@router.get("/audit")
+async def list_audit(
+    caller: Author, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
+) -> AuditPage:
+    """What was done to the account's workflows, their runs and secrets, and by whom, newest first."""
+    before = id_of(cursor)
+    async with services.database.connection() as connection:
+        page, more = await audit.workflow_entries(
+            connection, caller.account_id, None, before=before, limit=limit
+        )
+    return AuditPage(entries=page, next_cursor=cursor_of_id(more))
+
+
+@router.get("/{workflow_id}/audit")
+async def list_workflow_audit(
+    workflow_id: Id, caller: Author, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
+) -> AuditPage:
+    """What was done to the workflow and its runs, and by whom, newest first; of a deleted one too."""
+    before = id_of(cursor)
+    async with services.database.connection() as connection:
+        page, more = await audit.workflow_entries(
+            connection, caller.account_id, workflow_id, before=before, limit=limit
+        )
+    return AuditPage(entries=page, next_cursor=cursor_of_id(more))
