@@ -21,7 +21,7 @@ from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed
 from language.definition import MAX_STEPS, Concurrency, Name, OnFailure, Status, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
-from models import automations, definitions, targets, versions
+from models import automations, definitions, exporting, targets, versions
 from models.accepting import Event, RunAccepted
 from models.automations import WorkflowView
 from models.versions import VersionDefinition, VersionView
@@ -191,6 +191,25 @@ async def change_workflow(
         rules=rules_for(services, caller), expected_version=expected_version(if_match),
     )  # fmt: skip
     return _tagged(view, response)
+
+
+@router.get(
+    "/{workflow_id}/export",
+    response_class=Response,
+    responses={
+        200: {"description": "The file.", "content": {"application/json": {"schema": {"type": "object"}}}}
+    },
+)
+async def export_workflow(workflow_id: Id, caller: Author, services: ServicesDep) -> Response:
+    """The workflow as a file, which `POST /api/workflows` and `vedette workflows validate` take as it is.
+
+    Of secrets it has the names alone, and of monitors the ids.
+    """
+    async with services.database.connection() as connection:
+        current = await automations.current(connection, caller.account_id, workflow_id)
+    named = f'attachment; filename="{exporting.file_name(current.definition["name"])}.json"'
+    content = exporting.written(current.definition, current.status)
+    return Response(content, media_type="application/json", headers={"Content-Disposition": named})
 
 
 @router.get("/{workflow_id}/versions")

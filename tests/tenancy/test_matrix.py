@@ -58,6 +58,7 @@ MATRIX = {
     "PATCH /api/workflows/{workflow_id}": Case(a_workflow, json={"name": "changed"}),
     "DELETE /api/workflows/{workflow_id}": Case(a_workflow),
     "GET /api/workflows/{workflow_id}/audit": Case(a_workflow),
+    "GET /api/workflows/{workflow_id}/export": Case(a_workflow),
     "GET /api/workflows/{workflow_id}/versions": Case(a_workflow),
     "GET /api/workflows/{workflow_id}/versions/{version}": Case(a_workflow, other={"version": "1"}),
     "POST /api/workflows/{workflow_id}/versions/{version}/restore": Case(a_workflow, other={"version": "1"}),
