@@ -69,7 +69,7 @@ def validate(
         return _refused(Finding("", "wrong_type", "A workflow is an object."))
     given = {name: value for name, value in cast(dict[str, Any], document).items() if name not in ignored}
     try:
-        size = len(orjson.dumps(given))
+        size = len(orjson.dumps(_without_status(given)))
     except orjson.JSONEncodeError:
         return _refused(Finding("", "too_deep", "This is nested too deep."))
     if size > MAX_DEFINITION_BYTES:

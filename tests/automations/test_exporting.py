@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from language.definition import Status
+from language.definition import MAX_DEFINITION_BYTES, Status
 from language.validation.definition import Report
 from models.definitions import validate, validate_text
 from models.exporting import file_name, written
@@ -126,6 +126,17 @@ def test_any_definition_comes_back_as_it_was(
     again, report = read(file)
     assert (again, report.status) == (stored, status)
     assert written(again, report.status) == file
+
+
+def test_the_file_of_the_largest_definition_can_be_sent() -> None:
+    step: dict[str, Any] = {
+        "id": "a",
+        "type": "webhook",
+        "config": {"url": "https://example.com", "body": ""},
+    }
+    definition: dict[str, Any] = {"name": "n", "steps": [step]}
+    step["config"]["body"] = "x" * (MAX_DEFINITION_BYTES - len(orjson.dumps(definition)))
+    assert read(written(definition, "active"))[0] == definition
 
 
 def test_a_file_that_would_be_too_long_in_lines_is_on_one() -> None:
