@@ -1,6 +1,6 @@
-"""Commands in processes that are forked from one that has imported the libraries, and nothing of ours.
+"""Programs in processes that are forked from one that has imported the libraries, and nothing of ours.
 
-A command gets its arguments, environment and output, and then imports and does all else as ever. What it is
+A program gets its arguments, environment and output, and then imports and does all else as ever. What it is
 spared is the second and more that the libraries take.
 """
 
@@ -13,23 +13,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
 
 _LIBRARIES = [
     "aiohttp", "alembic.command", "cryptography.hazmat.primitives.ciphers.aead", "dns.asyncresolver", "httpx",
     "orjson", "phonenumbers", "psycopg_pool", "pwdlib", "pydantic_settings", "rich.table", "sqlmodel",
-    "structlog", "tldextract", "typer",
+    "structlog", "temporalio.contrib.pydantic", "temporalio.worker", "tldextract", "typer",
 ]  # fmt: skip
 _SECONDS = 180
 
 
 def run(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a `vedette` command with this environment to its end."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_LIBRARIES)  # heeded when the first process is started
     with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as errors:
-        given = (arguments, environment, os.getcwd(), (out.name, errors.name))
-        process = context.Process(target=_become, args=given, daemon=True)
-        process.start()
+        process = start("cli", arguments, environment, (out.name, errors.name))
         process.join(_SECONDS)
         code = process.exitcode
         process.kill()
@@ -39,16 +36,36 @@ def run(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Com
         return subprocess.CompletedProcess(["vedette", *arguments], code, out.read(), errors.read())
 
 
+def start(
+    module: str,
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    outputs: tuple[str, str] | None = None,
+) -> BaseProcess:
+    """Start the `main` of a module; it writes to the files `outputs`, or where this process does."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LIBRARIES)  # heeded when the first process is started
+    outputs = outputs or (f"/proc/{os.getpid()}/fd/1", f"/proc/{os.getpid()}/fd/2")
+    given = (module, arguments, environment, os.getcwd(), outputs)
+    process = context.Process(target=_become, args=given, daemon=True)
+    process.start()
+    return process
+
+
 def _become(
-    arguments: Sequence[str], environment: dict[str, str], folder: str, outputs: tuple[str, str]
+    module: str,
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    folder: str,
+    outputs: tuple[str, str],
 ) -> None:
-    """Be the command, in the forked process."""
+    """Be the program, in the forked process."""
     for descriptor, path in enumerate(outputs, 1):
-        file = os.open(path, os.O_WRONLY)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.dup2(file, descriptor)
         os.close(file)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["vedette", *arguments]
-    importlib.import_module("cli").main()
+    importlib.import_module(module).main()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -13,6 +13,7 @@ from contextlib import (
     contextmanager,
 )
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +31,8 @@ from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
-from tests.stacks import ROOT, environment
+from tests import commands
+from tests.stacks import environment
 
 DEADLINE_SECONDS = 30
 
@@ -132,16 +134,14 @@ async def working(
             await notifier.stop()
 
 
-def hasty_worker(
-    settings: Settings, *dies_after: str, **more: str
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def hasty_worker(settings: Settings, *dies_after: str, **more: str) -> AbstractContextManager[BaseProcess]:
     """A worker process that is found lost soon; it dies after this function, if one is named."""
-    return process(settings, "-m", "tests.automations.hasty_worker", *dies_after, **more)
+    return process(settings, "tests.automations.hasty_worker", *dies_after, **more)
 
 
 @contextmanager
-def process(settings: Settings, *arguments: str, **more: str) -> Generator[subprocess.Popen[bytes]]:
-    """A process over the servers and the data folder of the settings, until the block ends."""
+def process(settings: Settings, module: str, *arguments: str, **more: str) -> Generator[BaseProcess]:
+    """The `main` of a module over the servers and the data folder of the settings, until the block ends."""
     assert settings.database_url is not None and settings.temporal_address is not None
     names = environment(
         settings.data,
@@ -150,12 +150,18 @@ def process(settings: Settings, *arguments: str, **more: str) -> Generator[subpr
         VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32",
         **more,
     )
-    running = subprocess.Popen([sys.executable, *arguments], env=names, cwd=ROOT)
+    running = commands.start(module, arguments, names)
     try:
         yield running
     finally:
         running.kill()
-        running.wait()
+        running.join()
+
+
+def send_signal(running: BaseProcess, number: signal.Signals) -> None:
+    """Send a process a signal."""
+    assert running.pid is not None
+    os.kill(running.pid, number)
 
 
 async def requested(receiver: Endpoint, count: int, seconds: float = DEADLINE_SECONDS) -> None:

@@ -1,8 +1,7 @@
 """A worker process whose periods are short, and which is killed the moment a function has done its work.
 
-    python -m tests.automations.hasty_worker [models.run_work:claim]
-
-It is not when the function gives something false, as a claim does that has found nothing.
+Its arguments name such functions: `models.run_work:claim`. It is not killed when the function gives something
+false, as a claim does that has found nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +33,10 @@ def die_after(name: str) -> None:
     setattr(module, function_name, do_and_die)
 
 
-periods.shorten()
-for name in sys.argv[1:]:
-    die_after(name)
-asyncio.run(worker.run(settings.load()))
-process.leave(0)
+def main() -> None:
+    """Be the worker."""
+    periods.shorten()
+    for name in sys.argv[1:]:
+        die_after(name)
+    asyncio.run(worker.run(settings.load()))
+    process.leave(0)

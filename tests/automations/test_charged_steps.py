@@ -127,7 +127,7 @@ async def test_a_worker_killed_between_charge_and_record_costs_no_second_credit(
         with hasty_worker(open_settings) as killed:
             await until(lambda: charged(database, run_id))
             killed.kill()
-            killed.wait()
+            killed.join()
     async with working(open_settings, client, database, keyring) as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
     assert (view.status, view.output, view.steps[0].credits_used) == ("completed", True, 1)

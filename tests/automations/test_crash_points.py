@@ -41,13 +41,14 @@ from tests.automations.engine import (
     process,
     requested,
     seen,
+    send_signal,
     transform,
     until,
     waiting,
     webhook,
 )
 from tests.automations.test_dispatch_points import let_pass
-from tests.stacks import CLI, eventually
+from tests.stacks import eventually
 
 
 def ids_by_path(receiver: Endpoint) -> dict[str, set[str]]:
@@ -89,16 +90,16 @@ async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what
     with hasty_worker(open_settings) as stopped:
         [run_id] = await accept(database, target)
         await requested(receiver, 1)
-        stopped.send_signal(signal.SIGSTOP)
+        send_signal(stopped, signal.SIGSTOP)
         async with at_work() as notifier:
             await requested(receiver, 2, FROZEN_SECONDS)
             receiver.open.set()
             view = await ended(database, notifier, target.account_id, run_id)
-            stopped.send_signal(signal.SIGCONT)
+            send_signal(stopped, signal.SIGCONT)
             # What it had waited for has been answered long ago: it goes on with that, then stops.
-            stopped.send_signal(signal.SIGTERM)
-            await eventually(lambda: stopped.poll() is not None, 60, "the stopped worker has ended")
-    assert stopped.returncode == 0
+            send_signal(stopped, signal.SIGTERM)
+            await eventually(lambda: stopped.exitcode is not None, 60, "the stopped worker has ended")
+    assert stopped.exitcode == 0
     assert (view.status, view.output) == ("completed", view.steps[0].output["body"])
     assert await view_of(database, target, run_id) == view
     assert Counter(receiver.paths) == {"/held": 2, "/next": 1}
@@ -114,10 +115,10 @@ async def test_a_worker_that_is_stopped_for_a_while_goes_on_where_nobody_else_is
     with hasty_worker(open_settings) as stopped:
         [run_id] = await accept(database, target)
         await requested(receiver, 1)
-        stopped.send_signal(signal.SIGSTOP)
+        send_signal(stopped, signal.SIGSTOP)
         await until(lambda: is_silent(database, run_id))
         receiver.open.set()
-        stopped.send_signal(signal.SIGCONT)
+        send_signal(stopped, signal.SIGCONT)
         await seen(database, target.account_id, run_id, lambda view: view.status == "completed", 60)
     assert receiver.paths.count("/next") == 1
     assert all(len(ids) == 1 for ids in ids_by_path(receiver).values())
@@ -151,13 +152,13 @@ async def test_a_worker_that_is_stopped_within_its_claim_holds_nobody_up(
 
     [run_id] = await accept(database, target)
     await set_aside_until(database, target, "infinity")
-    with process(open_settings, str(CLI), "worker") as stopped:
+    with process(open_settings, "cli", "worker") as stopped:
         async with database.transaction() as connection:
             # The claim will wait for this row when it makes its batch.
             await connection.execute("select from accounts where id = %s for update", (target.account_id,))
             await set_aside_until(database, target, None)
             await until(claims_now)
-            stopped.send_signal(signal.SIGSTOP)
+            send_signal(stopped, signal.SIGSTOP)
         [quick] = await accept(database, other)
         async with at_work() as notifier:
             # Sooner than any lease is over.

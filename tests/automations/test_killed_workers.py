@@ -52,8 +52,8 @@ async def test_a_worker_that_dies_leaves_its_run_to_the_next(
     target = await new_target([*steps, transform("end", "'done'")])
     [run_id] = await accept(database, target)
     with hasty_worker(open_settings, after) as dying:
-        await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
-        assert dying.returncode == -signal.SIGKILL
+        await eventually(lambda: dying.exitcode is not None, 20, "the worker has died")
+        assert dying.exitcode == -signal.SIGKILL
     before = receiver.paths
     # What was not written may be done again, and is told by its id; it begins before the start is over.
     assert (

@@ -22,7 +22,6 @@ from tests.automations.engine import (
     transform,
     webhook,
 )
-from tests.stacks import CLI
 
 LARGE = "x" * (1024 * 1024 - 1024)
 DEPTH = 50
@@ -70,7 +69,7 @@ async def test_a_workflow_at_every_limit_runs_within_the_memory_of_a_worker(
     target = await new_target(steps(receiver.url))
     event = {"items": list(range(MAX_ITEMS)), "deep": nested(DEPTH - 1)}
     run_ids = await accept_each(database, target, [event] * 2)
-    with process(open_settings, str(CLI), "worker") as worker:
+    with process(open_settings, "cli", "worker") as worker:
         views = await asyncio.gather(
             *(
                 seen(database, target.account_id, one, lambda view: bool(view.completed_at), 120)

@@ -16,7 +16,7 @@ from temporalio.worker import ExecuteActivityInput
 
 import worker
 from settings import Settings
-from tests.automations.engine import Endpoint, Work, hasty_worker, requested, until
+from tests.automations.engine import Endpoint, Work, hasty_worker, requested, send_signal, until
 from tests.automations.faults import Do, Lost
 from tests.deliveries.receivers import Hooks
 from tests.stacks import eventually
@@ -54,8 +54,8 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_the_next(
     await hooks.endpoint(receiver.url)
     [event_id] = await hooks.emit()
     with hasty_worker(quick_settings, after) as dying:
-        await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
-        assert dying.returncode == -signal.SIGKILL
+        await eventually(lambda: dying.exitcode is not None, 20, "the worker has died")
+        assert dying.exitcode == -signal.SIGKILL
     before = len(receiver.requests)
     assert before in DEATHS[after]
     kept = await recorded(hooks)
@@ -93,10 +93,10 @@ async def test_a_worker_that_is_stopped_brings_to_an_end_what_it_has_sent(
     with hasty_worker(quick_settings) as stopped:
         await hooks.emit(20)
         await requested(receiver, 20)
-        stopped.send_signal(signal.SIGTERM)
+        send_signal(stopped, signal.SIGTERM)
         receiver.open.set()
-        await eventually(lambda: stopped.poll() is not None, 20, "the worker has ended")
-    assert stopped.returncode == 0
+        await eventually(lambda: stopped.exitcode is not None, 20, "the worker has ended")
+    assert stopped.exitcode == 0
     assert await recorded(hooks) == {("delivered", 1, 1)}
     assert set(times(receiver).values()) == {1}
 

@@ -33,8 +33,8 @@ async def test_the_job_of_a_worker_that_is_killed_is_finished_by_the_next(
 ) -> None:
     job_id = await jobber.accept([*VALID, *VALID, None], type="phone")
     with hasty_worker(watching_settings, after, VEDETTE_LOCAL_ONLY="1") as dying:
-        await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
-        assert dying.returncode == -signal.SIGKILL
+        await eventually(lambda: dying.exitcode is not None, 20, "the worker has died")
+        assert dying.exitcode == -signal.SIGKILL
     async with at_work():
         job = await jobber.ended(job_id, 45)
     assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 21, 1)

@@ -43,8 +43,8 @@ async def test_the_run_of_a_worker_that_is_killed_is_finished_by_the_next(
         if one.base_url:
             names |= {f"{start}_BASE_URL": one.base_url, f"{start}_KEY": "k"}
     with hasty_worker(watching_settings, after, **names) as dying:
-        await eventually(lambda: dying.poll() is not None, 20, "the worker has died")
-        assert dying.returncode == -signal.SIGKILL
+        await eventually(lambda: dying.exitcode is not None, 20, "the worker has died")
+        assert dying.exitcode == -signal.SIGKILL
     recorded = (await watcher.run(monitor_id, run_id)).processed_records
     async with at_work():
         run = await watcher.ended(monitor_id, run_id, 45)
