@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from psycopg.sql import SQL
 
+import process
 import settings as settings_module
 from database import Database
 from embedded.postgres import Postgres
@@ -215,3 +216,8 @@ def long_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is lost is missed soon in this process, as in a `hasty_worker`."""
     periods.shorten(monkeypatch.setattr)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage as rarely as the processes that serve: most of what there is are modules and tests."""
+    process.spare_what_stays()
