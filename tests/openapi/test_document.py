@@ -28,12 +28,12 @@ SOMETIMES_ABSENT = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def app(settings: Settings) -> FastAPI:
     return create_app(settings)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi()
 

@@ -16,7 +16,7 @@ SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 ROW = re.compile(r"^\| `([A-Z]+ /\S*)` \| `?(\w+)`? \|", re.MULTILINE)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def document(settings: Settings) -> dict[str, Any]:
     return create_app(settings).openapi()
 
