@@ -258,16 +258,15 @@ async def test_a_run_of_which_all_failed_has_failed(api: Api, database: Database
     assert (shown["failed_records"], shown["credits_used"]) == (1, 0)
 
 
-async def test_20_000_results_are_sent_without_being_held_in_memory(api: Api, database: Database) -> None:
+async def test_many_results_are_sent_without_being_held_in_memory(api: Api, database: Database) -> None:
     person = await api.person(credits=100_000)
-    targets = [f"h{n}.example.com" for n in range(20_000)]
-    monitor_id = (await create(person.key, monitor_type="domain", targets=targets[:10_000]))["id"]
-    await person.key.post(f"/api/monitors/{monitor_id}/targets", json=targets[10_000:])
+    targets = [f"h{n}.example.com" for n in range(5_000)]
+    monitor_id = (await create(person.key, monitor_type="domain", targets=targets))["id"]
     run_id = await start(person, monitor_id)
     await claim(database)
-    answer = {"data": {"whois": {"registrar": "R" * 2_000}}}
-    for first in range(0, 20_000, 2_000):
-        some = [(target, answer) for target in targets[first : first + 2_000]]
+    answer = {"data": {"whois": {"registrar": "R" * 8_000}}}
+    for first in range(0, 5_000, 500):
+        some = [(target, answer) for target in targets[first : first + 500]]
         await record(database, monitor_id, run_id, some, first)
     async with database.transaction() as connection:
         await ending.finish(connection, UUID(run_id))
