@@ -40,7 +40,7 @@ async def test_its_last_words_are_of_this_start_alone(tmp_path: Path) -> None:
 
 
 async def test_it_is_asked_to_stop_with_its_own_signal(tmp_path: Path) -> None:
-    script = "trap 'exit 5' INT; echo up; while :; do sleep 0.05; done"
+    script = "trap 'exit 5' INT; echo up; while :; do sleep 0.05 & wait; done"
     child = shell(tmp_path, script, stop_signal=signal.SIGINT)
     await child.start()
     await eventually(lambda: child.last_words() == "up")
