@@ -16,11 +16,16 @@ HELD_FOLDERS = "HELD_FOLDERS"
 _YOUNG_OBJECTS = 100_000
 
 
+def collect_rarely() -> None:
+    """Collect garbage less often. Call it before the imports, which make little of it."""
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+
+
 def spare_what_stays() -> None:
     """Exempt all that exists now from collection, and collect less often. Call it when the start is over."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
+    collect_rarely()
 
 
 def reach_of_children() -> dict[str, Any]:

@@ -34,6 +34,7 @@ for noun in (data, accounts, keys, persons, credits, secrets, workflows, monitor
 
 def main() -> None:
     """Run the command that the arguments name; exit codes are those of `settings.ExitCode`."""
+    process.collect_rarely()
     process.leave(_run())
 
 
