@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from language.expressions import parser, references
-from language.expressions.functions import CHECKED_BY_ELEMENT, CHECKS, FUNCTIONS, Function, Mapper, wrong_type
+from language.expressions.library import FUNCTIONS
 from language.expressions.parser import Node, Slice
+from language.expressions.signatures import CHECKED_BY_ELEMENT, CHECKS, Function, Mapper, wrong_type
 from language.expressions.values import (
     CHEAP_VISITS,
     COMPARED_CHARACTERS,
@@ -293,21 +294,34 @@ def _function(node: Node) -> Compiled:
         raise ExpressionError("unknown_function", f"There is no such function.{hint}", node.position)
     function.check_arity(len(node.children), node.position)
     arguments = [_argument(function, index, child) for index, child in enumerate(node.children)]
-    checked = tuple((argument.run, *_check(function, index)) for index, argument in enumerate(arguments))
-    call = function.call
+    checked = tuple(
+        (argument.run, *_check(function, index), child.position)
+        for index, (argument, child) in enumerate(zip(arguments, node.children, strict=True))
+    )
+    call, position = function.call, node.position
 
     def run(value: JSON, context: Context) -> JSON:
         given: list[JSON] = []
-        for argument, check, wanted in checked:
+        for argument, check, wanted, place in checked:
             result = argument(value, context)
             if wanted in CHECKED_BY_ELEMENT and isinstance(result, list):
                 context.budget.spend(len(result) // CHEAP_VISITS)
             if check is not None and not check(result):
-                raise wrong_type(name, wanted, result)
+                raise wrong_type(name, wanted, result, place)
             given.append(result)
-        return call(context.budget, *given)
+        try:
+            return call(context.budget, *given)
+        except ExpressionError as error:
+            raise _placed(error, position) from None
 
     return Compiled(run, 1 + sum(argument.nodes for argument in arguments))
+
+
+def _placed(error: ExpressionError, position: int) -> ExpressionError:
+    """The error with the place of the function that met it; where a limit is met tells nobody anything."""
+    if error.position is None and error.code in ("wrong_type", "invalid_value"):
+        error.position = position
+    return error
 
 
 def _check(function: Function, index: int) -> tuple[Callable[[JSON], bool] | None, str]:
@@ -320,6 +334,11 @@ def _argument(function: Function, index: int, node: Node) -> Compiled:
     if wants_expression and node.kind != "expression":
         message = f"{function.name}() takes an expression with & as argument {index + 1}."
         raise ExpressionError("wrong_type", message, node.position)
+    if node.kind == "literal" and function.check_literal is not None:
+        try:
+            function.check_literal(index, cast(JSON, node.value))
+        except ExpressionError as error:
+            raise _placed(error, node.position) from None
     return _mapper(node) if wants_expression else compile_node(node)
 
 

@@ -155,7 +155,7 @@ def test_what_has_no_template_in_it_is_itself(value: Any) -> None:
         ("{{ {a: b }}", "bad_expression", 0),
         ("{{ {{ name }} }}", "bad_expression", 4),
         ("{{ name.__class__() }}", "unknown_function", 8),
-        ("{{ config.items() }}", "unknown_function", 10),
+        ("{{ config.items() }}", "wrong_arity", 10),
         ("{{ ''.__class__.__mro__[1:] | f(@) }}", "unknown_function", 30),
         ("{{ self|attr('x') }}", "unknown_function", 8),
         ("é {{ abs() }}", "wrong_arity", 5),

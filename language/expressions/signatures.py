@@ -1,0 +1,208 @@
+"""What functions take: parameters, their types, and the errors of arguments that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from language.expressions.values import (
+    CHEAP_VISITS,
+    COMPARED_CHARACTERS,
+    JSON,
+    PRODUCED_CHARACTERS,
+    Budget,
+    ExpressionError,
+    output_too_large,
+    type_name,
+)
+
+Parameter = Literal[
+    "any value", "a number", "a string", "an array", "an object", "an expression (&…)", "an array of numbers",
+    "an array of strings", "an array of numbers or of strings", "an array of objects", "an array or a string",
+    "an array, an object or a string",
+]  # fmt: skip
+# An expression given with `&`: from values to its results, charged.
+Mapper = Callable[[list[JSON]], list[JSON]]
+
+
+class Function(NamedTuple):
+    """A function: what it takes, and what it does with a budget and arguments of those types.
+
+    Attributes:
+        name: as expressions call it.
+        parameters: the arguments that it needs, then those that may be left out.
+        needed: how many it needs.
+        variadic: whether the last parameter may be given any number of times.
+        call: takes the budget and the arguments.
+        check_literal: raises `invalid_value` for the argument at an index that is written out and can
+            never be right, so that it is refused before anything is evaluated.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    needed: int
+    variadic: bool
+    call: Callable[..., JSON]
+    check_literal: Callable[[int, JSON], None] | None
+
+    def check_arity(self, count: int, position: int) -> None:
+        """Raise `wrong_arity` if the function does not take that many arguments."""
+        least, most = self.needed, len(self.parameters)
+        if count < least or (count > most and not self.variadic):
+            wanted = (
+                f"{least} to {most}" if most > least else f"{'at least ' if self.variadic else ''}{least}"
+            )
+            plural = "s" if most > 1 else ""
+            message = f"{self.name}() takes {wanted} argument{plural}, not {count}."
+            raise ExpressionError("wrong_arity", message, position)
+
+    def parameter(self, index: int) -> Parameter:
+        """What the argument at an index has to be; the last one of a variadic function repeats."""
+        return self.parameters[min(index, len(self.parameters) - 1)]
+
+
+_Call = TypeVar("_Call", bound=Callable[..., JSON])
+
+
+class Library(dict[str, Function]):
+    """Functions by name."""
+
+    def function(
+        self,
+        *parameters: Parameter,
+        optional: tuple[Parameter, ...] = (),
+        variadic: bool = False,
+        check_literal: Callable[[int, JSON], None] | None = None,
+    ) -> Callable[[_Call], _Call]:
+        """Add a function under its own name, without a leading underscore."""
+
+        def register(call: _Call) -> _Call:
+            name = call.__name__.removeprefix("_")
+            everything = (*parameters, *optional)
+            self[name] = Function(name, everything, len(parameters), variadic, call, check_literal)
+            return call
+
+        return register
+
+
+_NUMBERS = frozenset({int, float})
+_STRINGS = frozenset({str})
+_OBJECTS = frozenset({dict})
+
+
+def all_numbers(value: JSON) -> bool:
+    """Whether a value is an array of numbers and nothing else."""
+    return isinstance(value, list) and _NUMBERS.issuperset(map(type, value))
+
+
+def all_strings(value: JSON) -> bool:
+    """Whether a value is an array of strings and nothing else."""
+    return isinstance(value, list) and _STRINGS.issuperset(map(type, value))
+
+
+CHECKS: dict[Parameter, Callable[[JSON], bool]] = {
+    "a number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "a string": lambda value: isinstance(value, str),
+    "an array": lambda value: isinstance(value, list),
+    "an object": lambda value: isinstance(value, dict),
+    "an array of numbers": all_numbers,
+    "an array of strings": all_strings,
+    "an array of numbers or of strings": lambda value: all_numbers(value) or all_strings(value),
+    "an array of objects": lambda value: isinstance(value, list) and _OBJECTS.issuperset(map(type, value)),
+    "an array or a string": lambda value: isinstance(value, (list, str)),
+    "an array, an object or a string": lambda value: isinstance(value, (list, dict, str)),
+}
+
+# To check them takes a look at each element, which is charged before; functions need not charge for it again.
+CHECKED_BY_ELEMENT = frozenset(wanted for wanted in CHECKS if wanted.startswith("an array of "))
+# What the elements of such an array may be, apart from where the first decides.
+_ELEMENTS = {
+    "an array of numbers": "number",
+    "an array of strings": "string",
+    "an array of objects": "object",
+}
+
+
+def called_type(value: JSON) -> str:
+    """The type of a value with its article; null has none."""
+    name = type_name(value)
+    return name if name == "null" else f"{'an' if name[0] in 'ao' else 'a'} {name}"
+
+
+def odd_one(array: list[JSON], wanted: str) -> str:
+    """Tell which element of an array is the first of another type, and of which.
+
+    Args:
+        array: with such an element.
+        wanted: a parameter, or one where the first number or string decides about the others.
+    """
+    type_wanted = _ELEMENTS.get(wanted)
+    for index, item in enumerate(array):
+        found = type_name(item)
+        if type_wanted is None and found in ("number", "string"):
+            type_wanted = found
+        if found != type_wanted:
+            return f"element {index} is {called_type(item)}"
+    return "an element is something else"
+
+
+def wrong_type(function: str, wanted: str, value: JSON, position: int | None = None) -> ExpressionError:
+    """The error of an argument that is not of the type the function takes."""
+    if isinstance(value, list) and wanted in CHECKED_BY_ELEMENT:
+        message = f"{function}() takes {wanted}, but {odd_one(value, wanted)}."
+    else:
+        message = f"{function}() takes {wanted}, not {called_type(value)}."
+    return ExpressionError("wrong_type", message, position)
+
+
+def invalid_value(message: str) -> ExpressionError:
+    """The error of an argument of the right type with a value that the function cannot use."""
+    return ExpressionError("invalid_value", message)
+
+
+def whole(function: str, value: int | float, *, least: int | None = None) -> int:
+    """A number that has to be whole.
+
+    Raises:
+        ExpressionError: `invalid_value` if it is not, or less than `least`.
+    """
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise invalid_value(f"{function}() takes a whole number here.")
+        value = int(value)
+    if least is not None and value < least:
+        raise invalid_value(f"{function}() takes a number of {least} or more here.")
+    return value
+
+
+def visit(budget: Budget, items: int) -> None:
+    """Charge for a cheap look at so many elements."""
+    budget.spend(items // CHEAP_VISITS)
+
+
+def charge_string(budget: Budget, length: int) -> None:
+    """Charge for making a string of so many characters."""
+    if length > budget.output_left:
+        raise output_too_large()
+    budget.spend(length // PRODUCED_CHARACTERS)
+
+
+def charge_search(budget: Budget, length: int, searched: int, times: int = 1) -> None:
+    """Charge for finding a text, from left to right, in another of the given length."""
+    budget.spend(times * _looks(length, searched) // COMPARED_CHARACTERS)
+
+
+def _looks(length: int, searched: int) -> int:
+    """How many characters Python compares at worst to find a text in another of the given length.
+
+    It takes every place and every character in a text below 30,000 characters, and in the last 2,000 places
+    of any; elsewhere it is linear (Objects/stringlib/fastsearch.h).
+    """
+    if length < 30_000:
+        return length * (2 + min(searched, 1000))
+    return length * (2 + min(searched, 8)) + max(0, min(length - searched, 2000)) * searched
+
+
+def characters(values: list[Any]) -> int:
+    """How many characters strings have together."""
+    return sum(map(len, values))
