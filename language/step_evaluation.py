@@ -117,10 +117,12 @@ def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) 
     """The value of a transform, which is so many levels down in the output."""
     value: JSON
     if step.config.mapping is not None:
-        value = {
-            name: expressions.compile(text).evaluate(scope, budget, is_result=False)
-            for name, text in step.config.mapping.items()
-        }
+        value = {}
+        for name, text in step.config.mapping.items():
+            try:
+                value[name] = expressions.compile(text).evaluate(scope, budget, is_result=False)
+            except ExpressionError as error:
+                raise error.within(name) from None
     else:
         assert step.config.expression is not None
         value = expressions.compile(step.config.expression).evaluate(scope, budget, is_result=False)

@@ -218,7 +218,7 @@ def _placeholder(text: str, position: int, pointer: str) -> Placeholder:
         expression = expressions.compile(text)
     except ExpressionError as error:
         at = position + (error.position or 0)
-        raise ExpressionError(error.code, error.message, at, pointer) from None
+        raise ExpressionError(error.code, error.reason, at, pointer) from None
     secret = None
     if any(reference.root == SECRETS for reference in expression.references):
         if expression.path is None or len(expression.path) != 2:
@@ -234,7 +234,8 @@ def _value(placeholder: Placeholder, scopes: _Scopes) -> JSON:
     try:
         return placeholder.expression.evaluate(scopes.names, scopes.budget)
     except ExpressionError as error:
-        raise ExpressionError(error.code, error.message, placeholder.position, placeholder.pointer) from None
+        at = placeholder.position + (error.position or 0)
+        raise ExpressionError(error.code, error.reason, at, placeholder.pointer) from None
 
 
 def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:

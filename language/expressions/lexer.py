@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple, cast
 
-from language.expressions.values import JSON, ExpressionError, plain_number
+from language.expressions.values import JSON, ExpressionError, at, plain_number
 
 MAX_DEPTH = 50
 
@@ -133,7 +133,8 @@ class _Tokenizer:
                 raise
             # The old form of a string, which the specification gave up but people still write.
             value = self._json(f'"{content.lstrip()}"', start)
-            self.warnings.append(f"At {start}: a string is written in single quotes, not in backticks.")
+            place = at(start).capitalize()
+            self.warnings.append(f"{place}: a string is written in single quotes, not in backticks.")
             return value
 
     def _json(self, content: str, position: int) -> JSON:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple, cast
 
 from language.expressions.parser import Node
+from language.expressions.values import at
 
 WHOLE_SCOPE = "@"
 # Functions whose argument at this index is usually a plain string.
@@ -65,7 +66,7 @@ def read(root: Node) -> Reading:
 
 def doubt(position: int) -> str:
     """The warning of a name in double quotes that stands where a string is usual."""
-    return f"At {position}: a name in double quotes is a field; a string is written in single quotes."
+    return f"{at(position).capitalize()}: a name in double quotes is a field; a string is in single quotes."
 
 
 # Where a node's result stands in the scope: the fields from the root to it, () for the root itself.

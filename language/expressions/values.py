@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -22,6 +23,8 @@ CHEAP_VISITS = 8
 COMPARED_CHARACTERS = 1024
 PRODUCED_CHARACTERS = 64
 
+# Keys that may be named in messages.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -30,17 +33,45 @@ class ExpressionError(Exception):
 
     Attributes:
         code: stable snake_case name of what is wrong; docs/expressions.md lists them.
-        message: for people. Never contains a value of the data.
+        reason: for people. Never contains a value of the data.
         position: 0-based offset in the text, in characters, where that is known.
         pointer: for a template, the JSON pointer to the string within the structure; else empty.
+        key: for one of several expressions of a mapping, its name; else None.
     """
 
-    def __init__(self, code: str, message: str, position: int | None = None, pointer: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        code: str,
+        reason: str,
+        position: int | None = None,
+        pointer: str = "",
+        *,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(reason)
         self.code = code
-        self.message = message
+        self.reason = reason
         self.position = position
         self.pointer = pointer
+        self.key = key
+
+    @property
+    def message(self) -> str:
+        """The reason behind the place: the key and the character, counted from 1, as far as known."""
+        places = [] if self.key is None else [f"key {self.key}" if _NAME.fullmatch(self.key) else "a key"]
+        if self.position is not None:
+            places.append(at(self.position))
+        place = ", ".join(places)
+        return f"{place[0].upper()}{place[1:]}: {self.reason}" if place else self.reason
+
+    def within(self, key: str) -> ExpressionError:
+        """The same error of one of several expressions of a mapping."""
+        return ExpressionError(self.code, self.reason, self.position, self.pointer, key=key)
+
+
+def at(position: int) -> str:
+    """The place of a character for people, who count from 1."""
+    return f"at character {position + 1}"
 
 
 class Budget:

@@ -220,7 +220,7 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
             if step.config.expression is not None:
                 yield _compiled(f"{config}/expression", step.config.expression)
             for name, text in (step.config.mapping or {}).items():
-                yield _compiled(f"{config}/mapping/{escaped(name)}", text)
+                yield _compiled(f"{config}/mapping/{escaped(name)}", text, key=name)
         case DelayStep():
             if step.config.until is not None:
                 yield from _template(f"{config}/until", step.config.until)
@@ -238,11 +238,11 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
             raise AssertionError(f"a step type without expressions: {step}")
 
 
-def _compiled(pointer: str, text: str, *, is_field: bool = False) -> Source | Finding:
+def _compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None = None) -> Source | Finding:
     try:
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
-        return Finding(pointer, error.code, error.message)
+        return Finding(pointer, error.code, (error if key is None else error.within(key)).message)
     return Source(pointer, expression.references, expression.warnings, len(text), is_field=is_field)
 
 

@@ -176,7 +176,8 @@ async def test_a_url_with_a_missing_part_is_not_called(run: Run, receiver: Endpo
     assert view.status == "completed" and receiver.requests[0]["body"] == "7 is null here"
     view = await run(steps, {})
     assert view.error is not None and view.error["code"] == "missing_value"
-    assert view.error["message"] == "trigger.id has no value." and len(receiver.requests) == 1
+    assert view.error["message"] == "At character 33: trigger.id has no value."
+    assert len(receiver.requests) == 1
 
 
 async def test_a_value_in_a_url_cannot_choose_another_path_or_parameter(run: Run, receiver: Endpoint) -> None:

@@ -180,7 +180,7 @@ def test_an_argument_that_can_never_fit_is_refused_when_compiled(text: str) -> N
 def test_a_wrong_number_of_arguments_is_refused_when_compiled(text: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         expressions.compile(f"a && {text}")
-    assert (caught.value.code, caught.value.message, caught.value.position) == ("wrong_arity", message, 5)
+    assert (caught.value.code, caught.value.reason, caught.value.position) == ("wrong_arity", message, 5)
 
 
 def test_sums_do_not_depend_on_how_an_interpreter_rounds() -> None:

@@ -13,7 +13,7 @@ from language import delays, step_evaluation
 from language.definition import DelayConfig, Step
 from language.expressions import Budget, ExpressionError
 from language.expressions.values import MAX_VALUE_DEPTH
-from tests.language.documents import condition, step, transform
+from tests.language.documents import condition, message, step, transform
 
 STEP: TypeAdapter[Any] = TypeAdapter(Step)
 
@@ -73,6 +73,21 @@ def test_an_item_of_a_mapping_is_as_shallow_as_messages_carry_it() -> None:
         value = [value]
     assert evaluated(mapping(for_each="[trigger]"), value)[0]["customer é"] == value
     assert code_of(mapping(for_each="[trigger]"), [value]) == "too_deep"
+
+
+# What is said of an error
+
+
+@pytest.mark.parametrize(
+    ("key", "place"), [("country", "Key country"), ("a-b_7", "Key a-b_7"), ("country code", "A key")]
+)
+def test_an_error_of_a_mapping_names_the_key_when_it_is_saved_and_when_it_runs(key: str, place: str) -> None:
+    document = step("a", "transform", mapping={"fine": "'x'", key: "trigger && lower(trigger)"})
+    with pytest.raises(ExpressionError) as caught:
+        evaluated(document, {"x": 1})
+    assert caught.value.message == f"{place}, at character 18: lower() takes a string, not an object."
+    refused = step("a", "transform", mapping={"fine": "'x'", key: "trigger && lower()"})
+    assert message(refused) == f"{place}, at character 12: lower() takes 1 argument, not 0."
 
 
 # What is charged

@@ -178,7 +178,7 @@ def test_the_pointer_of_an_error_leads_to_the_string() -> None:
     with pytest.raises(ExpressionError) as caught:
         rendered({"a": [0, "ok {{ name }} {{ sum(name) }}"]})
     assert (caught.value.code, caught.value.pointer) == ("wrong_type", "/a/1")
-    assert caught.value.position == len("ok {{ name }} {{")
+    assert caught.value.position == len("ok {{ name }} {{ sum(")
 
 
 def test_a_template_tells_what_it_reads_and_where() -> None:
@@ -247,7 +247,7 @@ def test_a_secret_that_is_not_there_is_an_error_not_an_empty_string() -> None:
         with pytest.raises(ExpressionError) as caught:
             rendered({"h": "Bearer {{ secrets.TOKEN }}"}, scope)
         assert (caught.value.code, caught.value.pointer) == ("unknown_secret", "/h")
-        assert caught.value.message == "There is no secret TOKEN."
+        assert caught.value.reason == "There is no secret TOKEN."
 
 
 # Bounds
