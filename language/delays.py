@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from language.definition import MAX_DELAY_SECONDS, DelayConfig
 from language.expressions import JSON, ExpressionError
+from language.expressions.times import moment_of
 
 
 def end_of(config: DelayConfig, until: JSON, now: datetime) -> datetime:
@@ -27,16 +28,6 @@ def end_of(config: DelayConfig, until: JSON, now: datetime) -> datetime:
     if moment - now > timedelta(seconds=MAX_DELAY_SECONDS):
         raise ExpressionError("delay_too_long", "A delay may last 365 days at most.")
     return moment
-
-
-def moment_of(text: str) -> datetime | None:
-    """The moment, in UTC, that a timestamp with a zone names; None if it names none."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo is not None else None
-    except (ValueError, OverflowError):
-        # In UTC it may lie before the year 1 or after 9999.
-        return None
 
 
 def written(moment: datetime) -> str:

@@ -29,9 +29,9 @@ from language.definition import (
     field_expression,
     needs_of,
 )
-from language.delays import moment_of
 from language.expressions import ExpressionError, Reference
 from language.expressions.references import WHOLE_SCOPE, doubt
+from language.expressions.times import moment_of
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
 from language.validation.findings import Finding, called, escaped, suggestion
