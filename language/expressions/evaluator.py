@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from language.expressions import parser, references
+from language.expressions.hints import instead_of
 from language.expressions.library import FUNCTIONS
 from language.expressions.parser import Node, Slice
 from language.expressions.signatures import CHECKED_BY_ELEMENT, CHECKS, Function, Mapper, wrong_type
@@ -23,7 +24,6 @@ from language.expressions.values import (
     equals,
     truthy,
 )
-from language.validation.findings import nearest
 
 
 class Context(NamedTuple):
@@ -289,9 +289,8 @@ def _function(node: Node) -> Compiled:
     name = cast(str, node.value)
     function = FUNCTIONS.get(name)
     if function is None:
-        near = nearest(name, FUNCTIONS)
-        hint = f" Did you mean {near}()?" if near else ""
-        raise ExpressionError("unknown_function", f"There is no such function.{hint}", node.position)
+        message = f"There is no such function.{instead_of(name)}"
+        raise ExpressionError("unknown_function", message, node.position)
     function.check_arity(len(node.children), node.position)
     arguments = [_argument(function, index, child) for index, child in enumerate(node.children)]
     checked = tuple(
