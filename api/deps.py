@@ -31,7 +31,7 @@ from models.identifiers import parse_id
 from models.targets import Target
 from outbound.client import Outbound
 from providers.lookup import Lookups
-from providers.registry import lookup_fields
+from providers.registry import answer_shapes, lookup_fields
 from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
@@ -167,7 +167,7 @@ def actor(request: Request, caller: Caller) -> Actor:
 def rules_for(services: Services, caller: Caller) -> Rules:
     """What a workflow that this caller saves must meet."""
     networks = services.settings.allow_private_networks
-    return Rules(networks, "lookups" in caller.scopes, lookup_fields())
+    return Rules(networks, "lookups" in caller.scopes, lookup_fields(), answer_shapes())
 
 
 @contextmanager

@@ -22,9 +22,9 @@ def workflows_validate(
 ) -> None:
     """Say what is wrong with a workflow, all at once. Exits with 1 if something is."""
     from models.definitions import validate_text
-    from providers.registry import lookup_fields
+    from providers.registry import answer_shapes, lookup_fields
 
-    report = validate_text(file.read(), lookup_fields())
+    report = validate_text(file.read(), lookup_fields(), answer_shapes())
     found = {name: [one._asdict() for one in getattr(report, name)] for name in ("errors", "warnings")}
     told = [f"{e.pointer[1:] or '(whole)'}: {e.message}" for e in report.errors] or ["The workflow is valid."]
     told += [f"{warning.pointer[1:]}: warning: {warning.message}" for warning in report.warnings]

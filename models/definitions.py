@@ -14,6 +14,7 @@ from language.definition import Definition, LookupStep, Status, WebhookStep
 from language.templates import read_template
 from language.validation import definition as validation
 from language.validation.definition import Document, Report
+from language.validation.doubts import Answers
 from language.validation.findings import Finding, escaped, suggestion
 from models import inputs, schedules
 from models.input_schemas import DRAFT
@@ -39,11 +40,13 @@ class Rules:
         networks: private ones that webhook steps may reach.
         may_look_up: whether who saves it may do lookups.
         lookup_fields: what lookup steps may name in `fields`.
+        answers: what is known of the answers of lookups.
     """
 
     networks: Networks
     may_look_up: bool
     lookup_fields: LookupFields
+    answers: Answers
 
 
 def validate(
@@ -51,6 +54,7 @@ def validate(
     secret_names: Collection[str] | None,
     networks: Networks | None = None,
     lookup_fields: LookupFields | None = None,
+    answers: Answers | None = None,
 ) -> Report:
     """Everything that is wrong with a document, at once.
 
@@ -59,6 +63,7 @@ def validate(
         secret_names: of the account; None where they are not known, so that they are only warned of.
         networks: private ones that webhook steps may reach; None where that is not known.
         lookup_fields: what lookup steps may name in `fields`; the names of other kinds are not checked.
+        answers: what is known of the answers of lookups; what is read of other kinds is not checked.
     """
     further = (
         schedules.errors_of,
@@ -67,17 +72,19 @@ def validate(
         _header_errors,
         partial(_field_errors, known=lookup_fields or {}),
     )
-    return validation.validate(document, secret_names, ignored=READ_ONLY, further=further)
+    return validation.validate(document, secret_names, answers=answers, ignored=READ_ONLY, further=further)
 
 
-def validate_text(text: bytes, lookup_fields: LookupFields | None = None) -> Report:
+def validate_text(
+    text: bytes, lookup_fields: LookupFields | None = None, answers: Answers | None = None
+) -> Report:
     """The same for the JSON of a file, of an account that is not known."""
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         message = f"This is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         return Report(None, "draft", [Finding("", "invalid_json", message)], [])
-    return validate(document, None, lookup_fields=lookup_fields)
+    return validate(document, None, lookup_fields=lookup_fields, answers=answers)
 
 
 def _url_errors(definition: Definition, networks: Networks | None) -> Iterator[Finding]:

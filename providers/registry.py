@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from models.answer_shapes import Shape, shape_of
 from providers.aggregate import paths
 from providers.base import Kind, RemoteSpec
 from providers.breach import catalogue
@@ -67,3 +68,9 @@ def lookup_fields() -> dict[str, set[str]]:
         | ({"verdict"} if kind.signs else set[str]())
         for kind in KINDS.values()
     }
+
+
+@cache
+def answer_shapes() -> dict[str, Shape]:
+    """What is known of the answers of each kind before there are any."""
+    return {kind.name: shape_of(kind.answer) for kind in KINDS.values()}

@@ -9,6 +9,7 @@ from uuid import UUID
 from database import Connection, Database
 from language.definition import Definition
 from language.validation.definition import Report
+from language.validation.doubts import Answers
 from language.validation.findings import Finding
 from models import automations, definitions, secrets
 from models.automations import Readings
@@ -54,7 +55,7 @@ async def check(
             *await _find_unknown_monitor(connection, account_id, document),
             *await sub_workflows.errors_of(connection, account_id, automation_id, document),
         ]
-    given = (document, names, rules.networks, rules.lookup_fields)
+    given = (document, names, rules.networks, rules.lookup_fields, rules.answers)
     found: Found = await pool.run(account_id, None, _found, *given)
     if not unknown:
         return found
@@ -85,9 +86,14 @@ async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definitio
 
 
 def _found(
-    ask: Ask, document: Any, names: Collection[str], networks: Networks, fields: LookupFields
+    ask: Ask,
+    document: Any,
+    names: Collection[str],
+    networks: Networks,
+    fields: LookupFields,
+    answers: Answers,
 ) -> Found:
-    report = definitions.validate(document, names, networks, fields)
+    report = definitions.validate(document, names, networks, fields, answers)
     return Found(report, None if report.definition is None else automations.readings_of(report.definition))
 
 

@@ -6,9 +6,7 @@ Only what is near by meaning, or by spelling beyond doubt, is named: a wrong hin
 from __future__ import annotations
 
 from language.expressions.library import FUNCTIONS
-
-_MOST_EDITS = 2
-_LONGEST = 32
+from language.validation.findings import near
 
 _NO_CLOCK = (
     "No function reads a clock; run.started_at is when the run began, run.queued_at when it was accepted."
@@ -93,31 +91,10 @@ _SPELT = {name.replace("_", ""): name for name in FUNCTIONS}
 
 def instead_of(name: str) -> str:
     """What to write in place of a function that is not there, behind a space; empty if nothing is sure."""
-    if len(name) > _LONGEST:
-        return ""
     plain = name.lower().replace("_", "")
     if plain in _SPELT:
         return f" Write {_SPELT[plain]}()."
     if plain in _INSTEAD:
         return f" {_INSTEAD[plain]}"
-    near = [known for known in FUNCTIONS if known[0] == name[0].lower()]
-    edits = {known: _edits(name.lower(), known) for known in near}
-    least = min(edits.values(), default=_MOST_EDITS + 1)
-    meant = [f"{known}()" for known, count in edits.items() if count == least]
-    # Of a short name two edits leave nothing.
-    if least > min(_MOST_EDITS, len(name) // 3) or len(meant) > 2:
-        return ""
-    return f" Did you mean {' or '.join(meant)}?"
-
-
-def _edits(one: str, other: str) -> int:
-    """How many letters to put in, leave out, change or swap with the next, to make one of the other."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        earlier, before, row = before, row, [i]
-        for j, wanted in enumerate(other, 1):
-            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != wanted)))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
-                row[-1] = min(row[-1], earlier[j - 2] + 1)
-    return row[-1]
+    meant = " or ".join(f"{known}()" for known in near(name, FUNCTIONS))
+    return f" Did you mean {meant}?" if meant else ""

@@ -51,17 +51,19 @@ class Source(NamedTuple):
     """An expression in a definition and where it stands.
 
     Attributes:
-        length: in characters.
+        text: the expression.
         secret: the name, if it is the `secrets.NAME` of a template; else None.
         is_field: whether it is the `field` of a lookup: names with dots between.
+        offset: of the expression in the string that it stands in, in characters.
     """
 
     pointer: str
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
-    length: int
+    text: str
     secret: str | None = None
     is_field: bool = False
+    offset: int = 0
 
 
 Sources = list[list[Source | Finding]]
@@ -81,7 +83,7 @@ def errors_of(definition: Definition, sources: Sources, secrets: Collection[str]
         sources: of the definition.
         secrets: the names of the account's secrets; None where they are not known.
     """
-    length = sum(source.length for of_step in sources for source in _readable(of_step))
+    length = sum(len(source.text) for of_step in sources for source in _readable(of_step))
     if sum(map(len, sources)) > MAX_EXPRESSIONS or length > MAX_EXPRESSION_CHARACTERS:
         kibibytes = MAX_EXPRESSION_CHARACTERS // 1024
         message = f"At most {MAX_EXPRESSIONS} expressions with {kibibytes} Ki characters are allowed."
@@ -243,7 +245,15 @@ def _compiled(pointer: str, text: str, *, is_field: bool = False, key: str | Non
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
         return Finding(pointer, error.code, (error if key is None else error.within(key)).message)
-    return Source(pointer, expression.references, expression.warnings, len(text), is_field=is_field)
+    offset = len(text) - len(expression.text)
+    return Source(
+        pointer,
+        expression.references,
+        expression.warnings,
+        expression.text,
+        is_field=is_field,
+        offset=offset,
+    )
 
 
 def _template(pointer: str, value: Any) -> Iterator[Source | Finding]:
@@ -253,8 +263,8 @@ def _template(pointer: str, value: Any) -> Iterator[Source | Finding]:
     for placeholder in template.placeholders:
         expression = placeholder.expression
         references = () if placeholder.secret else expression.references
-        place, length = pointer + placeholder.pointer, len(expression.text)
-        yield Source(place, references, expression.warnings, length, placeholder.secret)
+        place, at = pointer + placeholder.pointer, placeholder.position
+        yield Source(place, references, expression.warnings, expression.text, placeholder.secret, offset=at)
 
 
 def _secret_errors(

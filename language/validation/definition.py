@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from language import triggers
 from language.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
-from language.validation import checks
+from language.validation import checks, doubts
 from language.validation.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
 from language.validation.reachability import unreachable_steps
 
@@ -53,6 +53,7 @@ def validate(
     document: Any,
     secrets: Collection[str] | None,
     *,
+    answers: doubts.Answers | None = None,
     ignored: Collection[str] = (),
     further: Sequence[Check] = (),
 ) -> Report:
@@ -62,6 +63,7 @@ def validate(
         document: JSON, of any shape.
         secrets: the names of the account's secrets; None where they are not known, so that the names in
             the document are only warned of.
+        answers: what is known of those of lookups; without it they may have any fields.
         ignored: fields that a client may send back without effect.
         further: more checks; they see what could be read, and defaults in place of the rest.
     """
@@ -91,7 +93,10 @@ def validate(
         *(_located(check(read), given) for check in further),
     )
     errors = list(islice(found, MAX_FINDINGS))
-    warnings = list(islice(checks.warnings_of(read, sources, secrets), MAX_FINDINGS))
+    doubtful = chain(
+        checks.warnings_of(read, sources, secrets), doubts.doubts_of(read, sources, answers or {})
+    )
+    warnings = list(islice(doubtful, MAX_FINDINGS))
     definition = None if errors else Definition.model_validate(_without_status(given))
     return Report(definition, read.status, errors, warnings)
 

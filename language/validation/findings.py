@@ -45,6 +45,7 @@ _TYPE_SUFFIXES = (
     "_from_float", "_attributes_type", "_parsing_size", "_object_invalid",
 )  # fmt: skip
 _LONGEST_GUESSED = 64
+_MOST_EDITS = 2
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -107,6 +108,30 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """What was probably meant."""
     near = get_close_matches(name, list(known), n=1) if len(name) <= _LONGEST_GUESSED else []
     return near[0] if near else None
+
+
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """What is spelt like a name beyond doubt: it begins alike, and few letters differ; two at most."""
+    if len(name) > _LONGEST_GUESSED:
+        return []
+    edits = {one: _edits(name.lower(), one.lower()) for one in known if one[:1].lower() == name[:1].lower()}
+    least = min(edits.values(), default=_MOST_EDITS)
+    # Of a short name two edits leave nothing.
+    found = [one for one, count in edits.items() if count == least <= min(_MOST_EDITS, len(name) // 3)]
+    return found if len(found) <= 2 else []
+
+
+def _edits(one: str, other: str) -> int:
+    """How many letters to put in, leave out, change or swap with the next, to make one of the other."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                row[-1] = min(row[-1], earlier[j - 2] + 1)
+    return row[-1]
 
 
 def called(noun: str, name: str) -> str:

@@ -1,0 +1,131 @@
+"""Expressions that can be evaluated, and hardly give what their author had in mind.
+
+What is known beforehand is what the answers of lookups have, and what other steps give. A name that is not
+there is null, which is no error when it runs: only here can it be told. And null differs from every value,
+so that `country != 'DE'` is true where nobody knows the country.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from language.definition import Definition, IteratingStep, LookupStep, StepBase, TransformStep
+from language.expressions import parser
+from language.expressions.tracing import EACH, Doubt, Place, trace
+from language.expressions.values import at
+from language.shapes import ANYTHING, Shape
+from language.validation.checks import FOR_EACH, ITEM, Source, Sources
+from language.validation.findings import Finding, escaped, near
+
+Answers = Mapping[str, Shape]
+"""Kind of lookup → what is known of its answers."""
+
+_MOST_NAMES = 20
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ELEMENT = re.compile(r"\[(?:\*|-?[0-9]{1,9})\]")
+_GIVEN = Shape(False)
+_OUTPUTS = {
+    "webhook": Shape(False, {"status": _GIVEN, "headers": _GIVEN, "body": ANYTHING}),
+    "condition": Shape(False, {"result": _GIVEN}),
+    "delay": Shape(False, {"until": _GIVEN}),
+}
+# What an answer has that a dry run has made up, and an item that failed where the others go on.
+_MADE_UP, _FAILED = {"sample": ANYTHING}, {"error": ANYTHING}
+
+
+def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Iterator[Finding]:
+    """Fields that are never there (`unknown_output_field`), and null that passes for a value (`null_trap`).
+
+    Args:
+        definition: whose steps may be UnreadSteps.
+        sources: of the definition.
+        answers: what is known of those of lookups; of other kinds than these nothing is.
+    """
+    # Of what is not in here nothing is known, and it is never null: `run`, `workflow`, `steps`.
+    scope = {"trigger": _GIVEN, "request": _GIVEN}
+    for index, step in enumerate(definition.steps):
+        pointer, item = f"/steps/{index}", _GIVEN
+        shapes: dict[str, Shape] = {}
+        for source in sources[index]:
+            if isinstance(source, Finding) or source.secret is not None:
+                continue
+            place = source.pointer.removeprefix(pointer)
+            root = parser.parse(source.text).root
+            is_output = isinstance(step, TransformStep)
+            shapes[place], doubts = trace(root, scope | {ITEM: item}, is_output=is_output)
+            if place == f"/{FOR_EACH}":
+                item = (shapes[place].items or ANYTHING)._replace(nullable=False)
+            for doubt in doubts:
+                yield _finding(source, doubt)
+        scope[step.id] = _output(step, answers, shapes)
+
+
+def _output(step: StepBase, answers: Answers, shapes: Mapping[str, Shape]) -> Shape:
+    """What is known of the output of a step, given the shapes of its expressions by their places in it."""
+    shape = _OUTPUTS.get(getattr(step, "type", ""), ANYTHING)
+    if isinstance(step, LookupStep) and step.kind in answers:
+        shape = answers[step.kind]
+        shape = shape._replace(fields={**(shape.fields or {}), **_MADE_UP})
+    elif isinstance(step, TransformStep) and step.config.mapping is not None:
+        fields = {
+            name: shapes.get(f"/config/mapping/{escaped(name)}", ANYTHING) for name in step.config.mapping
+        }
+        shape = Shape(False, fields)
+    elif isinstance(step, TransformStep):
+        shape = shapes.get("/config/expression", ANYTHING)
+    if not isinstance(step, IteratingStep) or step.for_each is None:
+        return shape
+    if step.on_error == "continue" and shape.fields is not None:
+        shape = shape._replace(fields={**shape.fields, **_FAILED})
+    return Shape(False, items=shape)
+
+
+def _finding(source: Source, doubt: Doubt) -> Finding:
+    place = at(source.offset + doubt.position).capitalize()
+    if doubt.kind in ("unequal", "order"):
+        value = _written(doubt.place)
+        if doubt.kind == "unequal":
+            told = f"is true then: write {value} != null && …, or {value} == null || … if that is meant."
+        else:
+            told = f"gives null then: write {value} != null && …."
+        return Finding(source.pointer, "null_trap", f"{place}: {value} may be null, and this {told}")
+    return Finding(source.pointer, "unknown_output_field", f"{place}: {_unknown(doubt)}")
+
+
+def _unknown(doubt: Doubt) -> str:
+    *before, name = doubt.place
+    holder = _written(tuple(before)) if before else "this"
+    if doubt.kind == "of_array":
+        return f"{holder} is an array: write {holder}[0].{_quoted(name)} or {holder}[*].{_quoted(name)}."
+    if doubt.kind == "of_object":
+        return f"{holder} is an object, which has no elements."
+    return (
+        f"{holder} has no {'field ' + name if _NAME.fullmatch(name) else 'such field'}.{_meant(doubt, name)}"
+    )
+
+
+def _meant(doubt: Doubt, name: str) -> str:
+    """The field of this name further down, if there is one alone; what is spelt like it; else all."""
+    fields = [one for one in doubt.shape.fields or () if _NAME.fullmatch(one)]
+    deeper = [".".join(map(_quoted, path)) for path in doubt.shape.paths() if path[-1] == name]
+    meant = deeper if len(deeper) == 1 else [_quoted(one) for one in near(name, fields)]
+    if meant:
+        return f" Did you mean {' or '.join(meant)}?"
+    more = ", …" if len(fields) > _MOST_NAMES else ""
+    return f" There are: {', '.join(fields[:_MOST_NAMES])}{more}." if fields else ""
+
+
+def _written(place: Place) -> str:
+    """A place as an expression has it: within an element, from there on; without names that may be data."""
+    if EACH in place[:-1]:
+        place = place[len(place) - place[::-1].index(EACH) :]
+    if not all(_NAME.fullmatch(name) or _ELEMENT.fullmatch(name) for name in place):
+        return "the value"
+    parts = (name if _ELEMENT.fullmatch(name) else f".{_quoted(name)}" for name in place)
+    return "".join(parts).removeprefix(".")
+
+
+def _quoted(name: str) -> str:
+    return name if _BARE.fullmatch(name) else f'"{name}"'
