@@ -25,6 +25,7 @@ _MOST_NAMES = 20
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ELEMENT = re.compile(r"\[(?:\*|-?[0-9]{1,9})\]")
+_STEPS = "steps"
 _GIVEN = Shape(False)
 _OUTPUTS = {
     "webhook": Shape(False, {"status": _GIVEN, "headers": _GIVEN, "body": ANYTHING}),
@@ -43,8 +44,8 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
         sources: of the definition.
         answers: what is known of those of lookups; of other kinds than these nothing is.
     """
-    # Of what is not in here nothing is known, and it is never null: `run`, `workflow`, `steps`.
-    scope = {"trigger": _GIVEN, "request": _GIVEN}
+    # Of what is not in here nothing is known, and it is never null: `run`, `workflow`.
+    scope = {"trigger": _GIVEN, "request": _GIVEN, _STEPS: Shape(False, {})}
     for index, step in enumerate(definition.steps):
         pointer, item = f"/steps/{index}", _GIVEN
         shapes: dict[str, Shape] = {}
@@ -58,8 +59,12 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
             if place == f"/{FOR_EACH}":
                 item = (shapes[place].items or ANYTHING)._replace(nullable=False)
             for doubt in doubts:
-                yield _finding(source, doubt)
-        scope[step.id] = _output(step, answers, shapes)
+                # That there is no such step is an error.
+                if doubt.place[:-1] != (_STEPS,):
+                    yield _finding(source, doubt)
+        scope[step.id] = output = _output(step, answers, shapes)
+        ended = Shape(False, {"status": _GIVEN, "output": output._replace(nullable=True), "error": ANYTHING})
+        scope[_STEPS] = Shape(False, {**(scope[_STEPS].fields or {}), step.id: ended})
 
 
 def _output(step: StepBase, answers: Answers, shapes: Mapping[str, Shape]) -> Shape:

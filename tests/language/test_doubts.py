@@ -64,6 +64,8 @@ REASONS = "f.verdict.reasons"
         (f"sort_by({REASONS}, &code)[0].cod", 38, "this has no field cod. Did you mean code?"),
         ("trigger.list[?x == $.f.loction]", 24, "f has no field loction. Did you mean location?"),
         ("f.is_tor", 3, f"f has no field is_tor. {ALL}"),
+        ("steps.f.output.loction", 16, "steps.f.output has no field loction. Did you mean location?"),
+        ("steps.f.stauts", 9, "steps.f has no field stauts. Did you mean status?"),
         ('f."8 canaries"', 3, f"f has no such field. {ALL}"),
     ],
 )
@@ -210,6 +212,8 @@ def test_no_field_that_a_source_can_fill_is_told_of(data: st.DataObject) -> None
         ('trigger."a-b" != 1', 'trigger."a-b"'),
         ("hook.body.state != 'done'", "hook.body.state"),
         ("t.country != 'DE'", "t.country"),
+        ("steps.f.error.code != 'timeout'", "steps.f.error.code"),
+        ("steps.f.output.verdict.level != 'clean'", "steps.f.output.verdict.level"),
     ],
 )  # fmt: skip
 def test_null_that_passes_for_another_value_is_told_with_what_to_write(expression: str, value: str) -> None:
