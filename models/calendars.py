@@ -23,29 +23,31 @@ _SAMPLE, _SAMPLED = 121, timedelta(days=81 * 366)
 
 @dataclass(frozen=True)
 class Calendar:
-    """Occurrences by a frequency, which counts from an anchor, or by a cron.
+    """Occurrences by a frequency or a period, which count from an anchor, or by a cron.
 
     The rules for days that are short, and for clocks that change, are those of docs/calendars.md.
 
     Args:
-        frequency: hourly, daily, weekly, biweekly, monthly or quarterly; None with a cron.
-        cron: five fields that `models.schedules.cron_errors` finds nothing wrong with; None with a frequency.
-        timezone: an IANA name.
-        anchor: the moment that a frequency counts from, aware; parts of a second are dropped. It is not an
+        frequency: hourly, daily, weekly, biweekly, monthly or quarterly.
+        cron: five fields that `models.schedules.cron_errors` finds nothing wrong with.
+        timezone: an IANA name; a period has no use for it.
+        anchor: the moment that all but a cron count from, aware; parts of a second are dropped. It is not an
             occurrence itself, and nothing is due before it.
+        every: a period, whatever clocks do.
 
     Raises:
-        ValueError: unless one of frequency and cron is given, and the frequency is known.
+        ValueError: unless one of frequency, cron and every is given, and the frequency is known.
     """
 
     frequency: str | None
     cron: str | None
     timezone: str
     anchor: datetime
+    every: timedelta | None = None
 
     def __post_init__(self) -> None:
-        if (self.frequency is None) == (self.cron is None):
-            raise ValueError("a calendar has one of frequency and cron")
+        if [self.frequency, self.cron, self.every].count(None) != 2:
+            raise ValueError("a calendar has one of frequency, cron and every")
         if self.frequency is not None and self.frequency not in _STEPS | _DAYS | _MONTHS:
             raise ValueError(f"there is no frequency {self.frequency!r}")
 
@@ -66,9 +68,16 @@ class Calendar:
             times = CronSim(self.cron, after.astimezone(ZoneInfo(self.timezone)))
             # In the second pass of an hour that is repeated, times of the first may come before it.
             return next(at for at in (time.astimezone(UTC) for time in times) if at > after)
-        if step := _STEPS.get(self.frequency or ""):
+        if step := self.every or _STEPS.get(self.frequency or ""):
             return anchor + ((after - anchor) // step + 1) * step
         return next(at for at in self._dates(anchor, after) if at > after)
+
+    def following(self, moment: datetime, number: int) -> list[datetime]:
+        """Find so many occurrences after a moment; as `next_after`."""
+        times = [moment]
+        for _ in range(number):
+            times.append(self.next_after(times[-1]))
+        return times[1:]
 
     def period(self) -> timedelta:
         """The least time between two occurrences while clocks do not change.
@@ -78,7 +87,12 @@ class Calendar:
         if self.cron is not None:
             return _least_distance(self.cron, self.anchor.astimezone(UTC))
         frequency = self.frequency or ""
-        return _STEPS.get(frequency) or _SHORTEST.get(frequency) or timedelta(days=_DAYS[frequency])
+        return (
+            self.every
+            or _STEPS.get(frequency)
+            or _SHORTEST.get(frequency)
+            or timedelta(days=_DAYS[frequency])
+        )
 
     def _dates(self, anchor: datetime, after: datetime) -> Iterator[datetime]:
         """Yield the occurrences of a frequency of days or months, from one no later than is wanted."""

@@ -121,6 +121,21 @@ def test_an_anchor_in_an_hour_that_is_repeated_counts_by_its_wall_time() -> None
     assert due(calendar, wall("Europe/Berlin", "2029-03-01 00:00"), 1) == ["2029-03-25 03:30+02:00"]
 
 
+@pytest.mark.parametrize(
+    "every, expected",
+    [
+        (timedelta(minutes=45), ["2026-03-29 01:30+01:00", "2026-03-29 03:15+02:00"]),
+        (timedelta(days=1), ["2026-03-29 23:30+02:00", "2026-03-30 23:30+02:00"]),
+    ],
+    ids=["45 minutes", "a day"],
+)
+def test_a_period_counts_from_its_anchor_whatever_clocks_do(every: timedelta, expected: list[str]) -> None:
+    anchor = wall("Europe/Berlin", "2026-03-27 22:30")
+    calendar = Calendar(None, None, "Europe/Berlin", anchor, every)
+    assert due(calendar, wall("Europe/Berlin", "2026-03-29 01:00"), 2) == expected
+    assert calendar.period() == every
+
+
 # cron, zone, the moment asked about → the occurrences after it.
 BY_CRON = {
     "at a wall time": (
