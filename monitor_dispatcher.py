@@ -1,12 +1,9 @@
-"""The dispatcher of monitors: has what waits begin, and Schedules say when the next runs are due."""
+"""The dispatcher of monitors: has what waits begin."""
 
 from __future__ import annotations
 
 import asyncio
-from uuid import UUID
 
-import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio.client import Client
 
 import logs
@@ -14,22 +11,21 @@ from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from activities.monitors import MonitorActivities
 from database import Connection, Database
-from dispatch_loop import ASK_SECONDS, OneByOneLoop
-from models.monitors import ending, removing, runs, scheduling, working
+from dispatch_loop import OneByOneLoop
+from models.monitors import ending, runs, working
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.working import Claimed
-from temporal import monitor_schedules, starts
+from temporal import starts
 from workflows.messages import MonitorRunInput
 
 _log = logs.get(__name__)
 _RUNS_AT_WORK = 64
 """In the installation: what each has in memory is bounded by the places for lookups."""
 _PAUSE = 0.025
-_LONG_SECONDS = 600.0
 
 
 class MonitorDispatcher(OneByOneLoop[Claimed]):
-    """Claims and starts runs, and tells Schedules; one in each worker process, any number side by side."""
+    """Claims and starts runs; one in each worker process, any number side by side."""
 
     def __init__(
         self,
@@ -46,7 +42,7 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
         Args:
             database: where runs wait.
             client: as `OneByOneLoop`.
-            activities: accept what its Schedule has missed, and notify.
+            activities: notify.
             halt: as `OneByOneLoop`.
             lag: as `OneByOneLoop`.
             eager: off with worker versioning, which an eager start would bypass.
@@ -61,12 +57,9 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
         if (full_until := self._starts_full_until()) is not None:
             return full_until
         async with self._database.connection() as connection:
-            unscheduled = await scheduling.find_unscheduled(connection)
             claimed = await working.claim(connection, _RUNS_AT_WORK) if self._may_claim else []
         for run in claimed:
             self._spawn_start(str(run.run_id), self.begin(run))
-        if unscheduled:
-            self._begin_chore("schedule", self._schedule(unscheduled), ASK_SECONDS * 2)
         # Each run that ends wakes us: what ends meanwhile makes room for one claim.
         await asyncio.sleep(_PAUSE)
         return float("inf")
@@ -93,49 +86,6 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
-            overdue = await scheduling.find_overdue(connection)
             unseen = await working.find_unseen(connection)
-            deleted = await removing.find_deleted(connection)
         for run in unseen:
             self._begin_chore(str(run.run_id), self.begin(run))
-        if overdue:
-            self._begin_chore("overdue", self._accept_due(overdue), _LONG_SECONDS)
-        if deleted:
-            self._begin_chore("remove", self._remove(deleted), _LONG_SECONDS)
-
-    async def _accept_due(self, monitor_ids: list[UUID]) -> None:
-        """Accept the runs of monitors for which nobody has come; one that cannot be run stops no other."""
-        for monitor_id in monitor_ids:
-            try:
-                await self._activities.accept_due_run(monitor_id)
-            except (psycopg.OperationalError, PoolTimeout):
-                raise
-            except Exception as error:
-                _log.error("due_run_not_accepted", monitor_id=str(monitor_id), exc_info=error)
-
-    async def _schedule(self, monitor_ids: list[UUID]) -> None:
-        """Tell the Schedules of monitors when these are due."""
-        told = 0
-        for monitor_id in monitor_ids:
-            async with self._database.transaction() as connection:
-                due = await scheduling.lock_schedule(connection, monitor_id)
-                if due is not None:
-                    async with asyncio.timeout(ASK_SECONDS):
-                        await monitor_schedules.tell(self._client, *due)
-                    await scheduling.mark_scheduled(connection, due)
-                    told += 1
-        # Another worker is at the rest: to look again at once would be to look all the time.
-        if told:
-            self._wake.set()
-
-    async def _remove(self, monitor_ids: list[UUID]) -> None:
-        """Remove what is left of monitors that were deleted."""
-        for monitor_id in monitor_ids:
-            async with self._database.transaction() as connection:
-                # Who tells it at this moment, since it read the row before, would make it anew.
-                if not await scheduling.try_to_lock(connection, monitor_id):
-                    continue
-                async with asyncio.timeout(ASK_SECONDS):
-                    await monitor_schedules.remove(self._client, monitor_id)
-            async with self._database.connection() as connection:
-                await removing.purge_deleted(connection, monitor_id)

@@ -28,6 +28,7 @@ from activities.monitors import MonitorActivities
 from activities.performing import Performer
 from activities.run_executor import RunExecutor
 from activities.runs import RunActivities
+from activities.schedules import ScheduleActivities
 from activities.writing import RunWriter
 from database import Database, Notifier
 from delivery_dispatcher import DeliveryDispatcher
@@ -38,6 +39,7 @@ from models.identifiers import new_id
 from monitor_dispatcher import MonitorDispatcher
 from outbound.client import Outbound
 from providers.lookup import Lookups
+from schedule_dispatcher import ScheduleDispatcher
 from sealing import Keyring
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
@@ -125,15 +127,25 @@ async def work(
     )
     watching = MonitorActivities(database, notifier, lookups)
     monitoring = MonitorDispatcher(database, client, watching, halt, lag, eager=eager)
+    scheduled = ScheduleActivities(database, client)
+    scheduling = ScheduleDispatcher(database, client, watching)
     looking_up = JobActivities(database, notifier, lookups, keyring)
     jobs = JobDispatcher(database, client, looking_up, halt, lag, eager=eager)
     credits = CreditActivities(database, Granting())
     chores = MaintenanceActivities(settings, database)
-    monitor_chores = MonitorChores(database, client, notifier, settings.retention_days)
+    monitor_chores = MonitorChores(database, settings.retention_days)
     worker = Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[AutomationBatch, BulkJob, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
+        workflows=[
+            AutomationBatch,
+            BulkJob,
+            DeliveryBatch,
+            Maintenance,
+            MonitorRun,
+            ScheduledMonitor,
+            TopUp,
+        ],
         activities=[
             runs.advance_runs,
             deliveries.send_deliveries,
@@ -148,7 +160,7 @@ async def work(
             chores.tend_history,
             chores.purge_jobs,
             monitor_chores.purge_monitors,
-            monitor_chores.reconcile_schedules,
+            scheduled.reconcile_schedules,
         ],
         workflow_runner=workflow_runner(),
         max_cached_workflows=max_cached_workflows,
@@ -174,10 +186,11 @@ async def work(
             dispatcher.start()
             delivering.start()
             monitoring.start()
+            scheduling.start()
             jobs.start()
             _log.info("worker_ready")
             await stop.wait()
-            dispatchers = (dispatcher, delivering, monitoring, jobs)
+            dispatchers = (dispatcher, delivering, monitoring, scheduling, jobs)
             await asyncio.gather(*(one.stop() for one in dispatchers))
             await executor.drain(_GRACE.total_seconds())
             await executor.stop()

@@ -30,14 +30,6 @@ async def delete(connection: Connection, actor: Actor, monitor_id: UUID) -> None
     await audit.record(connection, actor, "monitor.deleted", Target("monitor", monitor_id, row["name"]))
 
 
-async def find_deleted(connection: Connection, limit: int = 20) -> list[UUID]:
-    """Find monitors that were deleted, and of which something is left."""
-    cursor = await connection.execute(
-        "select id from monitors where deleted_at is not null order by id limit %s", (limit,)
-    )
-    return [row["id"] for row in await cursor.fetchall()]
-
-
 # In the order of their keys, so that two who do this at the same time do not wait for each other crosswise.
 _LEFT: tuple[LiteralString, ...] = (
     "delete from monitor_results where (run_id, position) in (select run_id, position from monitor_results"

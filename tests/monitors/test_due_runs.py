@@ -11,11 +11,12 @@ import pytest
 from temporalio.client import Client, ScheduleDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.monitor_chores import MonitorChores
+from activities.schedules import ScheduleActivities
 from database import Database, Notifier
-from models.monitors import monitors, removing, runs, scheduling
+from models.monitors import monitors, removing, runs
 from models.monitors.monitors import CHANGED_CHANNEL
-from temporal import monitor_schedules
+from models.scheduling import MONITORS, ScheduledTable
+from temporal import due_schedules
 from tests.automations.engine import until
 from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Scanner, Watcher, addresses
@@ -95,7 +96,7 @@ async def test_a_schedule_that_another_worker_is_at_is_tried_no_more_often_than_
 
     def counted(name: str, do: Any) -> Any:
         async def call(*given: Any) -> Any:
-            calls[name] += 1
+            calls[name] += given[0] is MONITORS
             return await do(*given)
 
         return call
@@ -104,9 +105,9 @@ async def test_a_schedule_that_another_worker_is_at_is_tried_no_more_often_than_
         return calls["sweeps"] >= 3 and calls["tries"] > 0
 
     async with watcher.database.transaction() as other:
-        assert await scheduling.lock_schedule(other, monitor_id) is not None
-        monkeypatch.setattr(scheduling, "find_overdue", counted("sweeps", scheduling.find_overdue))
-        monkeypatch.setattr(scheduling, "lock_schedule", counted("tries", scheduling.lock_schedule))
+        assert await MONITORS.lock_schedules(other, [monitor_id])
+        monkeypatch.setattr(ScheduledTable, "find_gone", counted("sweeps", ScheduledTable.find_gone))
+        monkeypatch.setattr(ScheduledTable, "lock_schedules", counted("tries", ScheduledTable.lock_schedules))
         await watcher.rows("update monitors set scheduled_for = null where id = %s", monitor_id)
         await until(has_tried)
         assert calls["tries"] <= 2 * calls["sweeps"]
@@ -215,15 +216,15 @@ async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_monitor_i
     monitor_id, stranger = await watcher.monitor(), UUID(int=1)
     notifier.notify(CHANGED_CHANNEL)
     await scheduled(client, watcher, monitor_id)
-    await monitor_schedules.remove(client, monitor_id)
-    await monitor_schedules.tell(client, stranger, watcher.account_id, datetime(2030, 1, 1, tzinfo=UTC))
+    await due_schedules.MONITORS.remove(client, monitor_id)
+    await due_schedules.MONITORS.tell(client, stranger, watcher.account_id, datetime(2030, 1, 1, tzinfo=UTC))
 
     async def listed() -> bool:
-        known = await monitor_schedules.list_all(client)
+        known = await due_schedules.MONITORS.list_all(client)
         return stranger in known and monitor_id not in known
 
     await until(listed)
-    assert await MonitorChores(database, client, notifier, 90).reconcile_schedules() >= 1
+    assert await ScheduleActivities(database, client).reconcile_schedules() >= 1
     await scheduled(client, watcher, monitor_id)
     assert await schedule(client, stranger) is None
 

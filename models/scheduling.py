@@ -1,0 +1,133 @@
+"""When rows are due that have a Temporal Schedule: what their Schedules are told, and what these missed.
+
+A row has `next_run_at`, when it is due, and `scheduled_for`, what its Schedule was last told of that. The row
+is the truth: where the two differ, its Schedule is told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString, NamedTuple
+from uuid import UUID
+
+from database import Connection
+
+# The Schedule of a row comes first; what it has missed, a sweep finds.
+_OVERDUE_SECONDS = 30
+# Any constant beside the hash of an id.
+_SCHEDULING = 0x5C4ED
+
+
+class Due(NamedTuple):
+    """When a row is due next, and its account; never, while it is paused."""
+
+    id: UUID
+    account_id: UUID
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class ScheduledTable:
+    """A table whose rows have Schedules.
+
+    Attributes:
+        name: of the table.
+        key: its column with the id that Schedules bear.
+        gone: the condition for a row that only waits for its Schedule to be removed.
+    """
+
+    name: LiteralString
+    key: LiteralString
+    gone: LiteralString
+
+    async def find_overdue(self, connection: Connection, limit: int = 100) -> list[UUID]:
+        """Find rows that were due half a minute ago, and for which nobody has come."""
+        return await self._find(
+            connection,
+            "next_run_at < clock_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
+            _OVERDUE_SECONDS,
+            limit,
+        )
+
+    async def find_unscheduled(self, connection: Connection, limit: int) -> list[UUID]:
+        """Find rows whose Schedule has not been told when they are due."""
+        return await self._find(
+            connection,
+            f"scheduled_for is distinct from next_run_at and not ({self.gone}) order by {self.key} limit %s",
+            limit,
+        )
+
+    async def find_gone(self, connection: Connection, limit: int = 20) -> list[UUID]:
+        """Find rows that only wait for their Schedule to be removed."""
+        return await self._find(connection, f"{self.gone} order by {self.key} limit %s", limit)
+
+    async def _find(self, connection: Connection, where: LiteralString, *values: int) -> list[UUID]:
+        cursor = await connection.execute(f"select {self.key} as id from {self.name} where {where}", values)
+        return [row["id"] for row in await cursor.fetchall()]
+
+    async def try_to_lock(self, connection: Connection, ids: Sequence[UUID]) -> list[UUID]:
+        """Have the Schedules of rows for oneself until the transaction ends; give those that one has.
+
+        The rows are not locked: whoever changes them is not held up, and is found to have done so later.
+        """
+        cursor = await connection.execute(
+            "select id from unnest(%s::uuid[]) as given (id)"
+            " where pg_try_advisory_xact_lock(%s, hashtext(id::text))",
+            (list(ids), _SCHEDULING),
+        )
+        return [row["id"] for row in await cursor.fetchall()]
+
+    async def lock_schedules(self, connection: Connection, ids: Sequence[UUID]) -> list[Due]:
+        """Have the Schedules of rows for oneself until the transaction ends.
+
+        Returns:
+            When each is due now; without those that another is at, or that are gone.
+        """
+        locked = await self.try_to_lock(connection, ids)
+        cursor = await connection.execute(
+            f"select {self.key} as id, account_id, next_run_at as at from {self.name}"
+            f" where {self.key} = any(%s) and not ({self.gone})",
+            (locked,),
+        )
+        return [Due(**row) for row in await cursor.fetchall()]
+
+    async def mark_scheduled(self, connection: Connection, told: Sequence[Due]) -> None:
+        """Note what Schedules were told, except of rows that are being changed: those are told anew."""
+        await connection.execute(
+            f"update {self.name} t set scheduled_for = d.at"
+            " from unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) as d (id, at)"
+            f" where t.{self.key} = d.id and t.{self.key} in (select {self.key} from {self.name}"
+            f"  where {self.key} = any(%(ids)s) for no key update skip locked)",
+            {"ids": [due.id for due in told], "times": [due.at for due in told]},
+        )
+
+    async def reconcile(
+        self, connection: Connection, scheduled: Mapping[UUID, datetime | None]
+    ) -> Collection[UUID]:
+        """Have those Schedules told again that say something else than their rows.
+
+        Args:
+            connection: any.
+            scheduled: id → when its Schedule comes next; None if it does not.
+
+        Returns:
+            Those of rows that are not there.
+        """
+        cursor = await connection.execute(
+            f"select {self.key} as id, {self.gone} as is_gone, next_run_at from {self.name}"
+            f" where not ({self.gone}) or {self.key} = any(%s)",
+            (list(scheduled),),
+        )
+        rows = await cursor.fetchall()
+        wrong = [
+            row["id"] for row in rows if not row["is_gone"] and scheduled.get(row["id"]) != row["next_run_at"]
+        ]
+        await connection.execute(
+            f"update {self.name} set scheduled_for = null where {self.key} = any(%s)", (wrong,)
+        )
+        return scheduled.keys() - {row["id"] for row in rows}
+
+
+MONITORS = ScheduledTable("monitors", "id", "deleted_at is not null")

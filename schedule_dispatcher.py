@@ -1,0 +1,132 @@
+"""The dispatcher of Schedules: tells them when rows are due, and accepts what they have missed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import PoolTimeout
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+import logs
+from activities.monitors import MonitorActivities
+from activities.schedules import SCHEDULED
+from database import Connection, Database
+from dispatch_loop import ASK_SECONDS, DispatchLoop
+from models.monitors import removing
+from models.monitors.monitors import CHANGED_CHANNEL
+from models.scheduling import Due, ScheduledTable
+from temporal.due_schedules import DueSchedules
+
+_log = logs.get(__name__)
+_TOLD_AT_ONCE = 16
+_PAUSE = 0.025
+_LONG_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class _Scheduled:
+    """A kind of rows that have Schedules.
+
+    Attributes:
+        accept: accepts the run of a row that is due.
+        purge: deletes what is left of a row whose Schedule was removed.
+    """
+
+    table: ScheduledTable
+    schedules: DueSchedules
+    accept: Callable[[UUID], Awaitable[None]]
+    purge: Callable[[Connection, UUID], Awaitable[None]]
+
+
+class ScheduleDispatcher(DispatchLoop):
+    """Keeps Schedules in line with their rows; one in each worker process, any number side by side."""
+
+    def __init__(
+        self,
+        database: Database,
+        client: Client,
+        monitors: MonitorActivities,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where the rows are.
+            client: for the Schedules.
+            monitors: accept what the Schedules of monitors have missed.
+        """
+        super().__init__(database, {CHANGED_CHANNEL: self._heard}, "schedule dispatcher")
+        self._client = client
+        (of_monitors,) = SCHEDULED
+        self._kinds = (_Scheduled(*of_monitors, monitors.accept_due_run, removing.purge_deleted),)
+
+    async def _claim_all(self) -> float:
+        if self._stopping:
+            return float("inf")
+        for kind in self._kinds:
+            async with self._database.connection() as connection:
+                unscheduled = await kind.table.find_unscheduled(connection, _TOLD_AT_ONCE)
+            if unscheduled:
+                self._begin_chore(
+                    f"schedule {kind.table.name}", self._tell(kind, unscheduled), ASK_SECONDS * 2
+                )
+        await asyncio.sleep(_PAUSE)
+        return float("inf")
+
+    async def _sweep(self) -> None:
+        for kind in self._kinds:
+            async with self._database.connection() as connection:
+                overdue = await kind.table.find_overdue(connection)
+                gone = await kind.table.find_gone(connection)
+            if overdue:
+                self._begin_chore(
+                    f"overdue {kind.table.name}", self._accept_due(kind, overdue), _LONG_SECONDS
+                )
+            if gone:
+                self._begin_chore(f"remove {kind.table.name}", self._remove(kind, gone), _LONG_SECONDS)
+
+    async def _accept_due(self, kind: _Scheduled, ids: list[UUID]) -> None:
+        """Accept the runs of rows for which nobody has come; one that cannot be run stops no other."""
+        for id in ids:
+            try:
+                await kind.accept(id)
+            except (psycopg.OperationalError, PoolTimeout):
+                raise
+            except Exception as error:
+                _log.error("due_run_not_accepted", table=kind.table.name, id=str(id), exc_info=error)
+
+    async def _tell(self, kind: _Scheduled, ids: list[UUID]) -> None:
+        """Tell Schedules when their rows are due, side by side; one that fails is told again later."""
+        async with self._database.transaction() as connection:
+            due = await kind.table.lock_schedules(connection, ids)
+            told = await asyncio.gather(*(self._tell_one(kind, one) for one in due))
+            await kind.table.mark_scheduled(connection, [one for one in told if one is not None])
+        # Another worker is at the rest: to look again at once would be to look all the time.
+        if any(told):
+            self._wake.set()
+
+    async def _tell_one(self, kind: _Scheduled, due: Due) -> Due | None:
+        """Tell one; None if Temporal has not heard it."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                await kind.schedules.tell(self._client, *due)
+        except (RPCError, TimeoutError) as error:
+            _log.warning("schedule_not_told", table=kind.table.name, id=str(due.id), error=str(error))
+            return None
+        return due
+
+    async def _remove(self, kind: _Scheduled, ids: list[UUID]) -> None:
+        """Remove what is left of rows that are gone."""
+        for id in ids:
+            async with self._database.transaction() as connection:
+                # Who tells it at this moment, since it read the row before, would make it anew.
+                if not await kind.table.try_to_lock(connection, [id]):
+                    continue
+                async with asyncio.timeout(ASK_SECONDS):
+                    await kind.schedules.remove(self._client, id)
+            async with self._database.connection() as connection:
+                await kind.purge(connection, id)

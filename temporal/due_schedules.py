@@ -1,0 +1,120 @@
+"""The Schedules of what users have run by the clock: each holds one moment, and is told again after it.
+
+Calendars are ours (`models.calendars`): the 31st, or every second week in a zone whose clocks change, is
+nothing that Temporal can say. A Schedule holds the very next moment; what a row says is the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleCalendarSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleRange,
+    ScheduleSpec,
+    ScheduleState,
+    ScheduleUpdate,
+)
+from temporalio.common import Priority, SearchAttributePair, TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
+
+from temporal.client import TASK_QUEUE
+from temporal.starts import ACCOUNT, KIND
+from workflows.messages import SCHEDULED_MONITOR
+
+_CATCH_UP = timedelta(hours=1)
+_PRIORITY = 4
+
+
+@dataclass(frozen=True)
+class DueSchedules:
+    """The Schedules of one kind of rows.
+
+    Attributes:
+        kind: what Temporal's search attribute calls them.
+        prefix: of the ids of the Schedules, before that of the row.
+        workflow: what they start, with the row's id and the moment.
+        workflow_prefix: of the ids of those workflows, before that of the row and the moment.
+    """
+
+    kind: str
+    prefix: str
+    workflow: str
+    workflow_prefix: str
+
+    async def tell(self, client: Client, id: UUID, account_id: UUID, at: datetime | None) -> None:
+        """Have the Schedule of a row say when it is due; without a time it is paused.
+
+        Raises:
+            temporalio.service.RPCError: the server is away.
+        """
+        schedule, schedule_id = self._schedule(id, at), f"{self.prefix}{id}"
+        attributes = TypedSearchAttributes(
+            [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, self.kind)]
+        )
+        try:
+            await client.create_schedule(schedule_id, schedule, search_attributes=attributes)
+        except ScheduleAlreadyRunningError:
+            await client.get_schedule_handle(schedule_id).update(lambda _: ScheduleUpdate(schedule))
+
+    async def remove(self, client: Client, id: UUID) -> None:
+        """Remove the Schedule of a row, if there is one."""
+        try:
+            await client.get_schedule_handle(f"{self.prefix}{id}").delete()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def list_all(self, client: Client) -> dict[UUID, datetime | None]:
+        """All rows that have a Schedule, each with when it comes; None while it is paused."""
+        found: dict[UUID, datetime | None] = {}
+        async for one in await client.list_schedules():
+            if one.id.startswith(self.prefix) and one.schedule is not None:
+                times = one.schedule.spec.calendars
+                at = None if one.schedule.state.paused or not times else _moment(times[0])
+                found[UUID(one.id.removeprefix(self.prefix))] = at
+        return found
+
+    def _schedule(self, id: UUID, at: datetime | None) -> Schedule:
+        # One that is paused keeps a moment that never comes.
+        moment = datetime(2099, 1, 1, tzinfo=UTC) if at is None else at.astimezone(UTC)
+        note = f"The {self.prefix.removesuffix('/')} is paused." if at is None else None
+        return Schedule(
+            action=ScheduleActionStartWorkflow(
+                self.workflow,
+                args=[id, moment],
+                id=f"{self.workflow_prefix}{id}",
+                task_queue=TASK_QUEUE,
+                priority=Priority(priority_key=_PRIORITY),
+            ),
+            spec=ScheduleSpec(calendars=[_calendar(moment)]),
+            policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=_CATCH_UP),
+            state=ScheduleState(paused=at is None, note=note),
+        )
+
+
+MONITORS = DueSchedules("monitor", "monitor/", SCHEDULED_MONITOR, "monitor-due/")
+
+
+def _calendar(moment: datetime) -> ScheduleCalendarSpec:
+    return ScheduleCalendarSpec(
+        year=[ScheduleRange(moment.year)],
+        month=[ScheduleRange(moment.month)],
+        day_of_month=[ScheduleRange(moment.day)],
+        hour=[ScheduleRange(moment.hour)],
+        minute=[ScheduleRange(moment.minute)],
+        second=[ScheduleRange(moment.second)],
+    )
+
+
+def _moment(spec: ScheduleCalendarSpec) -> datetime:
+    parts = (spec.year, spec.month, spec.day_of_month, spec.hour, spec.minute, spec.second)
+    return datetime(*(part[0].start for part in parts), tzinfo=UTC)
