@@ -14,9 +14,10 @@ from temporalio.service import RPCError
 
 import logs
 from activities.monitors import MonitorActivities
-from activities.schedules import SCHEDULED
+from activities.schedules import SCHEDULED, ScheduleActivities
 from database import Connection, Database
 from dispatch_loop import ASK_SECONDS, DispatchLoop
+from models import automation_schedules
 from models.monitors import removing
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.scheduling import Due, ScheduledTable
@@ -51,6 +52,7 @@ class ScheduleDispatcher(DispatchLoop):
         database: Database,
         client: Client,
         monitors: MonitorActivities,
+        schedules: ScheduleActivities,
     ) -> None:
         """Prepare.
 
@@ -58,11 +60,15 @@ class ScheduleDispatcher(DispatchLoop):
             database: where the rows are.
             client: for the Schedules.
             monitors: accept what the Schedules of monitors have missed.
+            schedules: accept what those of workflows have missed.
         """
         super().__init__(database, {CHANGED_CHANNEL: self._heard}, "schedule dispatcher")
         self._client = client
-        (of_monitors,) = SCHEDULED
-        self._kinds = (_Scheduled(*of_monitors, monitors.accept_due_run, removing.purge_deleted),)
+        of_monitors, of_workflows = SCHEDULED
+        self._kinds = (
+            _Scheduled(*of_monitors, monitors.accept_due_run, removing.purge_deleted),
+            _Scheduled(*of_workflows, schedules.accept_scheduled_run, automation_schedules.purge_ended),
+        )
 
     async def _claim_all(self) -> float:
         if self._stopping:

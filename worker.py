@@ -54,6 +54,7 @@ from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
 from workflows.messages import WAKING_QUEUE
 from workflows.monitors import MonitorRun, ScheduledMonitor
+from workflows.schedules import ScheduledTrigger
 
 _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
@@ -127,8 +128,8 @@ async def work(
     )
     watching = MonitorActivities(database, notifier, lookups)
     monitoring = MonitorDispatcher(database, client, watching, halt, lag, eager=eager)
-    scheduled = ScheduleActivities(database, client)
-    scheduling = ScheduleDispatcher(database, client, watching)
+    scheduled = ScheduleActivities(database, client, notifier)
+    scheduling = ScheduleDispatcher(database, client, watching, scheduled)
     looking_up = JobActivities(database, notifier, lookups, keyring)
     jobs = JobDispatcher(database, client, looking_up, halt, lag, eager=eager)
     credits = CreditActivities(database, Granting())
@@ -144,6 +145,7 @@ async def work(
             Maintenance,
             MonitorRun,
             ScheduledMonitor,
+            ScheduledTrigger,
             TopUp,
         ],
         activities=[
@@ -160,6 +162,7 @@ async def work(
             chores.tend_history,
             chores.purge_jobs,
             monitor_chores.purge_monitors,
+            scheduled.accept_scheduled_run,
             scheduled.reconcile_schedules,
         ],
         workflow_runner=workflow_runner(),

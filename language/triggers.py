@@ -121,7 +121,7 @@ Trigger = Annotated[
     Field(discriminator="type"),
 ]
 
-_FIRING = (ManualTrigger, WebhookTrigger, MonitorEventTrigger)
+_FIRING = (ManualTrigger, WebhookTrigger, ScheduleTrigger, MonitorEventTrigger)
 
 
 def cannot_fire(trigger: Trigger) -> Finding | None:

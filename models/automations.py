@@ -26,7 +26,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from language.definition import Definition, Status
 from language.validation.checks import reads_request, secrets_used
-from models import audit
+from models import audit, automation_schedules
 from models.audit import Actor
 from models.definitions import Checked
 from models.errors import NotFound, VersionMismatch
@@ -110,6 +110,13 @@ class WorkflowView(View):
         default=None, description="When its latest run was accepted; null for never."
     )
     runs_total: int = Field(default=0, description="How many runs were accepted.")
+    next_run_at: datetime | None = Field(
+        default=None, description="When its schedule has it run next; null unless it is active and has one."
+    )
+    next_runs: list[datetime] = Field(
+        default_factory=list[datetime],
+        description="The next five times of its schedule; empty unless it is active and has one.",
+    )
     warnings: list[dict[str, str]] | None = Field(
         default=None, description="What is doubtful about it; only after it was saved, else null."
     )
@@ -177,6 +184,7 @@ async def create(
         ),
     )
     await _add_version(connection, actor, automation_id, 1, definition, readings or readings_of(definition))
+    await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
     target = audit.Target("workflow", automation_id, definition.name)
     await audit.record(connection, actor, "workflow.created", target, {"status": status})
     return automation_id
@@ -276,6 +284,7 @@ async def replace(
     if cursor.rowcount == 0:
         return False
     await _add_version(connection, actor, automation_id, following, definition, readings)
+    await automation_schedules.save(connection, actor.account_id, automation_id, definition, checked.status)
     target = audit.Target("workflow", automation_id, definition.name)
     await audit.record(connection, actor, edit.action, target, edit.changes | {"version": following})
     return True
@@ -298,6 +307,7 @@ async def delete(
         raise NotFound("workflow")
     if expected_version not in (None, row["version"]):
         raise VersionMismatch(row["version"])
+    await automation_schedules.end(connection, automation_id)
     await audit.record(
         connection, actor, "workflow.deleted", audit.Target("workflow", automation_id, row["name"])
     )
@@ -329,9 +339,11 @@ async def _add_version(
 
 
 _VIEW = (
-    "select a.*, v.definition, l.last_run_at, l.runs_total"
+    "select a.*, v.definition, l.last_run_at, l.runs_total, s.next_run_at,"
+    " coalesce(s.next_runs, '{}') as next_runs"
     " from automations a"
-    " join automation_versions v on v.automation_id = a.id and v.version = a.version,"
+    " join automation_versions v on v.automation_id = a.id and v.version = a.version"
+    " left join automation_schedules s on s.automation_id = a.id,"
     " lateral (select max(served_at) as last_run_at, coalesce(sum(runs_total), 0)::bigint as runs_total"
     "  from lanes where automation_id = a.id) l"
     " where a.account_id = %s and a.deleted_at is null"

@@ -20,9 +20,10 @@ from models import inputs, schedules
 from models.input_schemas import DRAFT
 from outbound.guard import Networks, check_header, check_url
 
-READ_ONLY = frozenset(
-    {"id", "version", "webhook_url", "created_at", "updated_at", "last_run_at", "runs_total", "warnings"}
-)
+READ_ONLY = frozenset({
+    "id", "version", "webhook_url", "created_at", "updated_at", "last_run_at", "runs_total", "next_run_at",
+    "next_runs", "warnings",
+})  # fmt: skip
 """Fields of a workflow that a client may send back without effect."""
 
 LookupFields = Mapping[str, Collection[str]]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 from zoneinfo import available_timezones
 
+import orjson
 from cronsim import CronSim, CronSimError
 
 from language.definition import Definition
 from language.triggers import Schedule, ScheduleTrigger
 from language.validation.findings import Finding, suggestion
+from models import inputs
+from models.errors import Invalid
 
 _PARTS = {
     "minute": "0–59, as in 0, */15 or 5,35",
@@ -25,9 +29,37 @@ _FROM = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def errors_of(definition: Definition) -> Iterator[Finding]:
-    """What is wrong with the schedule of a definition's trigger."""
+    """What is wrong with the schedule of a definition's trigger, and with what it starts runs with."""
     if isinstance(definition.trigger, ScheduleTrigger):
         yield from schedule_errors(definition.trigger.schedule, "/trigger/schedule")
+        yield from _input_errors(definition, payload_at(definition.trigger, _FROM))
+
+
+def payload_at(trigger: ScheduleTrigger, moment: datetime) -> Any:
+    """The `trigger` of the expressions of a run that is due at this moment: the input, else that moment.
+
+    Args:
+        trigger: of the workflow.
+        moment: in UTC.
+    """
+    return {"scheduled_for": written(moment)} if trigger.input is None else trigger.input
+
+
+def written(moment: datetime) -> str:
+    """A moment in UTC as it stands in runs, such as 2026-11-23T09:00:00Z."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _input_errors(definition: Definition, payload: Any) -> Iterator[Finding]:
+    """Where the `trigger` of every run fails the workflow's own `input_schema`, if that is in order."""
+    if definition.input_schema is None or any(inputs.errors_of(definition)):
+        return
+    try:
+        inputs.InputSchema(definition.input_schema).check(
+            payload, "/trigger/input", len(orjson.dumps(payload))
+        )
+    except Invalid as refused:
+        yield from (Finding(error.pointer, error.code, error.message) for error in refused.errors)
 
 
 def schedule_errors(schedule: Schedule, pointer: str) -> Iterator[Finding]:

@@ -131,3 +131,4 @@ class ScheduledTable:
 
 
 MONITORS = ScheduledTable("monitors", "id", "deleted_at is not null")
+WORKFLOWS = ScheduledTable("automation_schedules", "automation_id", "ended")

@@ -28,7 +28,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from temporal.client import TASK_QUEUE
 from temporal.starts import ACCOUNT, KIND
-from workflows.messages import SCHEDULED_MONITOR
+from workflows.messages import SCHEDULED_MONITOR, SCHEDULED_TRIGGER
 
 _CATCH_UP = timedelta(hours=1)
 _PRIORITY = 4
@@ -102,6 +102,7 @@ class DueSchedules:
 
 
 MONITORS = DueSchedules("monitor", "monitor/", SCHEDULED_MONITOR, "monitor-due/")
+WORKFLOWS = DueSchedules("automation", "workflow/", SCHEDULED_TRIGGER, "trigger/")
 
 
 def _calendar(moment: datetime) -> ScheduleCalendarSpec:

@@ -12,6 +12,7 @@ TEND_HISTORY, PURGE_MONITORS, RECONCILE_SCHEDULES = "tend_history", "purge_monit
 PURGE_JOBS = "purge_jobs"
 MONITOR_RUN, WATCH_TARGETS, FINISH_MONITOR_RUN = "MonitorRun", "watch_targets", "finish_monitor_run"
 SCHEDULED_MONITOR, ACCEPT_DUE_RUN = "ScheduledMonitor", "accept_due_run"
+SCHEDULED_TRIGGER, ACCEPT_SCHEDULED_RUN = "ScheduledTrigger", "accept_scheduled_run"
 BULK_JOB, LOOK_UP_ROWS, FINISH_JOB = "BulkJob", "look_up_rows", "finish_job"
 WAKING_QUEUE = "vedette-waking"
 """The task queue of what queues the due: it is never behind the work that it wakes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import fastapi
@@ -23,6 +24,7 @@ from language.triggers import Trigger
 from language.validation.definition import Document
 from models import automations, definitions, exporting, targets, versions
 from models.accepting import Event, RunAccepted
+from models.automation_schedules import next_times
 from models.automations import WorkflowView
 from models.versions import VersionDefinition, VersionView
 from models.views import View
@@ -97,6 +99,9 @@ class Validity(BaseModel):
     valid: bool = Field(description="Whether it can be saved.")
     errors: list[FoundView] = Field(description="What stands in the way, all at once.")
     warnings: list[FoundView] = Field(description="What is doubtful.")
+    next_runs: list[datetime] = Field(
+        description="When its schedule would have it run, had it been made active now: the first five times."
+    )
 
 
 class VersionPage(BaseModel):
@@ -136,6 +141,7 @@ async def validate_workflow(body: GivenDocument, caller: Author, services: Servi
         valid=report.definition is not None,
         errors=[FoundView(**finding._asdict()) for finding in report.errors],
         warnings=[FoundView(**finding._asdict()) for finding in report.warnings],
+        next_runs=[] if report.definition is None else next_times(report.definition.trigger),
     )
 
 

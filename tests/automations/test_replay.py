@@ -41,6 +41,7 @@ from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
 from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, Looked
 from workflows.monitors import MonitorRun, ScheduledMonitor
+from workflows.schedules import ScheduledTrigger
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 
@@ -67,6 +68,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "maintenance": ("Maintenance", PURGE_LOOKUPS),
     "a-top-up": ("TopUp", f"topup/{uuid4()}/1"),
     "a-monitor-that-is-due": ("ScheduledMonitor", uuid4(), datetime.now(UTC)),
+    "a-workflow-that-is-due": ("ScheduledTrigger", uuid4(), datetime.now(UTC)),
 }
 WAIT = {"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}
 
@@ -88,7 +90,16 @@ _WAITED = set[str | None]()
 
 def replayer() -> Replayer:
     return Replayer(
-        workflows=[AutomationBatch, BulkJob, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, TopUp],
+        workflows=[
+            AutomationBatch,
+            BulkJob,
+            DeliveryBatch,
+            Maintenance,
+            MonitorRun,
+            ScheduledMonitor,
+            ScheduledTrigger,
+            TopUp,
+        ],
         workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
     )

@@ -155,16 +155,6 @@ async def limited_to(api: Api, person: Person, scopes: list[str]) -> httpx.Async
     return await api.client(Authorization=f"Bearer {made.json()['key']}")
 
 
-async def test_a_trigger_that_cannot_fire_yet_can_be_saved_but_not_activated(person: Person) -> None:
-    trigger = {"type": "schedule", "schedule": "0 9 * * *"}
-    refused = await person.key.post("/api/workflows", json={"name": "test", "trigger": trigger})
-    assert wrong(refused) == {("/trigger/type", "trigger_not_available")}
-    made = await create(person, trigger=trigger, status="draft")
-    assert made["trigger"]["schedule"] == {"cron": "0 9 * * *"}
-    activated = await person.key.patch(f"/api/workflows/{made['id']}", json={"status": "active"})
-    assert wrong(activated) == {("/trigger/type", "trigger_not_available")}
-
-
 async def test_a_name_in_double_quotes_is_warned_of(person: Person) -> None:
     steps = [{"id": "a", "type": "condition", "config": {"expression": 'trigger.x == "y"'}}]
     [warning] = (await create(person, steps=steps))["warnings"]

@@ -133,7 +133,6 @@ def test_a_bad_cron_is_answered_with_an_example() -> None:
 
 
 UNAVAILABLE = {
-    "a schedule": (schedule(frequency="daily"), ("/trigger/type", "trigger_not_available")),
     "a file": ({"type": "file_upload"}, ("/trigger/type", "trigger_not_available")),
     "a signature": (
         {"type": "webhook", "signature": SIGNATURE}, ("/trigger/signature", "signature_not_available"),

@@ -224,7 +224,7 @@ async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_monitor_i
         return stranger in known and monitor_id not in known
 
     await until(listed)
-    assert await ScheduleActivities(database, client).reconcile_schedules() >= 1
+    assert await ScheduleActivities(database, client, notifier).reconcile_schedules() >= 1
     await scheduled(client, watcher, monitor_id)
     assert await schedule(client, stranger) is None
 

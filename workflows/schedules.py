@@ -1,0 +1,27 @@
+"""`ScheduledTrigger`: a workflow with a schedule is due. What comes of that is told by rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from workflows import policies
+    from workflows.messages import ACCEPT_SCHEDULED_RUN, SCHEDULED_TRIGGER
+
+
+@workflow.defn(name=SCHEDULED_TRIGGER)
+class ScheduledTrigger:
+    """Has the run of a workflow accepted when it is due, as its Schedule says."""
+
+    @workflow.run
+    async def run(self, automation_id: UUID, moment: datetime) -> None:
+        """Do so, however long the database is away."""
+        await workflow.execute_activity(
+            ACCEPT_SCHEDULED_RUN,
+            args=[automation_id, moment],
+            start_to_close_timeout=policies.SHORT,
+            retry_policy=policies.FOR_EVER,
+        )
