@@ -7,14 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 import logs
 from activities.monitors import MonitorActivities
-from activities.schedules import SCHEDULED, ScheduleActivities
+from activities.schedules import SCHEDULED, ScheduleActivities, accept_each
 from database import Connection, Database
 from dispatch_loop import ASK_SECONDS, DispatchLoop
 from models import automation_schedules
@@ -25,6 +23,8 @@ from temporal.due_schedules import DueSchedules
 
 _log = logs.get(__name__)
 _TOLD_AT_ONCE = 16
+# The Schedule of a row comes first; what it has missed, a sweep finds.
+_LATE_SECONDS, _ACCEPTED_AT_ONCE = 30, 100
 _PAUSE = 0.025
 _LONG_SECONDS = 600.0
 
@@ -67,7 +67,7 @@ class ScheduleDispatcher(DispatchLoop):
         of_monitors, of_workflows = SCHEDULED
         self._kinds = (
             _Scheduled(*of_monitors, monitors.accept_due_run, removing.purge_deleted),
-            _Scheduled(*of_workflows, schedules.accept_scheduled_run, automation_schedules.purge_ended),
+            _Scheduled(*of_workflows, schedules.accept, automation_schedules.purge_ended),
         )
 
     async def _claim_all(self) -> float:
@@ -86,24 +86,16 @@ class ScheduleDispatcher(DispatchLoop):
     async def _sweep(self) -> None:
         for kind in self._kinds:
             async with self._database.connection() as connection:
-                overdue = await kind.table.find_overdue(connection)
+                overdue = await kind.table.find_due(
+                    connection, seconds_late=_LATE_SECONDS, limit=_ACCEPTED_AT_ONCE
+                )
                 gone = await kind.table.find_gone(connection)
             if overdue:
                 self._begin_chore(
-                    f"overdue {kind.table.name}", self._accept_due(kind, overdue), _LONG_SECONDS
+                    f"overdue {kind.table.name}", accept_each(kind.accept, overdue), _LONG_SECONDS
                 )
             if gone:
                 self._begin_chore(f"remove {kind.table.name}", self._remove(kind, gone), _LONG_SECONDS)
-
-    async def _accept_due(self, kind: _Scheduled, ids: list[UUID]) -> None:
-        """Accept the runs of rows for which nobody has come; one that cannot be run stops no other."""
-        for id in ids:
-            try:
-                await kind.accept(id)
-            except (psycopg.OperationalError, PoolTimeout):
-                raise
-            except Exception as error:
-                _log.error("due_run_not_accepted", table=kind.table.name, id=str(id), exc_info=error)
 
     async def _tell(self, kind: _Scheduled, ids: list[UUID]) -> None:
         """Tell Schedules when their rows are due, side by side; one that fails is told again later."""

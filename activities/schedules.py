@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+import psycopg
+from psycopg_pool import PoolTimeout
 from temporalio import activity
 from temporalio.client import Client
 
+import logs
 from activities.heartbeat import heartbeats
 from database import Database, Notifier
 from models import schedule_triggers, scheduling
@@ -15,6 +19,8 @@ from models.runs import QUEUED_CHANNEL
 from temporal import due_schedules
 from workflows.messages import ACCEPT_SCHEDULED_RUN
 
+_log = logs.get(__name__)
+_ACCEPTED_AT_ONCE = 500
 SCHEDULED = (
     (scheduling.MONITORS, due_schedules.MONITORS),
     (scheduling.WORKFLOWS, due_schedules.WORKFLOWS),
@@ -30,10 +36,27 @@ class ScheduleActivities:
         self._database = database
         self._client = client
         self._notifier = notifier
+        self._accepting_all = False
 
     @activity.defn(name=ACCEPT_SCHEDULED_RUN)
     async def accept_scheduled_run(self, automation_id: UUID, come: datetime | None = None) -> None:
-        """Accept the run of a workflow that is due; else do nothing. `come`: the moment of its Schedule."""
+        """Accept the run of a workflow that is due; else do nothing. `come`: the moment of its Schedule.
+
+        Those of others that are due go with it: Temporal takes a while to come for each of very many.
+        """
+        await self.accept(automation_id, come)
+        if self._accepting_all:
+            return
+        self._accepting_all = True
+        try:
+            async with self._database.connection() as connection:
+                due = await scheduling.WORKFLOWS.find_due(connection, limit=_ACCEPTED_AT_ONCE)
+            await accept_each(self.accept, due)
+        finally:
+            self._accepting_all = False
+
+    async def accept(self, automation_id: UUID, come: datetime | None = None) -> None:
+        """Accept the run of this workflow if it is due."""
         async with self._database.transaction() as connection:
             accepted = await schedule_triggers.accept_due(connection, automation_id, come)
         if accepted is not None:
@@ -56,3 +79,14 @@ class ScheduleActivities:
                     await schedules.remove(self._client, id)
                 removed += len(strangers)
         return removed
+
+
+async def accept_each(accept: Callable[[UUID], Awaitable[None]], ids: Sequence[UUID]) -> None:
+    """Accept the runs of rows that are due; one that cannot be run stops no other."""
+    for id in ids:
+        try:
+            await accept(id)
+        except (psycopg.OperationalError, PoolTimeout):
+            raise
+        except Exception as error:
+            _log.error("due_run_not_accepted", id=str(id), exc_info=error)

@@ -14,8 +14,6 @@ from uuid import UUID
 
 from database import Connection
 
-# The Schedule of a row comes first; what it has missed, a sweep finds.
-_OVERDUE_SECONDS = 30
 # Any constant beside the hash of an id.
 _SCHEDULING = 0x5C4ED
 
@@ -42,12 +40,12 @@ class ScheduledTable:
     key: LiteralString
     gone: LiteralString
 
-    async def find_overdue(self, connection: Connection, limit: int = 100) -> list[UUID]:
-        """Find rows that were due half a minute ago, and for which nobody has come."""
+    async def find_due(self, connection: Connection, *, seconds_late: int = 0, limit: int) -> list[UUID]:
+        """Find rows that were due so long ago, the oldest first, and for which nobody has come."""
         return await self._find(
             connection,
-            "next_run_at < clock_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
-            _OVERDUE_SECONDS,
+            "next_run_at <= clock_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
+            seconds_late,
             limit,
         )
 

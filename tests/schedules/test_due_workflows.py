@@ -6,8 +6,10 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from temporalio.client import Client
 
-from database import Database
+from activities.schedules import ScheduleActivities
+from database import Database, Notifier
 from tests.schedules.scheduling import HOURLY, Scheduler
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -47,6 +49,23 @@ async def test_those_who_come_for_a_moment_together_accept_one_run(
     due = await scheduler.due(workflow)
     accepted = await asyncio.gather(*(scheduler.accept_due(workflow, due) for _ in range(5)))
     assert [one for one in accepted if one] and len(await scheduler.runs(workflow)) == 1
+
+
+async def test_who_comes_for_one_workflow_accepts_the_runs_of_all_that_are_due(
+    scheduler: Scheduler, database: Database, client: Client
+) -> None:
+    come, due, broken, later = [await scheduler.workflow() for _ in range(4)]
+    for workflow in (come, due, broken):
+        await scheduler.move(workflow, -HOUR)
+    await scheduler.rows(
+        "update automation_schedules set schedule = '5', next_run_at = next_run_at - interval '1 minute'"
+        " where automation_id = %s",
+        broken,
+    )
+    activities = ScheduleActivities(database, client, Notifier(database))
+    await activities.accept_scheduled_run(come, await scheduler.due(come))
+    assert [len(await scheduler.runs(one)) for one in (come, due, broken, later)] == [1, 1, 0, 0]
+    await scheduler.delete(broken)
 
 
 async def test_a_moment_that_comes_again_by_its_row_is_the_same_run(scheduler: Scheduler) -> None:
