@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -21,7 +21,7 @@ from api.http.context import context_of
 from api.http.limiter import Limiter
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
-from database import Database, Listener, Notifier
+from database import Connection, Database, Listener, Notifier
 from micro_batcher import MicroBatcher
 from models.accepting import Accepted, Event
 from models.audit import Actor
@@ -41,6 +41,7 @@ from settings import Settings
 
 AGENT_PREFIX = "/api/agent/"
 SESSION_SCHEME = "session"
+_INSERTING = "rows of files"
 
 
 @dataclass
@@ -66,6 +67,12 @@ class Services:
     turns: Turns
     ingest_targets: MicroBatcher[str, Target]
     accepting: MicroBatcher[Event, Accepted]
+
+    @asynccontextmanager
+    async def inserting(self) -> AsyncGenerator[Connection]:
+        """A transaction for the rows of one file at a time, so that files leave others connections."""
+        async with self.turns.of(_INSERTING), self.database.transaction() as connection:
+            yield connection
 
 
 def services_of(request: Request) -> Services:

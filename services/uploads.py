@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import pickle
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from tempfile import SpooledTemporaryFile
+from contextlib import aclosing
 from typing import TypeAlias
 from uuid import UUID
 
@@ -20,7 +17,6 @@ from services.targets import LONGEST, check_targets
 _BATCH_ROWS = 1_000
 _BATCH_CHARACTERS = 1024 * 1024
 _SAMPLED_ROWS = 20
-_IN_MEMORY_BYTES = 1024 * 1024
 _EMPTY = FieldError("", "empty_target", "The cell has no target.")
 
 _NO_WORD = re.compile(r"[^\w]|_")
@@ -127,31 +123,6 @@ async def open_csv(
 def open_targets(pool: ProcessPool, account_id: UUID, type: str, targets: Sequence[str]) -> Upload:
     """Open an array of targets as a table with the one column `target`; see `open_csv`."""
     return Upload((pool, account_id, type), ["target"], 0, _table(targets))
-
-
-@asynccontextmanager
-async def all_checked(upload: Upload) -> AsyncGenerator[AsyncGenerator[list[Given]]]:
-    """Check all rows of a table before giving any; beyond 1 MiB they are on disk until the block ends.
-
-    Whoever takes them into a transaction does not wait there for processes of the pool.
-
-    Raises:
-        BadCsv: some row is wrong.
-        PoolBusy, WorkLost: as `check_targets`.
-    """
-    with SpooledTemporaryFile[bytes](max_size=_IN_MEMORY_BYTES) as file:
-        count = 0
-        async with aclosing(upload.rows()) as rows:
-            async for batch in rows:
-                await asyncio.to_thread(pickle.dump, batch, file)
-                count += 1
-        file.seek(0)
-        yield _loaded(file, count)
-
-
-async def _loaded(file: SpooledTemporaryFile[bytes], count: int) -> AsyncGenerator[list[Given]]:
-    for _ in range(count):
-        yield await asyncio.to_thread(pickle.load, file)
 
 
 async def _found(checking: Checking, header: list[str], rows: Batch) -> int | None:

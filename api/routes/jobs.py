@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -22,7 +21,6 @@ from api.http.openapi import problems
 from api.http.streaming import json_array, json_lines
 from api.job_bodies import MAX_JSON_BYTES, Given, request_body
 from api.job_events import stream
-from database import Connection
 from models.errors import Conflict
 from models.identifiers import new_id
 from models.jobs import accepting, ending, jobs, results
@@ -30,7 +28,7 @@ from models.jobs.jobs import CHANGED_CHANNEL, PROGRESS_CHANNEL, JobView
 from models.jobs.results import Result
 from services.csv_files import write_csv
 from services.jobs import Table
-from services.uploads import all_checked
+from services.spooling import spooled
 
 router = APIRouter(prefix="/api/bulk-jobs", tags=["bulk"], route_class=StrictRoute)
 
@@ -38,7 +36,6 @@ Owner = Annotated[Caller, authorised("bulk")]
 Format = Literal["csv", "jsonl", "json"]
 
 _AT_ONCE = 100
-_INSERTING = "rows of jobs"
 _MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl", "json": "application/json",
 }  # fmt: skip
@@ -84,19 +81,12 @@ async def create_job(
     # A repeat after a crash has the same claim, and finds this job.
     claim = claim_of(request)
     job_id = claim.id if claim else new_id()
-    async with all_checked(upload) as batches, _inserting(services) as connection:
+    async with spooled(upload.rows()) as batches, services.inserting() as connection:
         await accepting.accept(connection, actor(request, caller), job_id, new, batches)
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)
     response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
     return job
-
-
-@asynccontextmanager
-async def _inserting(services: Services) -> AsyncGenerator[Connection]:
-    """A transaction for the rows of one job at a time, so that files leave other requests connections."""
-    async with services.turns.of(_INSERTING), services.database.transaction() as connection:
-        yield connection
 
 
 @router.get("")

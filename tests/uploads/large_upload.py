@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator
 
 from models.identifiers import new_id
 from services.process_pool import ProcessPool
-from services.uploads import all_checked, open_csv
+from services.spooling import spooled
+from services.uploads import open_csv
 
 
 async def _chunks() -> AsyncGenerator[bytes]:
@@ -24,7 +25,7 @@ async def _check() -> None:
     pool = ProcessPool()
     upload = await open_csv(pool, new_id(), "ip", _chunks(), None)
     tracemalloc.start()
-    async with all_checked(upload) as batches:
+    async with spooled(upload.rows()) as batches:
         count = sum([len(batch) async for batch in batches])
     print(count, tracemalloc.get_traced_memory()[1])
     await pool.close()

@@ -1,0 +1,38 @@
+"""Everything is there before anything is given, and yet not in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from tempfile import SpooledTemporaryFile
+from typing import Any, TypeVar
+
+_IN_MEMORY_BYTES = 1024 * 1024
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def spooled(items: AsyncGenerator[T]) -> AsyncGenerator[AsyncGenerator[T]]:
+    """Take all items before giving any; beyond 1 MiB they are on disk until the block ends.
+
+    Whoever takes them into a transaction does not wait there for what makes them.
+
+    Raises:
+        Exception: whatever making them raises.
+    """
+    with SpooledTemporaryFile[bytes](max_size=_IN_MEMORY_BYTES) as file:
+        count = 0
+        async with aclosing(items):
+            async for item in items:
+                await asyncio.to_thread(pickle.dump, item, file)
+                count += 1
+        file.seek(0)
+        yield _loaded(file, count)
+
+
+async def _loaded(file: SpooledTemporaryFile[bytes], count: int) -> AsyncGenerator[Any]:
+    for _ in range(count):
+        yield await asyncio.to_thread(pickle.load, file)
