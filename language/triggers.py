@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -13,10 +14,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from language import expressions
 from language.expressions import Budget
 from language.expressions.parser import MAX_TEXT
-from language.validation.findings import Finding
+from language.validation.findings import Finding, pointer_of
 
 SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
+
+MAX_COLUMN_NAME = 200
+"""Characters of the name of a column, in a file as in `trigger`."""
 
 
 class _Trigger(BaseModel):
@@ -92,6 +96,11 @@ class ScheduleTrigger(_Trigger):
     input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
 
 
+_ColumnName = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_COLUMN_NAME)
+]
+
+
 class FileUploadTrigger(_Trigger):
     """Started by a CSV file, for each row or as a whole."""
 
@@ -99,8 +108,8 @@ class FileUploadTrigger(_Trigger):
     mode: Literal["per_row", "whole_file"] = Field(
         "per_row", description="A run for each row, or one for the file."
     )
-    column_map: dict[Annotated[str, StringConstraints(min_length=1, max_length=200)], _Text] | None = Field(
-        None, max_length=1000, description="Other names for columns, by their name in the file."
+    column_map: dict[_ColumnName, _ColumnName] | None = Field(
+        None, max_length=1000, description="Other names for columns, by their name in the file, in any case."
     )
 
 
@@ -121,18 +130,22 @@ Trigger = Annotated[
     Field(discriminator="type"),
 ]
 
-_FIRING = (ManualTrigger, WebhookTrigger, ScheduleTrigger, MonitorEventTrigger)
-
-
 def cannot_fire(trigger: Trigger) -> Finding | None:
     """Why a workflow with this trigger cannot be active yet, if it cannot."""
-    if not isinstance(trigger, _FIRING):
-        message = f"Triggers of type {trigger.type} do not fire yet: save it with status draft or paused."
-        return Finding("/trigger/type", "trigger_not_available", message)
     if isinstance(trigger, WebhookTrigger) and trigger.signature is not None:
         message = "Signatures are not checked yet: save it with status draft or paused."
         return Finding("/trigger/signature", "signature_not_available", message)
     return None
+
+
+def column_errors(trigger: Trigger) -> Iterator[Finding]:
+    """What names a column twice in a `column_map`: of the file, in whatever case, or of `trigger`."""
+    names = (isinstance(trigger, FileUploadTrigger) and trigger.column_map) or {}
+    columns, fields = Counter(map(str.casefold, names)), Counter(names.values())
+    for column, field in names.items():
+        if columns[column.casefold()] > 1 or fields[field] > 1:
+            message = "Another entry names the same column; each can have one name of its own."
+            yield Finding(f"/trigger/column_map{pointer_of([column])}", "duplicate_column", message)
 
 
 # Never kept: an expression must not be able to pass a caller's credentials on, nor what it signed with them.

@@ -89,6 +89,7 @@ def validate(
         unreadable,
         checks.errors_of(read, sources, secrets),
         unreachable_steps(read),
+        triggers.column_errors(read.trigger),
         _cannot_fire(read),
         *(_located(check(read), given) for check in further),
     )

@@ -86,6 +86,20 @@ TRIGGERS: dict[str, tuple[dict[str, Any], Found]] = {
     ),
     "no schedule": ({"type": "schedule"}, {("/trigger/schedule", "required")}),
     "a file": ({"type": "file_upload", "mode": "whole_file", "column_map": {"E-Mail": "email"}}, set()),
+    "a column of a file that is named twice": (
+        {"type": "file_upload", "column_map": {"E-Mail": "a", "e-mail": "b", "Name": "c"}},
+        {(f"/trigger/column_map/{name}", "duplicate_column") for name in ("E-Mail", "e-mail")},
+    ),
+    "columns of a file that get one name": (
+        {"type": "file_upload", "column_map": {"a/b": " x", "c": "x ", "d": "y"}},
+        {(f"/trigger/column_map/{name}", "duplicate_column") for name in ("a~1b", "c")},
+    ),
+    "a column of a file without a name": (
+        {"type": "file_upload", "column_map": {"a": " "}}, {("/trigger/column_map/a", "too_short")},
+    ),
+    "a column of a file with a long name": (
+        {"type": "file_upload", "column_map": {"a": "x" * 201}}, {("/trigger/column_map/a", "too_long")},
+    ),
     "a file in no mode": ({"type": "file_upload", "mode": "x"}, {("/trigger/mode", "not_allowed")}),
     "a monitor": (
         {"type": "monitor_event", "monitor_id": "0191e4a8-7a5e-7bb0-8f86-5d1b8a4a9b10",
@@ -133,7 +147,6 @@ def test_a_bad_cron_is_answered_with_an_example() -> None:
 
 
 UNAVAILABLE = {
-    "a file": ({"type": "file_upload"}, ("/trigger/type", "trigger_not_available")),
     "a signature": (
         {"type": "webhook", "signature": SIGNATURE}, ("/trigger/signature", "signature_not_available"),
     ),
