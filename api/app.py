@@ -20,6 +20,7 @@ from api.http.routetable import RouteTable
 from api.routes import (
     audit,
     auth,
+    batches,
     bulk,
     credits,
     deliveries,
@@ -103,6 +104,7 @@ def create_app(settings: Settings) -> FastAPI:
         ingest,
         resuming,
         runs,
+        batches,
         secrets,
         audit,
         workflows,

@@ -130,6 +130,7 @@ Trigger = Annotated[
     Field(discriminator="type"),
 ]
 
+
 def cannot_fire(trigger: Trigger) -> Finding | None:
     """Why a workflow with this trigger cannot be active yet, if it cannot."""
     if isinstance(trigger, WebhookTrigger) and trigger.signature is not None:

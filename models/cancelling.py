@@ -58,20 +58,27 @@ async def _tell_family(connection: Connection, ended: Sequence[Mapping[str, Any]
 
 
 async def cancel_some(
-    connection: Connection, account_id: UUID, automation_id: UUID, after: UUID = FIRST
+    connection: Connection,
+    account_id: UUID,
+    automation_id: UUID,
+    after: UUID = FIRST,
+    *,
+    upload_id: UUID | None = None,
 ) -> tuple[list[UUID], UUID | None]:
-    """End up to 1,000 runs of a workflow, whose ids follow `after`.
+    """End up to 1,000 runs of a workflow, or of one upload to it, whose ids follow `after`.
 
     Returns:
         Those that this has ended, and where to go on; None when there are no more.
     """
     head, tail = _CANCEL
-    some: LiteralString = (
-        "automation_id = %(automation_id)s and run_id > %(after)s order by run_id limit %(limit)s"
-    )
-    wanted = {"account_id": account_id, "automation_id": automation_id, "after": after, "limit": _AT_ONCE}
+    some: LiteralString = "automation_id = %(automation_id)s and run_id > %(after)s"
+    some += "" if upload_id is None else " and upload_id = %(upload_id)s"
+    wanted = {
+        "account_id": account_id, "automation_id": automation_id, "after": after, "upload_id": upload_id,
+        "limit": _AT_ONCE,
+    }  # fmt: skip
     async with connection.transaction():
-        cursor = await connection.execute(head + some + tail, wanted)
+        cursor = await connection.execute(head + some + " order by run_id limit %(limit)s" + tail, wanted)
         rows = await cursor.fetchall()
         children = await _tell_family(connection, rows)
     ended = sorted([row["id"] for row in rows])

@@ -23,10 +23,11 @@ _REFERENCE = "#/components/schemas/"
 _RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
 _REQUEST_ID = {"X-Request-Id": {"description": "names the request in the log", "schema": {"type": "string"}}}
 
-_OF_JSON_BODIES = (
-    "invalid_input", "invalid_json", "invalid_text", "number_out_of_range", "too_deep", "body_too_slow",
-    "body_too_large", "unsupported_media_type", "unsupported_content_encoding",
+_OF_BODIES = (
+    "invalid_input", "body_too_slow", "body_too_large", "unsupported_media_type",
+    "unsupported_content_encoding",
 )  # fmt: skip
+_OF_JSON_BODIES = ("invalid_json", "invalid_text", "number_out_of_range", "too_deep")
 _OF_IDEMPOTENCY_KEYS = ("invalid_idempotency_key", "idempotency_in_progress", "idempotency_key_reused")
 
 _SURE = {"credits", "cached", "partial", "providers", "sources", "conflicts"}
@@ -170,8 +171,10 @@ def _implied(path: str, operation: Operation) -> Iterator[str]:
         yield "not_found"
     if any(parameter["in"] != "path" for parameter in parameters):
         yield "invalid_input"
-    if "application/json" in operation.get("requestBody", {}).get("content", {}):
-        yield from _OF_JSON_BODIES
+    if "requestBody" in operation:
+        yield from _OF_BODIES
+        if "application/json" in operation["requestBody"]["content"]:
+            yield from _OF_JSON_BODIES
     if security and any(parameter["name"] == "Idempotency-Key" for parameter in parameters):
         yield from _OF_IDEMPOTENCY_KEYS
 

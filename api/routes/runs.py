@@ -175,13 +175,15 @@ async def cancel_run(run_id: Id, request: Request, caller: Author, services: Ser
         return await runs.get(connection, caller.account_id, run_id)
 
 
-async def cancel_all(services: Services, by: Actor, workflow_id: UUID) -> None:
-    """End all runs of a workflow."""
+async def cancel_all(services: Services, by: Actor, workflow_id: UUID, upload_id: UUID | None = None) -> None:
+    """End all runs of a workflow; or of one upload to it, which the audit log has been told."""
     after: UUID | None = cancelling.FIRST
     while after is not None:
         async with services.database.transaction() as connection:
-            ended, after = await cancelling.cancel_some(connection, by.account_id, workflow_id, after)
-            if ended:
+            ended, after = await cancelling.cancel_some(
+                connection, by.account_id, workflow_id, after, upload_id=upload_id
+            )
+            if ended and upload_id is None:
                 changes = {"runs": len(ended)}
                 await audit.record(connection, by, "run.cancelled", Target("workflow", workflow_id), changes)
         _notify_ends(services, ended)
