@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from activities.heartbeat import heartbeats
 from database import Database
-from models import answers, audit, delivery_recovery, history, kept_answers, paid_blocks
+from models import answers, audit, delivery_recovery, history, kept_answers, paid_blocks, uploads
 from models.jobs import removing
 from providers import datasets
 from settings import Settings
@@ -81,7 +81,7 @@ class MaintenanceActivities:
         """Make the partitions of the weeks to come, and drop those that are older than runs are kept.
 
         Deleted is also what runs were given that have ended, what workflows have forgotten, and what the
-        audit log tells of runs that are too old.
+        audit log tells of runs that are too old. Uploads keep how their runs ended, and go with them.
 
         Returns:
             How many weeks were dropped.
@@ -91,9 +91,10 @@ class MaintenanceActivities:
             async with await self._database.dedicated(options="-c statement_timeout=10min") as connection:
                 await history.make_partitions(connection)
                 await delivery_recovery.delete_empty_batches(connection)
-                await answers.purge(connection)
                 kept = timedelta(days=self._settings.retention_days)
+                await answers.purge(connection)
                 await audit.delete_of_runs(connection, kept)
+                await uploads.tend(connection, kept)
                 return await history.drop_old(connection, kept)
 
 

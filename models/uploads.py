@@ -8,7 +8,7 @@ all have ended, the counts are kept by whoever looks first.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
@@ -213,3 +213,16 @@ async def note_cancel(connection: Connection, actor: Actor, upload_id: UUID) -> 
             of = audit.Target("workflow", row["automation_id"])
             await audit.record(connection, actor, "batch.cancelled", of, {"batch_id": str(upload_id)})
     return row["automation_id"]
+
+
+async def tend(connection: Connection, kept: timedelta) -> None:
+    """Keep the counts of uploads whose runs have ended, and forget uploads whose runs are kept no longer.
+
+    Args:
+        connection: outside a transaction.
+        kept: how long runs are kept after their end.
+    """
+    cursor = await connection.execute("select id from uploads where completed_at is null")
+    for row in await cursor.fetchall():
+        await connection.execute(_KEEP_COUNTS + " and u.id = %s", (row["id"],))
+    await connection.execute("delete from uploads where completed_at < now() - %s", (kept,))

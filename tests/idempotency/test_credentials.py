@@ -30,7 +30,7 @@ from models.keys import ALL_SCOPES, Scope
 from settings import ProviderSettings, Settings, load
 from tests.api_server import Api, Person, serving
 from tests.automations.sources import providers
-from tests.tenancy.makers import Maker, a_delivery, a_monitor, a_webhook, a_workflow, an_ended_run
+from tests.tenancy.makers import Maker, a_delivery, a_file_workflow, a_monitor, a_webhook, an_ended_run
 
 __all__ = ["providers"]
 
@@ -55,13 +55,13 @@ def application(settings: Settings) -> FastAPI:
 
 @dataclass(frozen=True)
 class Route:
-    """A route that takes a key, what it asks of a credential, and a body that it accepts."""
+    """A route that takes a key, what it asks of a credential, and a body that it accepts, for httpx."""
 
     method: str
     path: str
     scopes: frozenset[Scope]
     sessions_only: bool
-    body: Any
+    body: dict[str, Any]
 
     @property
     def keys_only(self) -> bool:
@@ -99,23 +99,27 @@ def authorisations(dependant: Dependant) -> Iterator[Authorisation]:
         yield from authorisations(inner)
 
 
-def example(document: dict[str, Any], operation: dict[str, Any]) -> Any:
+def example(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
     body = operation.get("requestBody")
     if body is None:
-        return None
+        return {}
+    if "application/json" not in body["content"]:
+        [form] = body["content"]["multipart/form-data"]["schema"]["examples"]
+        return {"files": {"file": ("table.csv", form["file"])}}
     given = body["content"]["application/json"]["schema"]
     if "examples" in given:
-        return given["examples"][0]
+        return {"json": given["examples"][0]}
     reference = re.search(r"#/components/schemas/(\w+)", str(body))
     assert reference, f"a body without a schema: {body}"
     schema = reference[1]
-    return BODIES.get(schema) or document["components"]["schemas"][schema].get("examples", [{}])[0]
+    examples = document["components"]["schemas"][schema].get("examples", [{}])
+    return {"json": BODIES.get(schema) or examples[0]}
 
 
 ROUTES = list(idempotent_routes())
 MAKERS: dict[str, Maker] = {
-    "workflow_id": a_workflow, "run_id": an_ended_run, "webhook_id": a_webhook, "delivery_id": a_delivery,
-    "id": a_monitor,
+    "workflow_id": a_file_workflow, "run_id": an_ended_run, "webhook_id": a_webhook,
+    "delivery_id": a_delivery, "id": a_monitor,
 }  # fmt: skip
 
 
@@ -226,7 +230,7 @@ class Asked:
 
 
 async def send(api: Api, route: Route, path: str, headers: dict[str, str]) -> httpx.Response:
-    return await api.http.request(route.method, path, headers=headers, json=route.body)
+    return await api.http.request(route.method, path, headers=headers, **route.body)
 
 
 async def ask(api: Api, person: Person, route: Route) -> Asked:

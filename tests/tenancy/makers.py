@@ -18,6 +18,16 @@ async def a_workflow(owner: Person) -> str:
     return (await owner.session.post("/api/workflows", json={"name": "theirs"})).json()["id"]
 
 
+async def a_file_workflow(owner: Person) -> str:
+    wanted = {"name": "theirs", "trigger": {"type": "file_upload"}}
+    return (await owner.session.post("/api/workflows", json=wanted)).json()["id"]
+
+
+async def a_batch(owner: Person) -> str:
+    path = f"/api/workflows/{await a_file_workflow(owner)}/upload"
+    return (await owner.session.post(path, files={"file": ("a.csv", "a\n1\n")})).json()["batch_id"]
+
+
 async def a_run(owner: Person) -> str:
     workflow = await a_workflow(owner)
     return (await owner.session.post(f"/api/workflows/{workflow}/run", json={})).json()["run_id"]

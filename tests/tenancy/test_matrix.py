@@ -16,7 +16,9 @@ from settings import Settings
 from tests.api_server import Api, Person
 from tests.tenancy.makers import (
     Maker,
+    a_batch,
     a_delivery,
+    a_file_workflow,
     a_job,
     a_key,
     a_list,
@@ -42,6 +44,7 @@ class Case:
 
     make: Maker
     json: Any = None
+    files: Any = None
     query: str | None = None
     in_body: str | None = None
     other: dict[str, str] = field(default_factory=dict[str, str])
@@ -63,6 +66,9 @@ MATRIX = {
     "GET /api/workflows/{workflow_id}/versions/{version}": Case(a_workflow, other={"version": "1"}),
     "POST /api/workflows/{workflow_id}/versions/{version}/restore": Case(a_workflow, other={"version": "1"}),
     "POST /api/workflows/{workflow_id}/run": Case(a_workflow, json={}),
+    "POST /api/workflows/{workflow_id}/upload": Case(a_file_workflow, files={"file": ("a.csv", "a\n1\n")}),
+    "GET /api/workflows/batches/{batch_id}": Case(a_batch),
+    "POST /api/workflows/batches/{batch_id}/cancel": Case(a_batch),
     "DELETE /api/workflows/secrets": Case(a_secret, in_body="name"),
     "DELETE /api/workflows/secrets/{name}": Case(a_secret),
     "POST /api/workflows/{workflow_id}/test": Case(a_workflow, json={}),
@@ -145,7 +151,7 @@ async def ask(client: httpx.AsyncClient, name: str, case: Case, id: str) -> http
     path = path.format_map(defaultdict(lambda: id, case.other))
     query = {case.query: id} if case.query else None
     body = {case.in_body: id} if case.in_body else case.json
-    return await client.request(method, path, params=query, json=body)
+    return await client.request(method, path, params=query, json=body, files=case.files)
 
 
 def shown(response: httpx.Response, id: str) -> tuple[int, str, set[str]]:
@@ -177,7 +183,8 @@ async def test_without_a_credential_an_id_answers_401(api: Api, name: str) -> No
 async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     owner, stranger = await api.person(credits=77), await api.person()
     makers = (
-        a_key, a_list, a_monitor, a_monitor_run, a_workflow, a_run, a_secret, a_webhook, a_delivery, a_job,
+        a_key, a_list, a_monitor, a_monitor_run, a_workflow, a_run, a_batch, a_secret, a_webhook, a_delivery,
+        a_job,
     )  # fmt: skip
     ids = [await make(owner) for make in makers]
     listings = [name for name in operations(api.services.settings) if name.startswith("GET /api/")]

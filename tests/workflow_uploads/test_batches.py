@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -283,6 +284,38 @@ async def test_a_batch_outlives_its_workflow(person: Person) -> None:
     path = await accepted(person, workflow, "a\n1\n")
     await person.key.delete(f"/api/workflows/{workflow}?cancel_runs=true")
     assert (await batch(person, path))["status"] == "cancelled"
+
+
+# ---- retention
+
+
+async def test_what_nobody_looked_at_is_counted_before_its_runs_go(
+    person: Person, database: Database
+) -> None:
+    path = await accepted(person, await file_workflow(person), "a\n1\n2\n3\n")
+    going_on = await accepted(person, await file_workflow(person), "a\n1\n")
+    await end(database, path, ["completed", "failed", "completed"])
+    async with database.connection() as connection:
+        await uploads.tend(connection, timedelta(days=1))
+        await connection.execute("delete from runs where upload_id = %s", (path.rpartition("/")[2],))
+    shown = await batch(person, path)
+    assert (shown["status"], shown["runs_completed"], shown["runs_failed"]) == ("completed", 2, 1)
+    assert (await batch(person, going_on))["status"] == "queued"
+
+
+async def test_a_batch_goes_when_its_runs_are_kept_no_longer(person: Person, database: Database) -> None:
+    old, young = [await accepted(person, await file_workflow(person), "a\n1\n") for _ in range(2)]
+    for path in (old, young):
+        await end(database, path, ["completed"])
+        await batch(person, path)
+    async with database.connection() as connection:
+        await connection.execute(
+            "update uploads set completed_at = now() - interval '25 h' where id = %s",
+            (old.rpartition("/")[2],),
+        )
+        await uploads.tend(connection, timedelta(days=1))
+    assert problem(await person.key.get(old)) == (404, "not_found")
+    assert (await batch(person, young))["status"] == "completed"
 
 
 # ---- cancelling
