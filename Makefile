@@ -41,6 +41,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.memory
 	@$(BIN)/python -m bench.monitors
 	@$(BIN)/python -m bench.schedules
+	@$(BIN)/python -m bench.uploads
 
 abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
 	@$(BIN)/python -m bench.abuse
