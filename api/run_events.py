@@ -11,6 +11,7 @@ from uuid import UUID
 
 from api.deps import Services
 from api.live_events import END_ID, Event, digest_of, follow
+from api.resume_urls import with_resume_urls
 from models import runs
 from models.run_views import RunView, StepView
 from models.runs import Pulse
@@ -37,7 +38,8 @@ class _Watch:
             if self._pulse == pulse:
                 return (), False
             self._pulse = pulse
-            view = await runs.get(connection, self._account_id, self._run_id)
+            found = await runs.get(connection, self._account_id, self._run_id)
+        view = with_resume_urls(self._services, found)
         events = [
             event for event in changes(self._shown, view) if self._shown is not None or event.id != self._seen
         ]

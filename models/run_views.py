@@ -77,7 +77,7 @@ class RunView(RunHead):
     resume_urls: dict[str, str] | None = Field(
         default=None,
         description="Where to post the answers of the steps that wait, or are to wait, by step: who has one"
-        " can do so. Only in the answer to a request for this one run, while it goes on.",
+        " can do so. Only where this one run is asked for or watched, while it goes on.",
     )
 
 

@@ -22,9 +22,10 @@ from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
+from api.resume_urls import with_resume_urls
 from api.run_events import stream
 from language.validation.findings import called
-from models import audit, cancelling, resume_tokens, retries, run_lists, runs
+from models import audit, cancelling, retries, run_lists, runs
 from models.accepting import Accepted, RunAccepted
 from models.audit import Actor, Target
 from models.run_lists import PARTS, ListedRun, Part
@@ -122,20 +123,7 @@ async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
     """The run: live while it goes on, then as it ended."""
     async with services.database.connection() as connection:
         view = await runs.get(connection, caller.account_id, run_id)
-    return view.model_copy(update={"resume_urls": _resume_urls(services, view)})
-
-
-def _resume_urls(services: Services, view: RunView) -> dict[str, str] | None:
-    """The URLs of the steps that wait, or are to."""
-    if view.completed_at is not None:
-        return None
-    return {
-        step.id: resume_tokens.resume_url(
-            services.keyring, services.settings.address, resume_tokens.Place(view.id, position)
-        )
-        for position, step in enumerate(view.steps)
-        if step.type == "wait" and step.completed_at is None
-    }
+    return with_resume_urls(services, view)
 
 
 @router.get("/{run_id}/events", response_class=StreamingResponse, responses=live_events.RESPONSES)
