@@ -29,6 +29,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.floor
 	@$(BIN)/python -m bench.automations
 	@$(BIN)/python -m bench.automations --variants --rounds 1
+	@$(BIN)/python -m bench.approvals
 	@$(BIN)/python -m bench.bulk
 	@$(BIN)/python -m bench.claims
 	@$(BIN)/python -m bench.ingest_neighbours
