@@ -55,6 +55,7 @@ from providers.lookup import Lookups
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
+from services.signatures import Signatures
 from services.turns import Turns
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
@@ -167,6 +168,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         pool=pool,
         event_checks=EventChecks(pool),
         turns=Turns(),
+        signatures=Signatures(database, keyring),
         ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
         accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
     )

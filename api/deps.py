@@ -36,6 +36,7 @@ from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
+from services.signatures import Signatures
 from services.turns import Turns
 from settings import Settings
 
@@ -65,6 +66,7 @@ class Services:
     pool: ProcessPool
     event_checks: EventChecks
     turns: Turns
+    signatures: Signatures
     ingest_targets: MicroBatcher[str, Target]
     accepting: MicroBatcher[Event, Accepted]
 

@@ -131,14 +131,6 @@ Trigger = Annotated[
 ]
 
 
-def cannot_fire(trigger: Trigger) -> Finding | None:
-    """Why a workflow with this trigger cannot be active yet, if it cannot."""
-    if isinstance(trigger, WebhookTrigger) and trigger.signature is not None:
-        message = "Signatures are not checked yet: save it with status draft or paused."
-        return Finding("/trigger/signature", "signature_not_available", message)
-    return None
-
-
 def column_errors(trigger: Trigger) -> Iterator[Finding]:
     """What names a column twice in a `column_map`: of the file, in whatever case, or of `trigger`."""
     names = (isinstance(trigger, FileUploadTrigger) and trigger.column_map) or {}
@@ -151,7 +143,8 @@ def column_errors(trigger: Trigger) -> Iterator[Finding]:
 
 # Never kept: an expression must not be able to pass a caller's credentials on, nor what it signed with them.
 _CREDENTIALS = re.compile(
-    "cookie|x-hub-signature-256|.*secret.*|(.*[-_])?(authorization|signature|token|key|apikey|password)"
+    "cookie|.*secret.*|.*hmac.*|(.*[-_])?signature[-_].*"
+    "|(.*[-_])?(authorization|signature|token|key|apikey|password)"
 )
 _HARMLESS = frozenset({"idempotency-key"})
 
@@ -160,9 +153,14 @@ def _is_credential(name: str) -> bool:
     return name not in _HARMLESS and _CREDENTIALS.fullmatch(name) is not None
 
 
-def readable_request(headers: Iterable[tuple[str, str]], query: Mapping[str, str]) -> dict[str, Any]:
+def readable_request(
+    trigger: Trigger, headers: Iterable[tuple[str, str]], query: Mapping[str, str]
+) -> dict[str, Any]:
     """`request` as expressions see it: lower-case header names without credentials, and the query."""
-    kept = {name.lower(): value for name, value in headers if not _is_credential(name.lower())}
+    signature = trigger.signature if isinstance(trigger, WebhookTrigger) else None
+    signed = (signature.header or "").lower() if signature is not None else ""
+    named = ((name.lower(), value) for name, value in headers)
+    kept = {name: value for name, value in named if name != signed and not _is_credential(name)}
     return {"headers": kept, "query": dict(query)}
 
 

@@ -26,6 +26,7 @@ from models import errors, idempotency
 from models.lookups import AllProvidersFailed, NoProvider
 from services.dry_runs import DryRunInProgress
 from services.event_checks import ChecksWaiting
+from services.signatures import InvalidSignature
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -41,6 +42,7 @@ _ENGINE_AWAY = (
 _STATUS_OF: dict[type[errors.ModelError], int] = {
     errors.Invalid: 400,
     errors.Unauthenticated: 401,
+    InvalidSignature: 401,
     errors.InsufficientCredits: 402,
     errors.Forbidden: 403,
     errors.NotFound: 404,
@@ -153,6 +155,8 @@ def _model_error(request: Request, error: Exception) -> Response:
         headers = {"Retry-After": "600"}
     elif isinstance(error, errors.Unauthenticated):
         headers = {"WWW-Authenticate": 'Bearer realm="vedette"'}
+    elif isinstance(error, InvalidSignature):
+        headers = {"WWW-Authenticate": 'Signature realm="vedette"'}
     elif isinstance(error, idempotency.InProgress):
         headers = {"Retry-After": "1"}
     return problem_response(

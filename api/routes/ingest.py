@@ -22,11 +22,13 @@ from api.http.json_body import Handler, StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
 from api.routes.runs import CHECKED, FINISHED, Wait, answer
 from language import triggers
+from language.triggers import WebhookTrigger
 from models import accepting
 from models.accepting import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.errors import FieldError, Invalid
 from models.targets import Target
 from services.event_checks import Charge
+from services.signatures import Signed, repeat_key
 
 _QUERY = re.compile(rb"|wait=([1-9]|[12][0-9]|30)")
 
@@ -83,7 +85,14 @@ _REQUEST: dict[str, Any] = {
     status_code=202,
     response_model=RunAccepted,
     responses={
-        **problems("workflow_not_active", "unsupported_charset", "rate_limited", *CHECKED),
+        **problems(
+            "workflow_not_active",
+            "unsupported_charset",
+            "rate_limited",
+            "invalid_signature",
+            "signing_secret_unusable",
+            *CHECKED,
+        ),
         **FINISHED,
     },
     openapi_extra=_REQUEST,
@@ -102,16 +111,28 @@ async def ingest(
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
+    signed = await _signed(services, target, request)
     payload = await _payload(request)
-    context = triggers.readable_request(request.headers.items(), request.query_params)
+    context = triggers.readable_request(target.trigger, request.headers.items(), request.query_params)
     charge = partial(limits.charge, services, "ingest", str(target.automation_id), request=request)
-    senders = _senders_key(request)
+    senders = _senders_key(request, signed, payload)
     value = await services.event_checks.dedupe_value(target, payload, context, charge)
     dedupe_key = senders if value is None else _workflows_key(value)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
         accepted = await services.accepting.submit(Event(target, "webhook", payload, context, dedupe_key))
     return await answer(services, target.account_id, accepted, wait)
+
+
+async def _signed(services: Services, target: Target, request: StrictRequest) -> Signed | None:
+    """The signature of an event; None where the workflow asks for none.
+
+    Raises:
+        InvalidSignature, Conflict: it is not the sender's, or cannot be checked.
+    """
+    if not isinstance(target.trigger, WebhookTrigger) or target.trigger.signature is None:
+        return None
+    return await services.signatures.check(target, request.headers, await request.raw())
 
 
 async def _repeated_misfit(
@@ -197,7 +218,9 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 # kind of key is for itself, so that no value is taken for another that happens to be alike.
 
 
-def _senders_key(request: Request) -> str | None:
+def _senders_key(request: Request, signed: Signed | None, payload: Any) -> str | None:
+    if signed is not None and (signed_key := repeat_key(signed, payload)) is not None:
+        return signed_key
     keys = {name: request.headers.get(name) for name in ("idempotency-key", "webhook-id")}
     for name, key in keys.items():
         if key and len(key) > MAX_DEDUPE_LENGTH:

@@ -90,7 +90,6 @@ def validate(
         checks.errors_of(read, sources, secrets),
         unreachable_steps(read),
         triggers.column_errors(read.trigger),
-        _cannot_fire(read),
         *(_located(check(read), given) for check in further),
     )
     errors = list(islice(found, MAX_FINDINGS))
@@ -119,19 +118,11 @@ def _located(found: Iterable[Finding], given: dict[str, Any]) -> Iterator[Findin
         yield finding._replace(pointer=_SCHEDULE) if bare and within else finding
 
 
-def _cannot_fire(read: Document) -> Iterator[Finding]:
-    reason = triggers.cannot_fire(read.trigger) if read.status == "active" else None
-    if reason is not None:
-        yield reason
-
-
 def _readable(given: dict[str, Any], broken: set[tuple[int | str, ...]]) -> Document:
     """What can be checked of a document with errors at these places: of a broken step only the id."""
     names = {"steps", *(name for name, *_ in broken)}
     fields = {name: value for name, value in given.items() if name not in names}
-    # Whether what does not fire yet is to be active is not known where the status cannot be read.
-    assumed = {"name": "_"} | ({"status": "draft"} if "status" in names else {})
-    document = Document.model_validate(assumed | fields)
+    document = Document.model_validate({"name": "_"} | fields)
     if "steps" not in given or ("steps",) in broken:
         return document
     steps = [
