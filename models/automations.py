@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from secrets import token_urlsafe
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +24,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from language.definition import Definition, Status
 from language.validation.checks import reads_request, secrets_used
-from models import audit, automation_schedules
+from models import audit, automation_schedules, ingest_tokens
 from models.audit import Actor
 from models.definitions import Checked
 from models.errors import NotFound, VersionMismatch
@@ -122,11 +120,6 @@ class WorkflowView(View):
     )
 
 
-def token_hash(token: str) -> bytes:
-    """Under which an ingest token is found."""
-    return hashlib.sha256(token.encode()).digest()
-
-
 @dataclass(frozen=True)
 class Readings:
     """What the expressions of a definition read beside the event.
@@ -163,8 +156,8 @@ async def create(
         status: of the workflow.
         readings: of the definition, if they are known.
     """
-    automation_id, token = new_id(), token_urlsafe(32)
-    sealed = keyring.seal("ingest", token.encode(), str(automation_id))
+    automation_id = new_id()
+    token = ingest_tokens.new_token(keyring, automation_id)
     await connection.execute(
         "insert into tenants (account_id) values (%s) on conflict do nothing", (actor.account_id,)
     )
@@ -179,8 +172,8 @@ async def create(
             definition.description,
             status,
             _limit(definition),
-            token_hash(token),
-            sealed,
+            token.hash,
+            token.sealed,
         ),
     )
     await _add_version(connection, actor, automation_id, 1, definition, readings or readings_of(definition))
@@ -391,7 +384,6 @@ async def list_page(
 
 
 def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
-    token = keyring.open("ingest", row["ingest_token_sealed"], str(row["id"])).decode()
     definition: dict[str, Any] = row["definition"]
     return WorkflowView(
         **{name: row[name] for name in row if name in WorkflowView.model_fields},
@@ -401,5 +393,5 @@ def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
         concurrency=definition.get("concurrency"),
         on_failure=definition.get("on_failure"),
         agents=definition.get("agents", True),
-        webhook_url=f"{address}/api/workflows/ingest/{token}",
+        webhook_url=ingest_tokens.url_of(keyring, row["id"], row["ingest_token_sealed"], address),
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from database import Connection
 from language.definition import Definition
 from language.triggers import Trigger
-from models.automations import Status, token_hash
+from models.automations import Status
 from models.errors import Conflict, NotFound
+from models.ingest_tokens import token_hash
 from models.inputs import InputSchema
 from models.lanes import BULK, INTERACTIVE
 
@@ -55,10 +56,20 @@ class Target:
         return self.entry.reads_request
 
 
-_TARGET = (
-    "select a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id, a.ingest_token_hash"
-    " from automations a"
-    " join lanes l on l.automation_id = a.id and l.version = a.version and l.priority = %s"
+_HEAD = ("automation_id", "account_id", "status", "version", "lane_id")
+_COLUMNS: LiteralString = "a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id"
+_WITH_LANE: LiteralString = (
+    " join lanes l on l.automation_id = a.id and l.version = a.version and l.priority = %(priority)s"
+)
+_TARGET: LiteralString = f"select {_COLUMNS} from automations a{_WITH_LANE} where a.deleted_at is null"
+_BY_TOKEN: LiteralString = (
+    f"select {_COLUMNS}, a.ingest_token_hash as token_hash from automations a{_WITH_LANE}"
+    " where a.ingest_token_hash = any(%(hashes)s) and a.deleted_at is null"
+)
+_BY_FORMER_TOKEN: LiteralString = (
+    f"select {_COLUMNS}, t.token_hash from former_ingest_tokens t"
+    f" join automations a on a.id = t.automation_id{_WITH_LANE}"
+    " where t.token_hash = any(%(hashes)s) and t.ends_at > now() and a.deleted_at is null"
 )
 
 
@@ -69,10 +80,13 @@ async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[
     is not active.
     """
     hashes = [token_hash(token) for token in tokens]
-    cursor = await connection.execute(
-        _TARGET + " where a.ingest_token_hash = any(%s) and a.deleted_at is null", (INTERACTIVE, hashes)
-    )
-    found = {bytes(row["ingest_token_hash"]): row for row in await cursor.fetchall()}
+    found: dict[bytes, dict[str, Any]] = {}
+    # In one statement, planning it would take as long again for every event. A token that is replaced between
+    # the two is found by the second.
+    for query in (_BY_TOKEN, _BY_FORMER_TOKEN):
+        if missing := [digest for digest in dict.fromkeys(hashes) if digest not in found]:
+            cursor = await connection.execute(query, {"priority": INTERACTIVE, "hashes": missing})
+            found |= {bytes(row["token_hash"]): row for row in await cursor.fetchall()}
     targets: dict[bytes, Target | Exception] = {}
     for digest in dict.fromkeys(hashes):
         try:
@@ -99,8 +113,8 @@ async def event_target(connection: Connection, account_id: UUID, automation_id: 
 
 async def _target_at(connection: Connection, priority: int, account_id: UUID, automation_id: UUID) -> Target:
     cursor = await connection.execute(
-        _TARGET + " where a.account_id = %s and a.id = %s and a.deleted_at is null",
-        (priority, account_id, automation_id),
+        _TARGET + " and a.account_id = %(account)s and a.id = %(id)s",
+        {"priority": priority, "account": account_id, "id": automation_id},
     )
     return await _target(connection, await cursor.fetchone())
 
@@ -114,7 +128,6 @@ async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
     return Target(**{name: row[name] for name in _HEAD}, entry=entry)
 
 
-_HEAD = ("automation_id", "account_id", "status", "version", "lane_id")
 _entries: dict[tuple[UUID, int], Entry] = {}
 
 

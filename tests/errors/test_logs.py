@@ -94,6 +94,10 @@ async def test_no_secret_reaches_the_log(logged: LoggedApi) -> None:
     session = {"authorization": f"Bearer {token}"}
     created = await logged.http.post("/api/keys", headers=session, json={"name": "canary"})
     key = created.json()["key"]
+    made = (await logged.http.post("/api/workflows", headers=session, json={"name": "canary"})).json()
+    rotated = await logged.http.post(f"/api/workflows/{made['id']}/rotate-token", headers=session)
+    tokens = [url["webhook_url"].rpartition("/")[2] for url in (made, rotated.json())]
+    assert (await logged.http.post(f"/api/workflows/ingest/{tokens[1]}", json={})).status_code == 202
     responses = [
         await logged.http.post("/api/auth/login", json={**user, "password": wrong}),
         await logged.http.post("/api/auth/login", json={**user, "passwort": wrong}),
@@ -103,6 +107,9 @@ async def test_no_secret_reaches_the_log(logged: LoggedApi) -> None:
         ),
         await logged.http.post(f"/api/workflows/ingest/{ingest}", json={}),
         await logged.http.delete(f"/api/workflows/ingest/{ingest}"),
+        await logged.http.post(f"/api/workflows/ingest/{tokens[0]}", json={}),
+        await logged.http.post(f"/api/workflows/ingest/{tokens[1]}?wait=x", json={}),
+        await logged.http.post(f"/api/workflows/ingest/{tokens[1]}", content=b"{"),
         await logged.http.get("/api/credits", headers={"x-api-key": key[:-1] + "~"}),
         await logged.http.post(
             "/api/bug", headers={**session, "idempotency-key": "canary-replay"}, json=user
@@ -113,5 +120,6 @@ async def test_no_secret_reaches_the_log(logged: LoggedApi) -> None:
     assert all(response.status_code >= 400 for response in responses)
     written = logged.path.read_text()
     assert all(logged.of(response) for response in responses)
-    for secret in ("canary-in-an-answer", password, wrong, ingest, token, key, key[:-1], token.split(".")[2]):
+    secrets = ("canary-in-an-answer", password, wrong, ingest, token, key, key[:-1], token.split(".")[2])
+    for secret in (*secrets, *tokens):
         assert secret not in written

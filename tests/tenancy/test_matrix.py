@@ -69,6 +69,7 @@ MATRIX = {
     "POST /api/workflows/{workflow_id}/upload": Case(a_file_workflow, files={"file": ("a.csv", "a\n1\n")}),
     "GET /api/workflows/batches/{batch_id}": Case(a_batch),
     "POST /api/workflows/batches/{batch_id}/cancel": Case(a_batch),
+    "POST /api/workflows/{workflow_id}/rotate-token": Case(a_workflow, json={}),
     "DELETE /api/workflows/secrets": Case(a_secret, in_body="name"),
     "DELETE /api/workflows/secrets/{name}": Case(a_secret),
     "POST /api/workflows/{workflow_id}/test": Case(a_workflow, json={}),
