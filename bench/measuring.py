@@ -98,7 +98,7 @@ class Bench:
                     "of": run.get("error"),
                 }
         self._workflows[name] = UUID(created["id"]), path
-        return (await self._row("select batch_id from runs where id = %s", (run["id"],)))[0]
+        return (await self._row("select batch_id from runs where id = %s", (run["run_id"],)))[0]
 
     async def measure(
         self, name: str, shape: Shape, clients: int, seconds: float, *, waiting: bool, most_unfinished: int

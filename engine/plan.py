@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from language.definition import SCOPE_ROOTS, Definition, Step, WebhookStep, branches_of, needs_of
 from language.expressions import Reference
 from language.expressions.references import WHOLE_SCOPE
-from language.validation.checks import RESUME_URLS, reads_of, roots_of
+from language.validation.checks import reads_of, roots_of
+from language.validation.sources import RESUME_URLS
 
 
 class Plan:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from language import expressions
 from language.expressions import Expression
 from language.expressions.parser import MAX_TEXT
-from language.triggers import ManualTrigger, Trigger
+from language.triggers import HeaderName, ManualTrigger, Trigger
 
 MAX_STEPS = 100
 MAX_DEFINITION_BYTES = 256 * 1024
@@ -28,7 +28,6 @@ Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
 # JSON has no type for ids: what is strict about all else takes their text.
 WorkflowId = Annotated[UUID, Field(strict=False)]
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 MappingName = Annotated[str, StringConstraints(max_length=100)]
 StatusPattern = Annotated[
     str,

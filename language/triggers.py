@@ -17,6 +17,7 @@ from language.expressions.parser import MAX_TEXT
 from language.validation.findings import Finding, pointer_of
 
 SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
 
 MAX_COLUMN_NAME = 200
@@ -47,6 +48,19 @@ class Signature(_Trigger):
     )
 
 
+class Respond(_Trigger):
+    """What a sender that waits for the run gets for one that has completed; all of it may be templates."""
+
+    status: int | _Text = Field(200, description="From 200 to 599, or a template that gives it.")
+    headers: dict[HeaderName, Annotated[str, StringConstraints(max_length=MAX_TEXT)]] = Field(
+        default_factory=dict[str, str],
+        max_length=50,
+        description="Headers by name. As `content-type` there are `text/plain`, `application/json` and other "
+        "`…+json`; without one it is JSON.",
+    )
+    body: Any = Field(None, description="Any JSON, its strings may be templates; without one it is empty.")
+
+
 class WebhookTrigger(_Trigger):
     """Started by a POST to its ingest URL."""
 
@@ -55,6 +69,9 @@ class WebhookTrigger(_Trigger):
         None, description="An expression over `trigger` and `request`: events of one value are one run."
     )
     signature: Signature | None = Field(None, description="How senders prove who they are.")
+    respond: Respond | None = Field(
+        None, description="What a sender that waits gets in place of the run's output."
+    )
 
 
 class Every(_Trigger):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -39,7 +39,7 @@ class RunAccepted(BaseModel, frozen=True):
     """The answer to accepted work."""
 
     run_id: UUID = Field(description="The run's id.")
-    status: Literal["queued"] = Field(description="It waits for its turn.")
+    status: RunStatus = Field(description="Where it stands: `queued` if it is new, and waits for its turn.")
     message: str = Field(description="The same for people.")
 
 

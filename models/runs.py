@@ -222,6 +222,31 @@ def _view(run: dict[str, Any], steps: list[dict[str, Any]]) -> RunView:
     return view_of(run | {"output": outputs.get(run["output_of"])}, steps)
 
 
+async def get_status(connection: Connection, run_id: UUID) -> RunStatus | None:
+    """The status of a run, whosever it is; None if there is none."""
+    select: LiteralString = "select " + _STATUS + " as status"
+    cursor = await connection.execute(
+        select + " from runs r left join run_work w on w.run_id = r.id where r.id = %s", (run_id,)
+    )
+    row = await cursor.fetchone()
+    return row["status"] if row else None
+
+
+class Origin(NamedTuple):
+    """What a run came of, beside its input: the request, if it is kept, and when it was accepted."""
+
+    request: Any
+    queued_at: datetime
+
+
+async def get_origin(connection: Connection, run_id: UUID) -> Origin:
+    """What a run, which must exist, came of."""
+    cursor = await connection.execute("select request, queued_at from runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return Origin(**row)
+
+
 class Pulse(NamedTuple):
     """What is cheap to know of a run; while it stays the same, so does the run object.
 

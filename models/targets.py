@@ -32,6 +32,7 @@ class Entry:
     reads_request: bool
     input_schema: InputSchema | None
     skips: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,31 +125,32 @@ async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
         raise NotFound("workflow")
     if row["status"] != "active":
         raise Conflict("workflow_not_active", f"The workflow is {row['status']}; activate it first.")
-    entry = await _entry(connection, row["automation_id"], row["version"])
+    entry = await load_entry(connection, row["automation_id"], row["version"])
     return Target(**{name: row[name] for name in _HEAD}, entry=entry)
 
 
 _entries: dict[tuple[UUID, int], Entry] = {}
 
 
-async def _entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
+async def load_entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
+    """What a version of a workflow, which must exist, asks of its events."""
     known = _entries.get((automation_id, version))
     if known is not None:
         return known
     cursor = await connection.execute(
-        "select definition->'trigger' as trigger, definition->'input_schema' as input_schema, reads_request,"
-        " definition->'concurrency' as concurrency"
+        "select definition->'name' as name, definition->'trigger' as trigger,"
+        " definition->'input_schema' as input_schema, definition->'concurrency' as concurrency, reads_request"
         " from automation_versions where automation_id = %s and version = %s",
         (automation_id, version),
     )
     row = await cursor.fetchone()
     assert row is not None
-    names = ("trigger", "input_schema", "concurrency")
+    names = ("name", "trigger", "input_schema", "concurrency")
     given = {name: row[name] for name in names if row[name] is not None}
-    definition = Definition.model_validate({"name": "_", **given})
+    definition = Definition.model_validate(given)
     schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
     skips = definition.concurrency is not None and definition.concurrency.on_limit == "skip"
-    entry = Entry(definition.trigger, row["reads_request"], schema, skips)
+    entry = Entry(definition.trigger, row["reads_request"], schema, skips, definition.name)
     while len(_entries) >= _REMEMBERED:
         del _entries[next(iter(_entries))]
     _entries[automation_id, version] = entry

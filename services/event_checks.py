@@ -28,8 +28,9 @@ from services.process_pool import Ask, ProcessPool
 # Of an account, the one that is being checked included. All are begun long before the pool loses patience.
 _MOST_WAITING = 16
 _SECONDS_PER_REQUEST = 0.01
-# What a small budget, or a stack that is almost full, leaves open.
-_UNDECIDED = frozenset({"too_many_nodes", "too_much_to_check", "too_deep"})
+
+UNDECIDED = frozenset({"too_many_nodes", "too_much_to_check", "too_deep"})
+"""The codes of what a small budget, or a stack that is almost full, leaves open."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,10 +69,10 @@ class EventChecks:
             ChecksWaiting, PoolBusy, WorkLost: it takes more than can be done at once, and could not be done.
         """
         found = _dedupe_value(payload, target.trigger, request, INLINE_NODES)
-        if isinstance(found, FieldError) and found.code in _UNDECIDED:
+        if isinstance(found, FieldError) and found.code in UNDECIDED:
             raw = orjson.dumps(payload)
             arguments = (target.trigger, request, MAX_NODES)
-            found = await self._pooled(target.account_id, charge, _dedupe_value, raw, *arguments)
+            found = await self.pooled(target.account_id, charge, _dedupe_value, raw, *arguments)
         if isinstance(found, FieldError):
             raise Invalid([found])
         return found
@@ -99,13 +100,13 @@ class EventChecks:
         """See whether a value meets a schema of an account; else as `check_input`."""
         raw = orjson.dumps(payload)
         errors = _input_errors(payload, schema, pointer, len(raw), INLINE_CHECKS)
-        if errors and errors[0].code in _UNDECIDED:
+        if errors and errors[0].code in UNDECIDED:
             arguments = (schema, pointer, len(raw), MAX_CHECKS)
-            errors = await self._pooled(account_id, charge, _input_errors, raw, *arguments)
+            errors = await self.pooled(account_id, charge, _input_errors, raw, *arguments)
         if errors:
             raise Invalid(errors)
 
-    async def _pooled(
+    async def pooled(
         self,
         account: UUID,
         charge: Charge | None,
@@ -114,6 +115,19 @@ class EventChecks:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
+        """Do `work(payload, …)` in a process of the pool, in the account's turn.
+
+        Args:
+            account: whose turn it is.
+            charge: takes what it has cost, if anybody pays.
+            work: a function of a module.
+            payload: its first argument, as JSON.
+            arguments: the others.
+            named: as well.
+
+        Raises:
+            ChecksWaiting, PoolBusy, WorkLost: it could not be done.
+        """
         if self._waiting[account] >= _MOST_WAITING:
             raise ChecksWaiting
         self._waiting[account] += 1

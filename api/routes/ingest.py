@@ -20,7 +20,8 @@ from api.http import limits
 from api.http.errors import Problem
 from api.http.json_body import Handler, StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
-from api.routes.runs import CHECKED, FINISHED, Wait, answer
+from api.ingest_answers import ANSWERS, answer
+from api.routes.runs import CHECKED, Wait
 from language import triggers
 from language.triggers import WebhookTrigger
 from models import accepting
@@ -93,7 +94,7 @@ _REQUEST: dict[str, Any] = {
             "signing_secret_unusable",
             *CHECKED,
         ),
-        **FINISHED,
+        **ANSWERS,
     },
     openapi_extra=_REQUEST,
 )
@@ -105,7 +106,8 @@ async def ingest(
 ) -> Response:
     """Accept an event for the workflow with this ingest token: it will be run, once.
 
-    Events with one `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies.
+    Events with one `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies: a
+    repeat is told where the first run stands or, with `wait`, what came of it.
     """
     target = await services.ingest_targets.submit(token)
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
@@ -121,7 +123,7 @@ async def ingest(
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
         accepted = await services.accepting.submit(Event(target, "webhook", payload, context, dedupe_key))
-    return await answer(services, target.account_id, accepted, wait)
+    return await answer(services, target, accepted, wait, charge)
 
 
 async def _signed(services: Services, target: Target, request: StrictRequest) -> Signed | None:

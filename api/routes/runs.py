@@ -205,8 +205,8 @@ async def retry_run(
             connection, actor(request, caller), run_id,
             from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
         )  # fmt: skip
-    _note(services, caller.account_id, accepted)
-    return _accepted(RunRestarted(**_body(accepted).model_dump(), restarted_from=run_id))
+    note(services, caller.account_id, accepted)
+    return accepted_answer(RunRestarted(**body_of(accepted).model_dump(), restarted_from=run_id))
 
 
 def claimed_key(request: Request) -> str | None:
@@ -220,29 +220,37 @@ def claimed_key(request: Request) -> str | None:
 
 async def answer(services: Services, account_id: UUID, accepted: Accepted, wait: int | None) -> Response:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
-    _note(services, account_id, accepted)
+    note(services, account_id, accepted)
     try:
         if wait is not None and (
-            ended := await services.waiter.wait(accepted.run_id, wait, new=not accepted.repeated)
+            ended := await services.waiter.wait(accepted.run_id, wait, new=is_new(accepted))
         ):
             return Response(ended.model_dump_json(), media_type="application/json")
     except psycopg.Error as error:
         # It is accepted all the same: told of an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)
-    return _accepted(_body(accepted))
+    return accepted_answer(body_of(accepted))
 
 
-def _note(services: Services, account_id: UUID, accepted: Accepted) -> None:
+def note(services: Services, account_id: UUID, accepted: Accepted) -> None:
+    """Have the log name the run, and dispatchers look for it."""
     structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
     if not accepted.repeated:
         services.notifier.notify(QUEUED_CHANNEL)
 
 
-def _body(accepted: Accepted) -> RunAccepted:
+def is_new(accepted: Accepted) -> bool:
+    """Whether the end of the run is yet to be heard of."""
+    return not accepted.repeated and accepted.status == "queued"
+
+
+def body_of(accepted: Accepted) -> RunAccepted:
+    """What is told of accepted work."""
     message = "Already accepted." if accepted.repeated else "Accepted."
-    return RunAccepted(run_id=accepted.run_id, status="queued", message=message)
+    return RunAccepted(run_id=accepted.run_id, status=accepted.status, message=message)
 
 
-def _accepted(body: RunAccepted) -> Response:
+def accepted_answer(body: RunAccepted) -> Response:
+    """The answer 202."""
     location = f"/api/workflows/runs/{body.run_id}"
     return Response(body.model_dump_json(), 202, {"Location": location}, "application/json")

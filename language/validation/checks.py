@@ -6,9 +6,8 @@ Everything that is wrong is found at once, each by JSON pointer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from language import expressions, templates
 from language.definition import (
     MAX_DELAY_SECONDS,
     RESERVED_IDS,
@@ -26,44 +25,24 @@ from language.definition import (
     WebhookStep,
     WorkflowStep,
     branches_of,
-    field_expression,
     needs_of,
 )
-from language.expressions import ExpressionError, Reference
-from language.expressions.references import WHOLE_SCOPE, doubt
+from language.expressions.references import WHOLE_SCOPE, Reference, doubt
 from language.expressions.times import moment_of
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
+from language.validation import trigger_checks
 from language.validation.findings import Finding, called, escaped, suggestion
+from language.validation.sources import ITEM, RESUME_URLS, Source, compiled, in_template, readable, step_read
 
-FOR_EACH, IF, ITEM = "for_each", "if", "item"
-RESUME_URLS = "resume_urls"
+FOR_EACH, IF = "for_each", "if"
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_CHARACTERS = 64 * 1024
-"""In all steps together: a workflow task must compile them in a fraction of a second."""
+"""In all steps and the trigger together: a workflow task must compile them in a fraction of a second."""
 
 
 class UnreadStep(StepBase):
     """Stands for a step that could not be read: all that is known of it is its id, if that."""
-
-
-class Source(NamedTuple):
-    """An expression in a definition and where it stands.
-
-    Attributes:
-        text: the expression.
-        secret: the name, if it is the `secrets.NAME` of a template; else None.
-        is_field: whether it is the `field` of a lookup: names with dots between.
-        offset: of the expression in the string that it stands in, in characters.
-    """
-
-    pointer: str
-    references: tuple[Reference, ...]
-    warnings: tuple[str, ...]
-    text: str
-    secret: str | None = None
-    is_field: bool = False
-    offset: int = 0
 
 
 Sources = list[list[Source | Finding]]
@@ -83,8 +62,10 @@ def errors_of(definition: Definition, sources: Sources, secrets: Collection[str]
         sources: of the definition.
         secrets: the names of the account's secrets; None where they are not known.
     """
-    length = sum(len(source.text) for of_step in sources for source in _readable(of_step))
-    if sum(map(len, sources)) > MAX_EXPRESSIONS or length > MAX_EXPRESSION_CHARACTERS:
+    of_trigger = trigger_checks.sources_of(definition)
+    every = [source for part in (*sources, of_trigger) for source in part]
+    length = sum(len(source.text) for source in readable(every))
+    if len(every) > MAX_EXPRESSIONS or length > MAX_EXPRESSION_CHARACTERS:
         kibibytes = MAX_EXPRESSION_CHARACTERS // 1024
         message = f"At most {MAX_EXPRESSIONS} expressions with {kibibytes} Ki characters are allowed."
         yield Finding("/steps", "too_many_expressions", message)
@@ -105,7 +86,7 @@ def errors_of(definition: Definition, sources: Sources, secrets: Collection[str]
                 yield from _reference_errors(step, source, known, definition)
         known.append(step.id)
     yield from _branch_errors(definition)
-    yield from _trigger_errors(definition, secrets)
+    yield from trigger_checks.errors_of(definition, of_trigger, secrets)
 
 
 def warnings_of(
@@ -117,14 +98,14 @@ def warnings_of(
     for index, step in enumerate(definition.steps):
         awaited[step.id] = {*needs[step.id]}.union(*(awaited.get(need, ()) for need in needs[step.id]))
         early = awaited.keys() - awaited[step.id] - {step.id}
-        for source in _readable(sources[index]):
+        for source in readable(sources[index]):
             yield from _doubts(source, awaited.keys() - {step.id})
-            for name in dict.fromkeys(map(_step_read, source.references)):
+            for name in dict.fromkeys(map(step_read, source.references)):
                 if name in early:
                     message = f"This may run before {name} is done: add {name} to its needs."
                     yield Finding(source.pointer, "not_awaited", message)
-    for source in _readable(_trigger_sources(definition)):
-        yield from _doubts(source, ())
+    for source in readable(trigger_checks.sources_of(definition)):
+        yield from _doubts(source, needs.keys())
     if secrets is None:
         for pointer, name in _secrets_named(definition, sources):
             message = f"The account must have a {called('secret', name)}."
@@ -136,10 +117,6 @@ def _doubts(source: Source, steps: Collection[str]) -> Iterator[Finding]:
     compared = [r for r in source.references if r.compared and not ("-" in r.root and r.root in steps)]
     for text in (*source.warnings, *(doubt(reference.position) for reference in compared)):
         yield Finding(source.pointer, "doubtful_expression", text)
-
-
-def _step_read(reference: Reference) -> str | None:
-    return next(iter(reference.path), None) if reference.root == "steps" else reference.root
 
 
 def _id_errors(step: StepBase, pointer: str, known: list[str]) -> Iterator[Finding]:
@@ -207,64 +184,37 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
     """Every expression of a step; in place of one that does not compile, what is wrong with it."""
     config = f"{pointer}/config"
     if step.condition is not None:
-        yield _compiled(f"{pointer}/{IF}", step.condition)
+        yield compiled(f"{pointer}/{IF}", step.condition)
     if isinstance(step, IteratingStep) and step.for_each is not None:
-        yield _compiled(f"{pointer}/{FOR_EACH}", step.for_each)
+        yield compiled(f"{pointer}/{FOR_EACH}", step.for_each)
     match step:
         case LookupStep():
             if step.config.field is not None:
-                yield _compiled(f"{config}/field", step.config.field, is_field=True)
+                yield compiled(f"{config}/field", step.config.field, is_field=True)
             if step.config.value is not None:
-                yield from _template(f"{config}/value", step.config.value)
+                yield from in_template(f"{config}/value", step.config.value)
         case ConditionStep():
-            yield _compiled(f"{config}/expression", step.config.expression)
+            yield compiled(f"{config}/expression", step.config.expression)
         case TransformStep():
             if step.config.expression is not None:
-                yield _compiled(f"{config}/expression", step.config.expression)
+                yield compiled(f"{config}/expression", step.config.expression)
             for name, text in (step.config.mapping or {}).items():
-                yield _compiled(f"{config}/mapping/{escaped(name)}", text, key=name)
+                yield compiled(f"{config}/mapping/{escaped(name)}", text, key=name)
         case DelayStep():
             if step.config.until is not None:
-                yield from _template(f"{config}/until", step.config.until)
+                yield from in_template(f"{config}/until", step.config.until)
         case WebhookStep():
-            yield from _template(f"{config}/url", step.config.url)
-            yield from _template(f"{config}/headers", step.config.headers)
-            yield from _template(f"{config}/body", step.config.body)
+            yield from in_template(f"{config}/url", step.config.url)
+            yield from in_template(f"{config}/headers", step.config.headers)
+            yield from in_template(f"{config}/body", step.config.body)
         case WorkflowStep():
-            yield from _template(f"{config}/input", step.config.input)
+            yield from in_template(f"{config}/input", step.config.input)
         case RememberStep():
-            yield from _template(f"{config}/key", step.config.key)
+            yield from in_template(f"{config}/key", step.config.key)
         case WaitStep() | UnreadStep():
             pass
         case _:
             raise AssertionError(f"a step type without expressions: {step}")
-
-
-def _compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None = None) -> Source | Finding:
-    try:
-        expression = field_expression(text) if is_field else expressions.compile(text)
-    except ExpressionError as error:
-        return Finding(pointer, error.code, (error if key is None else error.within(key)).message)
-    offset = len(text) - len(expression.text)
-    return Source(
-        pointer,
-        expression.references,
-        expression.warnings,
-        expression.text,
-        is_field=is_field,
-        offset=offset,
-    )
-
-
-def _template(pointer: str, value: Any) -> Iterator[Source | Finding]:
-    template, errors = templates.read_template(value)
-    for error in errors:
-        yield Finding(pointer + error.pointer, error.code, error.message)
-    for placeholder in template.placeholders:
-        expression = placeholder.expression
-        references = () if placeholder.secret else expression.references
-        place, at = pointer + placeholder.pointer, placeholder.position
-        yield Source(place, references, expression.warnings, expression.text, placeholder.secret, offset=at)
 
 
 def _secret_errors(
@@ -283,7 +233,7 @@ def _reference_errors(
 ) -> Iterator[Finding]:
     in_items = isinstance(step, IteratingStep) and step.for_each is not None
     for reference in source.references:
-        name = _step_read(reference)
+        name = step_read(reference)
         # A string in double quotes is a name to JMESPath: one that is compared is warned of.
         if reference.compared or name is None or name in known:
             continue
@@ -352,31 +302,6 @@ def _branch_errors(definition: Definition) -> Iterator[Finding]:
             taken.setdefault(member, branch.step_id)
 
 
-def _trigger_errors(definition: Definition, secrets: Collection[str] | None) -> Iterator[Finding]:
-    trigger = definition.trigger
-    if not isinstance(trigger, WebhookTrigger):
-        return
-    for source in _trigger_sources(definition):
-        if isinstance(source, Finding):
-            yield source
-        elif any(r.root not in ("trigger", "request") for r in source.references if not r.compared):
-            message = "dedupe can read only trigger and request."
-            yield Finding(source.pointer, "unknown_reference", message)
-    if trigger.signature is not None and secrets is not None and trigger.signature.secret not in secrets:
-        name = trigger.signature.secret
-        message = f"There is no {called('secret', name)}.{suggestion(name, secrets)}"
-        yield Finding("/trigger/signature/secret", "unknown_secret", message)
-
-
-def _trigger_sources(definition: Definition) -> list[Source | Finding]:
-    dedupe = getattr(definition.trigger, "dedupe", None)
-    return [_compiled("/trigger/dedupe", dedupe)] if dedupe is not None else []
-
-
-def _readable(sources: Iterable[Source | Finding]) -> Iterator[Source]:
-    return (source for source in sources if isinstance(source, Source))
-
-
 class Reads(NamedTuple):
     """What each part of a step reads from its scope: references that are no `item`, each once."""
 
@@ -388,7 +313,7 @@ class Reads(NamedTuple):
 def reads_of(step: Step) -> Reads:
     """What a step reads."""
     parts: dict[str, dict[Reference, None]] = {f"/{FOR_EACH}": {}, f"/{IF}": {}, "": {}}
-    for source in _readable(_sources(step, "")):
+    for source in readable(_sources(step, "")):
         part = parts.get(source.pointer, parts[""])
         part.update((reference, None) for reference in source.references if reference.root != ITEM)
     return Reads(tuple(parts[""]), tuple(parts[f"/{FOR_EACH}"]), tuple(parts[f"/{IF}"]))
@@ -401,7 +326,7 @@ def roots_of(references: Iterable[Reference]) -> tuple[str, ...]:
 
 def reads_request(definition: Definition) -> bool:
     """Whether any expression reads the headers or the query of the triggering request."""
-    roots = [r.root for source in _readable(_trigger_sources(definition)) for r in source.references]
+    roots = [r.root for source in readable(trigger_checks.sources_of(definition)) for r in source.references]
     roots += [reference.root for step in definition.steps for of in reads_of(step) for reference in of]
     return "request" in roots or WHOLE_SCOPE in roots
 
@@ -412,7 +337,7 @@ def secrets_used(definition: Definition) -> list[str]:
 
 
 def _secrets_named(definition: Definition, sources: Sources) -> Iterator[tuple[str, str]]:
-    for source in _readable(source for of_step in sources for source in of_step):
+    for source in readable(source for of_step in sources for source in of_step):
         if source.secret is not None:
             yield source.pointer, source.secret
     trigger = definition.trigger

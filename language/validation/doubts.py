@@ -15,8 +15,9 @@ from language.expressions import parser
 from language.expressions.tracing import EACH, Doubt, Place, trace
 from language.expressions.values import at
 from language.shapes import ANYTHING, Shape
-from language.validation.checks import FOR_EACH, ITEM, Source, Sources
+from language.validation.checks import FOR_EACH, Sources
 from language.validation.findings import Finding, escaped, near
+from language.validation.sources import ITEM, Source
 
 Answers = Mapping[str, Shape]
 """Kind of lookup → what is known of its answers."""

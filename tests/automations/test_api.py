@@ -94,9 +94,9 @@ async def test_a_run_shows_the_version_that_it_ran(api: Api, person: Person, wor
     old = (await post(api, f"{made['webhook_url']}?wait=20", json={})).json()
     await person.key.patch(f"/api/workflows/{made['id']}", json={"steps": [transform("b", "'second'")]})
     new = (await post(api, f"{made['webhook_url']}?wait=20", json={})).json()
-    assert [(r["workflow_version"], r["output"]) for r in (old, new)] == [(1, "first"), (2, "second")]
-    again = (await person.key.get(f"/api/workflows/runs/{old['id']}")).json()
-    assert [step["id"] for step in again["steps"]] == ["a"]
+    runs = [(await person.key.get(f"/api/workflows/runs/{r['run_id']}")).json() for r in (old, new)]
+    assert [(r["workflow_version"], r["output"]) for r in runs] == [(1, "first"), (2, "second")]
+    assert [[step["id"] for step in r["steps"]] for r in runs] == [["a"], ["b"]]
 
 
 async def test_workflows_are_listed_by_page_newest_first(api: Api) -> None:

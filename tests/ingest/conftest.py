@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from tests.automations.conftest import new_account, new_target  # noqa: F401
+from tests.automations.conftest import client, new_account, new_target, open_settings, receiver  # noqa: F401
 
 RunsOf = Callable[[UUID], Awaitable[int]]
 

@@ -1,4 +1,4 @@
-"""docs/workflows.md and docs/workflow.schema.json say what is so."""
+"""docs/workflows.md, docs/ingest.md and docs/workflow.schema.json say what is so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PUBLISHED = DOCS / "workflow.schema.json"
 PAGE = (DOCS / "workflows.md").read_text()
 EXAMPLES: list[dict[str, Any]] = [
-    json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    json.loads(block)
+    for page in (PAGE, (DOCS / "ingest.md").read_text())
+    for block in re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 ]
 
 

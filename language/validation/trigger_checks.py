@@ -1,0 +1,93 @@
+"""What no single field of a webhook trigger shows: what its `dedupe` and its `respond` read, its secret."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from language import responding
+from language.definition import SCOPE_ROOTS, Definition
+from language.expressions import WHOLE_SCOPE
+from language.templates import SECRETS
+from language.triggers import WebhookTrigger
+from language.validation.findings import Finding, called, suggestion
+from language.validation.sources import ITEM, RESUME_URLS, Source, compiled, in_template, step_read
+
+_DEDUPE, _RESPOND = "/trigger/dedupe", "/trigger/respond"
+# It signs the body alone, and nothing in it tells a repeat: so the rest of the request is all there is.
+_WITHOUT_REPEATS = "hmac-sha256"
+
+
+def sources_of(definition: Definition) -> list[Source | Finding]:
+    """Every expression of the trigger; in place of one that does not compile, what is wrong with it."""
+    trigger = definition.trigger
+    if not isinstance(trigger, WebhookTrigger):
+        return []
+    found = [compiled(_DEDUPE, trigger.dedupe)] if trigger.dedupe is not None else []
+    if trigger.respond is not None:
+        for name in ("status", "headers", "body"):
+            found.extend(in_template(f"{_RESPOND}/{name}", getattr(trigger.respond, name)))
+    return found
+
+
+def errors_of(
+    definition: Definition, sources: Iterable[Source | Finding], secrets: Collection[str] | None
+) -> Iterator[Finding]:
+    """All that is wrong with the trigger of a definition.
+
+    Args:
+        definition: whose it is.
+        sources: of the trigger.
+        secrets: the names of the account's secrets; None where they are not known.
+    """
+    trigger = definition.trigger
+    if not isinstance(trigger, WebhookTrigger):
+        return
+    for source in sources:
+        if isinstance(source, Finding):
+            yield source
+        elif source.pointer == _DEDUPE:
+            yield from _dedupe_errors(trigger, source)
+        else:
+            yield from _respond_errors(definition, source)
+    if trigger.respond is not None:
+        yield from responding.errors_of(trigger.respond, _RESPOND)
+    if trigger.signature is not None and secrets is not None and trigger.signature.secret not in secrets:
+        name = trigger.signature.secret
+        message = f"There is no {called('secret', name)}.{suggestion(name, secrets)}"
+        yield Finding("/trigger/signature/secret", "unknown_secret", message)
+
+
+def _dedupe_errors(trigger: WebhookTrigger, source: Source) -> Iterator[Finding]:
+    roots = {reference.root for reference in source.references if not reference.compared}
+    if roots - {"trigger", "request"}:
+        message = "dedupe can read only trigger and request."
+        yield Finding(source.pointer, "unknown_reference", message)
+    signature = trigger.signature
+    if "request" in roots and signature is not None and signature.scheme != _WITHOUT_REPEATS:
+        message = "Headers and query are not signed: who sends a request again can change them."
+        yield Finding(source.pointer, "unsigned_reference", message)
+
+
+def _respond_errors(definition: Definition, source: Source) -> Iterator[Finding]:
+    if source.secret is not None:
+        message = "What respond says goes to whoever has the ingest URL: no secrets can be in it."
+        yield Finding(source.pointer, "secret_not_allowed", message)
+    ids = [step.id for step in definition.steps]
+    for reference in source.references:
+        if reference.root == "run" and reference.path[:1] == (RESUME_URLS,):
+            message = "Resume URLs can be used in the url, headers and body of webhook steps only."
+            yield Finding(source.pointer, "resume_url_not_allowed", message)
+        name = step_read(reference)
+        if reference.compared or name is None or name in ids:
+            continue
+        if reference.root == name in (*SCOPE_ROOTS, WHOLE_SCOPE):
+            continue
+        if name == reference.root == ITEM:
+            message = "item is there only in a step with for_each."
+            yield Finding(source.pointer, "item_outside_for_each", message)
+        elif name == reference.root == SECRETS:
+            message = "An expression cannot read secrets."
+            yield Finding(source.pointer, "secret_not_allowed", message)
+        else:
+            message = f"There is no {called('step', name)}.{suggestion(name, [*ids, *SCOPE_ROOTS])}"
+            yield Finding(source.pointer, "unknown_reference", message)

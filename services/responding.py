@@ -1,0 +1,95 @@
+"""What a workflow's `respond` makes of a run that has completed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from database import Database
+from engine.driver import INLINE_NODES
+from language.delays import written
+from language.expressions import WHOLE_SCOPE, Budget, ExpressionError
+from language.expressions.values import MAX_NODES
+from language.responding import RespondError, Response, ResponseTemplates
+from language.triggers import Respond, WebhookTrigger
+from models import runs, targets
+from models.run_views import RunView
+from models.targets import Target
+from services.event_checks import UNDECIDED, Charge, ChecksWaiting, EventChecks
+from services.process_pool import PoolBusy, WorkLost
+
+
+class Failed(NamedTuple):
+    """It could not be rendered: why, without a value of the run."""
+
+    code: str
+    message: str
+
+
+async def respond(
+    database: Database, checks: EventChecks, target: Target, run: RunView, charge: Charge
+) -> Response | Failed | None:
+    """The answer that the workflow gives for a run; None where it says nothing of it.
+
+    It is that of the version which the run ran.
+
+    Args:
+        database: has what the run object does not.
+        checks: do what takes long, in the account's turn.
+        target: the workflow, as of now.
+        run: one of it, which has ended.
+        charge: takes what it has cost beyond what every event may.
+    """
+    entry = target.entry
+    if run.workflow_version != target.version:
+        async with database.connection() as connection:
+            entry = await targets.load_entry(connection, target.automation_id, run.workflow_version)
+    given = entry.trigger.respond if isinstance(entry.trigger, WebhookTrigger) else None
+    if given is None or run.status != "completed":
+        return None
+    roots = {reference.root for reference in ResponseTemplates(given).references}
+    scope = await _scope(database, run, entry.name, roots)
+    found = _rendered(scope, given, INLINE_NODES)
+    if isinstance(found, Failed) and found.code in UNDECIDED:
+        try:
+            raw = orjson.dumps(scope)
+            return await checks.pooled(target.account_id, charge, _rendered, raw, given, MAX_NODES)
+        except (ChecksWaiting, PoolBusy, WorkLost) as error:
+            return Failed(error.code, error.message)
+    return found
+
+
+async def _scope(database: Database, run: RunView, name: str, roots: set[str]) -> dict[str, Any]:
+    """What the templates read: of the steps what later ones would, of one that was skipped null."""
+    every = WHOLE_SCOPE in roots
+    scope: dict[str, Any] = {step.id: step.output for step in run.steps if every or step.id in roots}
+    if every or "trigger" in roots:
+        scope["trigger"] = run.input
+    if every or "workflow" in roots:
+        scope["workflow"] = {"id": str(run.workflow_id), "name": name}
+    if every or "steps" in roots:
+        scope["steps"] = {
+            step.id: {
+                "status": step.status, "output": step.output,
+                "error": step.error and {part: step.error.get(part) for part in ("code", "message")},
+            }
+            for step in run.steps
+        }  # fmt: skip
+    if every or roots & {"request", "run"}:
+        async with database.connection() as connection:
+            origin = await runs.get_origin(connection, run.id)
+        began = run.started_at or origin.queued_at
+        times = {"queued_at": written(origin.queued_at), "started_at": written(began)}
+        scope |= {"request": origin.request, "run": {"id": str(run.id), **times}}
+    return scope
+
+
+def _rendered(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | Failed:
+    try:
+        return ResponseTemplates(given).render(scope, Budget(nodes))
+    except RespondError as error:
+        return Failed("", str(error))
+    except ExpressionError as error:
+        return Failed(error.code, error.message)
