@@ -229,6 +229,29 @@ async def test_a_repeat_is_told_where_the_first_run_stands(
     assert waited.json()["run_id"] == first.json()["run_id"]
 
 
+async def test_an_event_that_is_skipped_is_told_so_at_once_and_whenever_it_comes_again(
+    api: Api, person: Person, receiver: Endpoint
+) -> None:
+    url = await workflow(
+        person,
+        webhook(f"{receiver.url}/held"),
+        respond={"body": "x"},
+        concurrency={"limit": 1, "on_limit": "skip"},
+    )
+    await send(api, url, wait=None)
+    skipped = await send(api, url, key="one", wait=None)
+    assert (skipped.status_code, skipped.json()["status"]) == (202, "cancelled")
+    again = await send(api, url, key="one", wait=None)
+    assert (again.status_code, again.json()["status"]) == (202, "cancelled")
+    assert again.json()["run_id"] == skipped.json()["run_id"]
+    for key, run_id in (("one", skipped.json()["run_id"]), ("two", None)):
+        waited = await send(api, url, key=key, wait=1)
+        assert (waited.status_code, waited.json()["status"]) == (200, "cancelled")
+        assert waited.json()["error"]["code"] == "concurrency_limit"
+        assert run_id in (None, waited.json()["run_id"])
+    receiver.open.set()
+
+
 async def test_a_repeat_by_dedupe_or_webhook_id_says_so_too(api: Api, person: Person) -> None:
     trigger = {"type": "webhook", "dedupe": "trigger.id"}
     url = (await create(person, trigger=trigger))["webhook_url"]
