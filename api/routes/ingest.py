@@ -114,7 +114,7 @@ async def ingest(
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
     signed = await _signed(services, target, request)
-    payload = await _payload(request)
+    payload = await _payload(request) if signed is None else await _signed_payload(request)
     context = triggers.readable_request(target.trigger, request.headers.items(), request.query_params)
     charge = partial(limits.charge, services, "ingest", str(target.automation_id), request=request)
     senders = _senders_key(request, signed, payload)
@@ -168,10 +168,23 @@ async def _payload(request: StrictRequest) -> Any:
     return parse_json(await request.raw())
 
 
+async def _signed_payload(request: StrictRequest) -> Any:
+    """The event, by its body alone: what is not signed shall not make another event of it, and so no repeat.
+
+    It is JSON whatever its type says, else a form with percent signs and in UTF-8.
+    """
+    raw = await request.raw()
+    try:
+        return parse_json(raw)
+    except Problem:
+        if request.media_type != _FORMS[0] or _begins_as_json(raw):
+            raise
+    return await _urlencoded(raw, "utf-8")
+
+
 async def _form(request: StrictRequest, content_type: str) -> Any:
     raw = await request.raw()
-    if raw.lstrip()[:1] in (b"{", b"["):
-        # `curl -d '{…}'` says it sends a form. No form begins like this.
+    if _begins_as_json(raw):
         return parse_json(raw)
     charset = _charset(request)
 
@@ -182,9 +195,14 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
         if content_type == "multipart/form-data":
             parser = MultiPartParser(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS)
             return _fields((await parser.parse()).multi_items())
-        return _fields(await asyncio.to_thread(_pairs, raw, charset))
     except MultiPartException as error:
         raise Invalid([FieldError("", "invalid_form", error.message)]) from None
+    return await _urlencoded(raw, charset)
+
+
+def _begins_as_json(raw: bytes) -> bool:
+    """No form begins like this, although `curl -d '{…}'` says that it sends one."""
+    return raw.lstrip()[:1] in (b"{", b"[")
 
 
 def _charset(request: Request) -> str:
@@ -197,6 +215,10 @@ def _charset(request: Request) -> str:
     return charset.decode()
 
 
+async def _urlencoded(raw: bytes, charset: str) -> dict[str, Any]:
+    return _fields(await asyncio.to_thread(_pairs, raw, charset))
+
+
 def _pairs(raw: bytes, charset: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(
@@ -204,7 +226,8 @@ def _pairs(raw: bytes, charset: str) -> list[tuple[str, str]]:
             max_num_fields=_MAX_FIELDS,
         )  # fmt: skip
     except ValueError:
-        raise MultiPartException(f"A form may have {_MAX_FIELDS} fields at most.") from None
+        message = f"A form may have {_MAX_FIELDS} fields at most."
+        raise Invalid([FieldError("", "invalid_form", message)]) from None
 
 
 def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -169,6 +169,40 @@ async def test_a_form_is_signed_as_it_came(api: Api, person: Person) -> None:
     assert run["input"] == {"command": "/deploy", "text": ["now", ""]}
 
 
+FRAMES = {
+    "as it came": "application/x-www-form-urlencoded",
+    "in another character set": "application/x-www-form-urlencoded; charset=latin-1",
+    "in parts": "multipart/form-data; boundary=x",
+    "as JSON": "application/json",
+}
+
+
+async def test_who_sends_a_captured_form_again_cannot_make_another_event_of_it(
+    api: Api, person: Person
+) -> None:
+    url, now = await signed_workflow(person, "slack", dedupe="trigger.text"), time.time()
+    body = "text=é&b=1".encode()
+    runs: list[str] = []
+    for media_type in FRAMES.values():
+        headers = SIGN["slack"](body, now) | {"Content-Type": media_type}
+        answer = await post(api, url, content=body, headers=headers)
+        runs += [answer.json()["run_id"]] if answer.status_code == 202 else []
+    assert len(runs) == 2 and len(set(runs)) == 1
+
+
+async def test_a_captured_object_is_one_whatever_its_type_says(api: Api, person: Person) -> None:
+    url, now = await signed_workflow(person, "github", dedupe="trigger"), time.time()
+    for body in (b'{"a": "=&b"}', b"5", b'"a=b"'):
+        answers = [
+            await post(
+                api, url, content=body, headers=SIGN["github"](body, now) | {"Content-Type": media_type}
+            )
+            for media_type in FRAMES.values()
+        ]
+        assert {answer.status_code for answer in answers} == {202}
+        assert len({answer.json()["run_id"] for answer in answers}) == 1
+
+
 async def test_a_secret_that_is_gone_is_told_to_the_owner_and_not_to_the_sender(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
