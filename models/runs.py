@@ -224,7 +224,7 @@ def _view(run: dict[str, Any], steps: list[dict[str, Any]]) -> RunView:
 
 async def get_status(connection: Connection, run_id: UUID) -> RunStatus | None:
     """The status of a run, whosever it is; None if there is none."""
-    select: LiteralString = "select " + _STATUS + " as status"
+    select: LiteralString = "select " + STATUS + " as status"
     cursor = await connection.execute(
         select + " from runs r left join run_work w on w.run_id = r.id where r.id = %s", (run_id,)
     )
