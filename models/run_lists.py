@@ -58,11 +58,20 @@ _OF_WORK: dict[str, LiteralString] = {
 }
 
 
+# An upload has so many runs at most that they are counted.
+_OF_UPLOAD: tuple[LiteralString, LiteralString] = (
+    " and upload_id = %(upload_id)s and ",
+    " between (select first_run_id from uploads where id = %(upload_id)s)"
+    " and (select last_run_id from uploads where id = %(upload_id)s)",
+)
+
+
 async def list_page(
     connection: Connection,
     account_id: UUID,
     *,
     automation_id: UUID | None,
+    upload_id: UUID | None = None,
     status: RunStatus | None,
     page: int,
     limit: int,
@@ -74,28 +83,36 @@ async def list_page(
         connection: any.
         account_id: whose.
         automation_id: only those of this workflow.
+        upload_id: only those of this upload.
         status: only those with it.
         page: its number.
         limit: how many runs it has at most.
         include: what else to give of each run, as far as it has room.
     """
     wanted = {
-        "account_id": account_id, "automation_id": automation_id, "status": status, "limit": limit,
-        "offset": (page - 1) * limit, "steps": "steps" in include,
+        "account_id": account_id, "automation_id": automation_id, "upload_id": upload_id, "status": status,
+        "limit": limit, "offset": (page - 1) * limit, "steps": "steps" in include,
     }  # fmt: skip
     of: LiteralString = " and automation_id = %(automation_id)s" if automation_id is not None else ""
     tail: LiteralString = " limit %(limit)s offset %(offset)s"
     if status in _OF_WORK:
-        work: LiteralString = "select run_id from run_work where account_id = %(account_id)s and "
-        work += _OF_WORK[status] + of + " order by run_id desc" + tail
+        found: LiteralString = "run_work where account_id = %(account_id)s and " + _OF_WORK[status] + of
+        found += _OF_UPLOAD[0] + "run_id" + _OF_UPLOAD[1] if upload_id is not None else ""
+        work: LiteralString = "select run_id from " + found + " order by run_id desc" + tail
         chosen: LiteralString = "select * from runs where id = any(array(" + work + "))"
     else:
-        chosen = "select * from runs where account_id = %(account_id)s" + of
-        chosen += (" and status = %(status)s" if status is not None else "") + " order by id desc" + tail
+        found = "runs where account_id = %(account_id)s" + of
+        found += " and status = %(status)s" if status is not None else ""
+        found += _OF_UPLOAD[0] + "id" + _OF_UPLOAD[1] if upload_id is not None else ""
+        chosen = "select * from " + found + " order by id desc" + tail
     cursor = await connection.execute(_HEADS[0] + chosen + _HEADS[1], wanted)
     heads = await _with_steps(connection, await cursor.fetchall())
     parts = await _parts(connection, heads, include) if include else {}
-    total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
+    if upload_id is None:
+        total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
+    else:
+        cursor = await connection.execute("select count(*)::int as total from " + found, wanted)
+        total = row["total"] if (row := await cursor.fetchone()) else 0
     return [_listed(head, parts.get(head["id"], {})) for head in heads], total
 
 

@@ -101,11 +101,12 @@ async def list_runs(
     services: ServicesDep,
     include: Included,
     workflow_id: Annotated[Id | None, Query(description="Only runs of this workflow.")] = None,
+    batch_id: Annotated[Id | None, Query(description="Only runs of this batch.")] = None,
     status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
     page: Page = 1,
     limit: Limit = 20,
 ) -> RunPage:
-    """The account's runs, newest first; none where the workflow is unknown.
+    """The account's runs, newest first; none where the workflow or the batch is unknown.
 
     They come without `input`, `output` and `steps`, but for those that `include` names: 4 MiB of them a page,
     for the newest runs first. `omitted` of a run names those that have no room; the run by its id has them.
@@ -113,7 +114,8 @@ async def list_runs(
     async with services.database.connection() as connection:
         views, total = await run_lists.list_page(
             connection, caller.account_id,
-            automation_id=workflow_id, status=status, page=page, limit=limit, include=include,
+            automation_id=workflow_id, upload_id=batch_id, status=status, page=page, limit=limit,
+            include=include,
         )  # fmt: skip
     return RunPage(runs=views, total=total, page=page)
 

@@ -74,6 +74,7 @@ MATRIX = {
     "DELETE /api/workflows/secrets/{name}": Case(a_secret),
     "POST /api/workflows/{workflow_id}/test": Case(a_workflow, json={}),
     "GET /api/workflows/runs": Case(a_workflow, query="workflow_id", status=200),
+    "GET /api/workflows/runs?limit=1": Case(a_batch, query="batch_id", status=200),
     "GET /api/workflows/runs/{run_id}": Case(a_run),
     "GET /api/workflows/runs/{run_id}/events": Case(an_ended_run),
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),

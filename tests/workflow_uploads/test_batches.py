@@ -286,6 +286,24 @@ async def test_a_batch_outlives_its_workflow(person: Person) -> None:
     assert (await batch(person, path))["status"] == "cancelled"
 
 
+async def test_the_runs_of_a_batch_are_listed_by_their_status(person: Person, database: Database) -> None:
+    workflow = await file_workflow(person)
+    path, _ = [await accepted(person, workflow, "a\n" + "1\n" * 5) for _ in range(2)]
+    await end(database, path, ["completed", "failed", "failed"])
+    query = {"batch_id": path.rpartition("/")[2], "limit": 2}
+
+    async def listed(**more: str) -> tuple[list[str], int]:
+        page = (await person.key.get("/api/workflows/runs", params={**query, **more})).json()
+        return [run["status"] for run in page["runs"]], page["total"]
+
+    assert await listed() == (["queued", "queued"], 5)
+    assert await listed(page="2", workflow_id=workflow) == (["failed", "failed"], 5)
+    assert await listed(status="failed") == (["failed", "failed"], 2)
+    assert await listed(status="queued", page="2") == ([], 2)
+    assert await listed(workflow_id=str(uuid4())) == ([], 0)
+    assert await listed(batch_id=str(uuid4())) == ([], 0)
+
+
 # ---- retention
 
 
