@@ -261,6 +261,15 @@ async def test_a_batch_with_a_run_at_work_is_running(person: Person, database: D
     assert (await batch(person, path))["status"] == "running"
 
 
+async def test_rows_for_which_a_workflow_has_no_room_count_as_cancelled(person: Person) -> None:
+    concurrency = {"limit": 2, "on_limit": "skip"}
+    path = await accepted(person, await file_workflow(person, concurrency=concurrency), "a\n" + "1\n" * 5)
+    shown = await batch(person, path)
+    assert (shown["status"], shown["runs_total"], shown["runs_cancelled"]) == ("running", 5, 3)
+    again = await accepted(person, shown["workflow_id"], "a\n1\n")
+    assert (await batch(person, again))["status"] == "cancelled"
+
+
 async def test_runs_beside_a_batch_do_not_count(person: Person, database: Database) -> None:
     workflow = await file_workflow(person)
     first = await accepted(person, workflow, "a\n1\n")
