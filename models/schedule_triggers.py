@@ -22,7 +22,8 @@ async def accept_due(
     """Accept the run of a workflow that is due; call it in a transaction.
 
     However many times have passed since, it is one run: of the last time, if that is no more than an hour
-    ago. Notify `models.runs.QUEUED_CHANNEL` after the commit.
+    ago. However many come for it, together or again, it is the same. Notify `models.runs.QUEUED_CHANNEL`
+    after the commit.
 
     Args:
         connection: inside a transaction.
@@ -34,7 +35,7 @@ async def accept_due(
     """
     cursor = await connection.execute(
         "select * from automation_schedules where automation_id = %s"
-        " and next_run_at <= greatest(clock_timestamp(), %s) for no key update",
+        " and next_run_at <= greatest(clock_timestamp(), %s)",
         (automation_id, come),
     )
     row = await cursor.fetchone()
@@ -42,11 +43,19 @@ async def accept_due(
         return None
     calendar = calendar_of(Schedule.model_validate(row["schedule"]), row["anchor"])
     moment, following = _last_due(calendar, row["next_run_at"], datetime.now(UTC))
+    accepted = None if moment is None else await _accept(connection, row["account_id"], automation_id, moment)
+    # Last, since whoever changes the workflow locks it before this row; what it says by now stays.
     await connection.execute(
-        "update automation_schedules set next_run_at = %s, next_runs = %s where automation_id = %s",
-        (following, [following, *calendar.following(following, SHOWN - 1)], automation_id),
+        "update automation_schedules set next_run_at = %s, next_runs = %s"
+        " where automation_id = %s and next_run_at = %s",
+        (
+            following,
+            [following, *calendar.following(following, SHOWN - 1)],
+            automation_id,
+            row["next_run_at"],
+        ),
     )
-    return None if moment is None else await _accept(connection, row["account_id"], automation_id, moment)
+    return accepted
 
 
 def _last_due(calendar: Calendar, first: datetime, now: datetime) -> tuple[datetime | None, datetime]:

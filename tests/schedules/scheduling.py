@@ -34,10 +34,10 @@ class Scheduler:
         return Actor(self.account_id, "system", name="test")
 
     async def workflow(
-        self, schedule: Any = HOURLY, *, status: Status = "active", steps: Any = (), **trigger: Any
+        self, schedule: Any = HOURLY, *, status: Status = "active", more: Any = None, **trigger: Any
     ) -> UUID:
         """Make a workflow with a schedule."""
-        definition = _definition(schedule, steps, trigger)
+        definition = _definition(schedule, trigger, more or {})
         async with self.database.transaction() as connection:
             created = await automations.create(connection, self.keyring, self.actor, definition, status)
         self.versions[created] = 1
@@ -48,7 +48,7 @@ class Scheduler:
     ) -> None:
         """Store a new version."""
         version = self.versions[automation_id]
-        checked = Checked(_definition(schedule, (), trigger), status, [])
+        checked = Checked(_definition(schedule, trigger, {}), status, [])
         async with self.database.transaction() as connection:
             assert await automations.replace(
                 connection, self.actor, automation_id, version, checked, Readings([], False), Edit("test", {})
@@ -106,6 +106,6 @@ class Scheduler:
             return [await get(connection, self.account_id, row["id"]) for row in found]
 
 
-def _definition(schedule: Any, steps: Any, trigger: dict[str, Any]) -> Definition:
+def _definition(schedule: Any, trigger: dict[str, Any], more: dict[str, Any]) -> Definition:
     given = {"type": "schedule", "schedule": schedule, **trigger} if schedule else {"type": "manual"}
-    return Definition.model_validate({"name": "test", "trigger": given, "steps": list(steps)})
+    return Definition.model_validate({"name": "test", "trigger": given, **more})

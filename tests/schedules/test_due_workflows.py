@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from activities.schedules import ScheduleActivities
 from database import Database, Notifier
+from tests.automations.engine import until
 from tests.schedules.scheduling import HOURLY, Scheduler
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -66,6 +67,32 @@ async def test_who_comes_for_one_workflow_accepts_the_runs_of_all_that_are_due(
     await activities.accept_scheduled_run(come, await scheduler.due(come))
     assert [len(await scheduler.runs(one)) for one in (come, due, broken, later)] == [1, 1, 0, 0]
     await scheduler.delete(broken)
+
+
+async def test_a_workflow_can_be_changed_while_its_run_is_accepted(
+    scheduler: Scheduler, database: Database
+) -> None:
+    limited = {"concurrency": {"limit": 5, "on_limit": "skip"}}
+    workflow = await scheduler.workflow(more=limited)
+    await scheduler.move(workflow, -HOUR)
+    due = await scheduler.due(workflow)
+    async with database.transaction() as changing:
+        await changing.execute("update automations set updated_at = now() where id = %s", (workflow,))
+        accepting = asyncio.create_task(scheduler.accept_due(workflow, due))
+        await until(lambda: _waits_for_lock(scheduler))
+        await changing.execute("set local lock_timeout = '5s'")
+        await changing.execute(
+            "update automation_schedules set next_runs = '{}' where automation_id = %s", (workflow,)
+        )
+    assert await accepting and await scheduler.due(workflow) == due + HOUR
+
+
+async def _waits_for_lock(scheduler: Scheduler) -> bool:
+    return bool(
+        await scheduler.rows(
+            "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        )
+    )
 
 
 async def test_a_moment_that_comes_again_by_its_row_is_the_same_run(scheduler: Scheduler) -> None:
