@@ -101,21 +101,25 @@ class ScheduleDispatcher(DispatchLoop):
         """Tell Schedules when their rows are due, side by side; one that fails is told again later."""
         async with self._database.transaction() as connection:
             due = await kind.table.lock_schedules(connection, ids)
-            told = await asyncio.gather(*(self._tell_one(kind, one) for one in due))
-            await kind.table.mark_scheduled(connection, [one for one in told if one is not None])
+            outcomes = await asyncio.gather(*(self._tell_one(kind, one) for one in due))
+            told = [one for one, error in zip(due, outcomes, strict=True) if error is None]
+            await kind.table.mark_scheduled(connection, told)
+        if errors := [error for error in outcomes if error is not None]:
+            _log.warning(
+                "schedules_not_told", table=kind.table.name, count=len(errors), error=repr(errors[0])
+            )
         # Another worker is at the rest: to look again at once would be to look all the time.
-        if any(told):
+        if told:
             self._wake.set()
 
-    async def _tell_one(self, kind: _Scheduled, due: Due) -> Due | None:
-        """Tell one; None if Temporal has not heard it."""
+    async def _tell_one(self, kind: _Scheduled, due: Due) -> Exception | None:
+        """Tell one; return why Temporal has not heard it, if it has not."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 await kind.schedules.tell(self._client, *due)
         except (RPCError, TimeoutError) as error:
-            _log.warning("schedule_not_told", table=kind.table.name, id=str(due.id), error=str(error))
-            return None
-        return due
+            return error
+        return None
 
     async def _remove(self, kind: _Scheduled, ids: list[UUID]) -> None:
         """Remove what is left of rows that are gone."""

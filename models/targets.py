@@ -108,7 +108,7 @@ async def run_target(connection: Connection, account_id: UUID, automation_id: UU
 
 
 async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
-    """The account's workflow, for a run that an event starts; as `run_target`."""
+    """The account's workflow, for a run that an event or a schedule starts; as `run_target`."""
     return await _target_at(connection, BULK, account_id, automation_id)
 
 
