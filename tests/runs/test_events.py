@@ -253,6 +253,16 @@ async def test_a_step_that_waits_for_its_next_attempt_is_shown_as_waiting(
     await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
 
 
+async def test_a_stream_has_the_resume_urls_of_a_run(person: Person) -> None:
+    run_id = await start(person, await create(person, [{"id": "approval", "type": "wait"}]))
+    run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
+    async with watching(person, run_id) as stream:
+        event = await stream.next()
+    assert event is not None and event.data["resume_urls"] == run["resume_urls"]
+    assert run["resume_urls"].keys() == {"approval"}
+    await person.key.post(f"/api/workflows/runs/{run_id}/cancel")
+
+
 async def test_a_run_that_nobody_sees_to_is_shown_and_streamed_as_its_rows_are(
     person: Person, database: Database
 ) -> None:
