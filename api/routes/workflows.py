@@ -209,7 +209,7 @@ async def change_workflow(
 async def export_workflow(workflow_id: Id, caller: Author, services: ServicesDep) -> Response:
     """The workflow as a file, which `POST /api/workflows` and `vedette workflows validate` take as it is.
 
-    Of secrets it has the names alone, and of monitors the ids.
+    Of secrets it has the names alone, and of monitors and other workflows the ids.
     """
     async with services.database.connection() as connection:
         current = await automations.current(connection, caller.account_id, workflow_id)

@@ -22,6 +22,8 @@ WHOLE: dict[str, Any] = {
     "description": "für später 🎉",
     "status": "paused",
     "trigger": {"type": "webhook", "dedupe": "trigger.id"},
+    "concurrency": {"limit": 2, "on_limit": "skip"},
+    "agents": False,
     "input_schema": {"type": "object", "properties": {"b": {"type": "number"}, "a": {"maximum": 1e-7}}},
     "steps": [
         {"id": "a", "type": "condition", "config": {"expression": "trigger.x", "else": ["b"]}, "name": "A"},
@@ -36,7 +38,9 @@ WHOLE: dict[str, Any] = {
                 "headers": {"X-Key": "{{ secrets.TOKEN }}"}, "body": {"n": [None, 1.5, 2**53, "é"]},
             },
         },
-        {"id": "d", "type": "delay", "config": {"days": 1}, "on_error": "continue"},
+        {"id": "d", "type": "delay", "config": {"days": 1}, "on_error": "continue", "if": "trigger.late"},
+        {"id": "approval", "type": "wait", "config": {"input_schema": {"type": "object"}}},
+        {"id": "once", "type": "remember", "config": {"key": "{{ trigger.id }}", "ttl": 60}},
         {"id": "e", "type": "ip_lookup", "config": {"field": "trigger.ip", "fields": ["location"]}},
     ],
 }  # fmt: skip
@@ -58,8 +62,7 @@ async def test_a_file_makes_the_same_workflow_again(person: Person) -> None:
     headers = {"content-type": "application/json"}
     imported = await person.key.post("/api/workflows", content=exported.content, headers=headers)
     assert imported.status_code == 201, imported.text
-    same = ("name", "description", "status", "trigger", "steps", "input_schema")
-    assert [imported.json()[name] for name in same] == [made[name] for name in same]
+    assert {name: imported.json()[name] for name in WHOLE} == {name: made[name] for name in WHOLE}
     again = await person.key.get(f"/api/workflows/{imported.json()['id']}/export")
     assert again.content == exported.content
 
@@ -79,11 +82,14 @@ async def test_a_file_is_valid_on_the_command_line(person: Person) -> None:
 
 
 async def test_what_a_file_needs_and_an_account_lacks_is_named(api: Api, person: Person) -> None:
-    made = await create(person, **WHOLE)
+    alarm = await create(person, trigger={"type": "manual"})
+    made = await create(person, **WHOLE, on_failure={"workflow_id": alarm["id"]})
     exported = await person.key.get(f"/api/workflows/{made['id']}/export")
     other = await api.person()
     answer = await other.key.post("/api/workflows", json=exported.json())
-    assert wrong(answer) == {("/steps/2/config/headers/X-Key", "unknown_secret")}
+    assert wrong(answer) == {
+        ("/steps/2/config/headers/X-Key", "unknown_secret"), ("/on_failure/workflow_id", "unknown_workflow"),
+    }  # fmt: skip
 
 
 async def test_a_deleted_workflow_is_not_exported(person: Person) -> None:
@@ -108,20 +114,25 @@ JSON = st.recursive(
 
 @given(
     document=definitions(),
-    texts=st.fixed_dictionaries(
-        {}, optional={"description": st.none() | st.text("aü🎉\n\"", max_size=9), "input_schema": st.none()}
-    ),
+    fields=st.fixed_dictionaries({}, optional={
+        "description": st.none() | st.text("aü🎉\n\"", max_size=9),
+        "input_schema": st.none() | st.just({"enum": [1, "b"]}),
+        "concurrency": st.none() | st.fixed_dictionaries({"limit": st.integers(1, 10)}),
+        "agents": st.booleans(),
+    }),
+    condition=st.none() | st.just("trigger.n"),
     status=st.sampled_from(["active", "paused", "draft"]),
     body=JSON,
 )  # fmt: skip
 def test_any_definition_comes_back_as_it_was(
-    document: dict[str, Any], texts: dict[str, Any], status: Status, body: Any
+    document: dict[str, Any], fields: dict[str, Any], condition: str | None, status: Status, body: Any
 ) -> None:
     for step in document["steps"]:
+        step |= {} if condition is None else {"if": condition}
         if step["type"] == "webhook":
             # A text could be a template that reads what is not there.
             step["config"] |= {"body": orjson.loads(orjson.dumps(body).replace(b"{{", b"{ {")), "timeout": 3}
-    stored, _ = read(written(document | texts, status))
+    stored, _ = read(written(document | fields, status))
     file = written(stored, status)
     again, report = read(file)
     assert (again, report.status) == (stored, status)
