@@ -5,6 +5,7 @@ Places are paths from the root of the scope, with `[*]` for each element of an a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, cast
 
@@ -189,9 +190,11 @@ class _Tracer:
             return _Value(Shape(False))
         # One operand counts only where those beside it are true, or for `||` false.
         settled = [self._settled(child, here, node.kind == "and") for child in node.children]
+        counts = Counter(place for places in settled for place in places)
+        everywhere = known.union(counts)
         nullable: list[bool] = []
-        for index, child in enumerate(node.children):
-            beside = known.union(*settled[:index], *settled[index + 1 :])
+        for child, own in zip(node.children, settled, strict=True):
+            beside = everywhere - {place for place in own if counts[place] == 1 and place not in known}
             nullable.append(self.value(child, here, beside, use).shape.nullable)
         return _Value(Shape(nullable[-1] if node.kind == "or" else any(nullable)))
 
