@@ -32,6 +32,8 @@ _OUTPUTS = {
     "webhook": Shape(False, {"status": _GIVEN, "headers": _GIVEN, "body": ANYTHING}),
     "condition": Shape(False, {"result": _GIVEN}),
     "delay": Shape(False, {"until": _GIVEN}),
+    "wait": Shape(False, {"resumed": _GIVEN, "body": ANYTHING, "at": ANYTHING}),
+    "remember": Shape(False, {"seen": _GIVEN, "first_at": _GIVEN, "count": _GIVEN}),
 }
 # What an answer has that a dry run has made up, and an item that failed where the others go on.
 _MADE_UP, _FAILED = {"sample": ANYTHING}, {"error": ANYTHING}
@@ -55,7 +57,7 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
                 continue
             place = source.pointer.removeprefix(pointer)
             root = parser.parse(source.text).root
-            is_output = isinstance(step, TransformStep)
+            is_output = isinstance(step, TransformStep) and place.startswith("/config/")
             shapes[place], doubts = trace(root, scope | {ITEM: item}, is_output=is_output)
             if place == f"/{FOR_EACH}":
                 item = (shapes[place].items or ANYTHING)._replace(nullable=False)

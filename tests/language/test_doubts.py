@@ -127,6 +127,22 @@ def test_what_a_webhook_gives_is_known_but_for_the_body() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("made", "fields"),
+    [
+        (condition("s"), {"result"}),
+        (step("s", "delay", days=1), {"until"}),
+        (step("s", "wait"), {"resumed", "body", "at"}),
+        (step("s", "remember", key="x", ttl=60), {"seen", "first_at", "count"}),
+    ],
+    ids=lambda value: value["type"] if isinstance(value, dict) else "",
+)
+def test_what_other_steps_give_is_known(made: Step, fields: set[str]) -> None:
+    assert told(made, transform("t", f"[{', '.join(f's.{name}' for name in fields)}]")) == []
+    [message] = told(made, transform("t", "s.output"))
+    assert set(message.partition("There are: ")[2].rstrip(".").split(", ")) == fields
+
+
 def test_a_template_and_a_field_are_looked_through_as_well() -> None:
     hook = step("hook", "webhook", url="https://example.com/", body={"a": "So {{ f.loction }}, {{ f.asn }}"})
     assert doubts(IP, hook) == [
@@ -276,6 +292,7 @@ def test_an_order_that_is_kept_as_null_is_told_of_where_it_is_kept() -> None:
     guarded = "f.threat.abuse_score != null && f.threat.abuse_score > 50"
     assert told(IP, step("t", "transform", mapping={"risky": guarded})) == []
     assert told(IP, transform("t", "trigger.rows[?n > 50]")) == []
+    assert told(IP, transform("t", "'x'") | {"if": "f.threat.abuse_score > 50"}) == []
 
 
 def test_null_in_the_elements_of_an_answer_is_told_of_within_their_filter() -> None:
