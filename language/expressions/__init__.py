@@ -32,13 +32,14 @@ class Expression:
         references: what it reads from the root of the scope, in order of appearance; the root
             WHOLE_SCOPE where it looks at the scope as a whole.
         path: the names, if the expression is nothing but names and dots; else None.
-        warnings: what its author may have meant otherwise, apart from references that are `compared`.
+        warnings: what its author may have meant otherwise, each at a 0-based offset in the text; apart from
+            references that are `compared`.
     """
 
     text: str
     references: tuple[Reference, ...] = field(compare=False)
     path: tuple[str, ...] | None = field(compare=False)
-    warnings: tuple[str, ...] = field(compare=False)
+    warnings: tuple[tuple[int, str], ...] = field(compare=False)
     _compiled: evaluator.Compiled = field(compare=False, repr=False)
 
     def evaluate(

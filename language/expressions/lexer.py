@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple, cast
 
-from language.expressions.values import JSON, ExpressionError, at, plain_number
+from language.expressions.values import JSON, ExpressionError, plain_number
 
 MAX_DEPTH = 50
 
@@ -35,8 +35,8 @@ def too_deep(position: int) -> ExpressionError:
     return ExpressionError("too_deep", f"An expression is nested at most {MAX_DEPTH} levels deep.", position)
 
 
-def tokenize(text: str) -> tuple[list[Token], list[str]]:
-    """The words of a text, the last of kind `end`, and warnings.
+def tokenize(text: str) -> tuple[list[Token], list[tuple[int, str]]]:
+    """The words of a text, the last of kind `end`, and warnings with their places.
 
     Raises:
         ExpressionError: `bad_expression`, or `too_deep` for a literal.
@@ -49,7 +49,7 @@ class _Tokenizer:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self.warnings: list[str] = []
+        self.warnings: list[tuple[int, str]] = []
 
     def tokens(self) -> list[Token]:
         found: list[Token] = []
@@ -133,8 +133,7 @@ class _Tokenizer:
                 raise
             # The old form of a string, which the specification gave up but people still write.
             value = self._json(f'"{content.lstrip()}"', start)
-            place = at(start).capitalize()
-            self.warnings.append(f"{place}: a string is written in single quotes, not in backticks.")
+            self.warnings.append((start, "a string is written in single quotes, not in backticks."))
             return value
 
     def _json(self, content: str, position: int) -> JSON:

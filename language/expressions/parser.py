@@ -44,10 +44,10 @@ class Node(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The tree of a text, and what its author may have meant otherwise."""
+    """The tree of a text, and what its author may have meant otherwise, with its places."""
 
     root: Node
-    warnings: tuple[str, ...]
+    warnings: tuple[tuple[int, str], ...]
 
 
 _KEYWORDS: dict[str, JSON] = {"true": True, "false": False, "null": None}

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple, cast
 
 from language.expressions.parser import Node
-from language.expressions.values import at
 
 WHOLE_SCOPE = "@"
+IN_QUOTES = "a name in double quotes is a field; a string is in single quotes."
 # Functions whose argument at this index is usually a plain string.
 _SEARCHES = {"contains": 1, "starts_with": 1, "ends_with": 1, "join": 0}
 
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     """
 
     references: tuple[Reference, ...]
-    doubts: tuple[str, ...]
+    doubts: tuple[tuple[int, str], ...]
 
 
 def plain_path(root: Node) -> tuple[str, ...] | None:
@@ -60,13 +60,8 @@ def read(root: Node) -> Reading:
     unique = {(found.root, found.path, found.compared): found for found in reversed(walk.found)}
     references = sorted(unique.values(), key=lambda found: (found.position, found.path))
     elsewhere = compared.keys() - {found.position for found in walk.found if found.compared}
-    doubts = [doubt(position) for position in sorted(elsewhere) if compared[position]]
+    doubts = [(position, IN_QUOTES) for position in sorted(elsewhere) if compared[position]]
     return Reading(tuple(references), tuple(doubts))
-
-
-def doubt(position: int) -> str:
-    """The warning of a name in double quotes that stands where a string is usual."""
-    return f"{at(position).capitalize()}: a name in double quotes is a field; a string is in single quotes."
 
 
 # Where a node's result stands in the scope: the fields from the root to it, () for the root itself.

@@ -27,8 +27,9 @@ from language.definition import (
     branches_of,
     needs_of,
 )
-from language.expressions.references import WHOLE_SCOPE, Reference, doubt
+from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
 from language.expressions.times import moment_of
+from language.expressions.values import at
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
 from language.validation import trigger_checks
@@ -64,7 +65,7 @@ def errors_of(definition: Definition, sources: Sources, secrets: Collection[str]
     """
     of_trigger = trigger_checks.sources_of(definition)
     every = [source for part in (*sources, of_trigger) for source in part]
-    length = sum(len(source.text) for source in readable(every))
+    length = sum(len(source.expression.text) for source in readable(every))
     if len(every) > MAX_EXPRESSIONS or length > MAX_EXPRESSION_CHARACTERS:
         kibibytes = MAX_EXPRESSION_CHARACTERS // 1024
         message = f"At most {MAX_EXPRESSIONS} expressions with {kibibytes} Ki characters are allowed."
@@ -115,8 +116,9 @@ def warnings_of(
 def _doubts(source: Source, steps: Collection[str]) -> Iterator[Finding]:
     """Names in double quotes that are compared, unless they are steps that can be named in no other way."""
     compared = [r for r in source.references if r.compared and not ("-" in r.root and r.root in steps)]
-    for text in (*source.warnings, *(doubt(reference.position) for reference in compared)):
-        yield Finding(source.pointer, "doubtful_expression", text)
+    for position, doubt in (*source.expression.warnings, *((r.position, IN_QUOTES) for r in compared)):
+        message = f"{at(source.offset + position).capitalize()}: {doubt}"
+        yield Finding(source.pointer, "doubtful_expression", message)
 
 
 def _id_errors(step: StepBase, pointer: str, known: list[str]) -> Iterator[Finding]:

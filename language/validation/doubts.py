@@ -56,7 +56,7 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
             if isinstance(source, Finding) or source.secret is not None:
                 continue
             place = source.pointer.removeprefix(pointer)
-            root = parser.parse(source.text).root
+            root = parser.parse(source.expression.text).root
             is_output = isinstance(step, TransformStep) and place.startswith("/config/")
             shapes[place], doubts = trace(root, scope | {ITEM: item}, is_output=is_output)
             if place == f"/{FOR_EACH}":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from language import expressions, templates
 from language.definition import field_expression
-from language.expressions import ExpressionError, Reference
+from language.expressions import Expression, ExpressionError, Reference
 from language.validation.findings import Finding
 
 ITEM = "item"
@@ -20,19 +20,22 @@ class Source(NamedTuple):
     """An expression in a definition and where it stands.
 
     Attributes:
-        text: the expression.
+        expression: as it is compiled.
         secret: the name, if it is the `secrets.NAME` of a template; else None.
         is_field: whether it is the `field` of a lookup: names with dots between.
         offset: of the expression in the string that it stands in, in characters.
     """
 
     pointer: str
-    references: tuple[Reference, ...]
-    warnings: tuple[str, ...]
-    text: str
+    expression: Expression
     secret: str | None = None
     is_field: bool = False
     offset: int = 0
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it reads from the scope; a secret is not in there."""
+        return () if self.secret else self.expression.references
 
 
 def compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None = None) -> Source | Finding:
@@ -41,15 +44,7 @@ def compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
         return Finding(pointer, error.code, (error if key is None else error.within(key)).message)
-    offset = len(text) - len(expression.text)
-    return Source(
-        pointer,
-        expression.references,
-        expression.warnings,
-        expression.text,
-        is_field=is_field,
-        offset=offset,
-    )
+    return Source(pointer, expression, is_field=is_field, offset=len(text) - len(expression.text))
 
 
 def in_template(pointer: str, value: Any) -> Iterator[Source | Finding]:
@@ -58,10 +53,8 @@ def in_template(pointer: str, value: Any) -> Iterator[Source | Finding]:
     for error in errors:
         yield Finding(pointer + error.pointer, error.code, error.message)
     for placeholder in template.placeholders:
-        expression = placeholder.expression
-        references = () if placeholder.secret else expression.references
-        place, at = pointer + placeholder.pointer, placeholder.position
-        yield Source(place, references, expression.warnings, expression.text, placeholder.secret, offset=at)
+        place = pointer + placeholder.pointer
+        yield Source(place, placeholder.expression, placeholder.secret, offset=placeholder.position)
 
 
 def step_read(reference: Reference) -> str | None:

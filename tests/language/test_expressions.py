@@ -228,7 +228,7 @@ def test_an_expression_of_names_and_dots_alone_has_a_path(text: str, path: tuple
 )
 def test_a_name_in_double_quotes_where_a_string_is_usual_is_told(text: str, places: list[int]) -> None:
     expression = expressions.compile(text)
-    found = [int(warning.split()[2].rstrip(":")) - 1 for warning in expression.warnings]
+    found = [position for position, _ in expression.warnings]
     found += [reference.position for reference in expression.references if reference.compared]
     assert sorted(found) == places
 

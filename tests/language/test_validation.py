@@ -424,6 +424,15 @@ def test_what_is_doubtful_is_warned_of(case: str) -> None:
     assert found.errors == []
 
 
+def test_a_doubt_has_its_place_in_the_string_that_it_stands_in() -> None:
+    hook = step("a", "webhook", url=URL, body='Is it {{ trigger.x == "y" }}?')
+    told = "At character 23: a name in double quotes is a field; a string is in single quotes."
+    assert [warning.message for warning in report(hook).warnings] == [told]
+    assert [warning.message for warning in report(condition("a", "trigger.x == `y`")).warnings] == [
+        "At character 14: a string is written in single quotes, not in backticks."
+    ]
+
+
 def test_secrets_that_cannot_be_known_are_warned_of() -> None:
     document = {
         "name": "test", "status": "draft",
