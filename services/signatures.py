@@ -194,16 +194,14 @@ def _key(signature: Signature, secret: str) -> bytes:
         raise ValueError("no base64") from None
 
 
-def repeat_key(signed: Signed, payload: Any) -> str | None:
-    """What an event has in common with its repeats, whoever sends them; None if nothing is known of that.
+def repeat_key(signed: Signed, payload: Any) -> str:
+    """What an event has in common with its repeats, whoever sends them.
 
     It is taken from what was signed alone, since everything else can be changed by who sends a captured
     request again. Standard Webhooks sign an id. Stripe and Slack sign each attempt anew, but the event in the
     body keeps its id. GitHub's deliveries have an id that is not signed, and a body that no other event has.
-    Of `hmac-sha256` it is not known whether equal bodies are one event.
+    Of `hmac-sha256` the body is all that is known: who sends equal bodies, or a captured one, starts one run.
     """
-    if signed.scheme == "hmac-sha256":
-        return None
     field = _SCHEMES[signed.scheme].event_id
     event_id = cast(dict[str, Any], payload).get(field or "") if isinstance(payload, dict) else None
     if isinstance(event_id, str) and event_id:

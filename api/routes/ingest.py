@@ -244,8 +244,8 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _senders_key(request: Request, signed: Signed | None, payload: Any) -> str | None:
-    if signed is not None and (signed_key := repeat_key(signed, payload)) is not None:
-        return signed_key
+    if signed is not None:
+        return repeat_key(signed, payload)
     keys = {name: request.headers.get(name) for name in ("idempotency-key", "webhook-id")}
     for name, key in keys.items():
         if key and len(key) > MAX_DEDUPE_LENGTH:

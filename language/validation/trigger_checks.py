@@ -13,8 +13,6 @@ from language.validation.findings import Finding, called, suggestion
 from language.validation.sources import ITEM, RESUME_URLS, Source, compiled, in_template, step_read
 
 _DEDUPE, _RESPOND = "/trigger/dedupe", "/trigger/respond"
-# It signs the body alone, and nothing in it tells a repeat: so the rest of the request is all there is.
-_WITHOUT_REPEATS = "hmac-sha256"
 
 
 def sources_of(definition: Definition) -> list[Source | Finding]:
@@ -62,8 +60,7 @@ def _dedupe_errors(trigger: WebhookTrigger, source: Source) -> Iterator[Finding]
     if roots - {"trigger", "request"}:
         message = "dedupe can read only trigger and request."
         yield Finding(source.pointer, "unknown_reference", message)
-    signature = trigger.signature
-    if "request" in roots and signature is not None and signature.scheme != _WITHOUT_REPEATS:
+    if "request" in roots and trigger.signature is not None:
         message = "Headers and query are not signed: who sends a request again can change them."
         yield Finding(source.pointer, "unsigned_reference", message)
 

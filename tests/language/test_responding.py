@@ -118,8 +118,6 @@ def test_a_dedupe_of_a_signed_event_reads_what_was_signed() -> None:
     read = SIGNED | {"dedupe": "request.headers.id"}
     assert errors(trigger=read) == {("/trigger/dedupe", "unsigned_reference")}
     assert errors(trigger=SIGNED | {"dedupe": "trigger.id"}) == set()
-    plain = {"scheme": "hmac-sha256", "secret": "KEY"}
-    assert errors(trigger=read | {"signature": plain}) == set()
 
 
 def trigger_respond(**given: Any) -> Respond:
