@@ -237,6 +237,14 @@ def test_ingest_says_what_it_takes(document: dict[str, Any]) -> None:
     assert "422" not in operation["responses"]  # other bodies with one key are one event
 
 
+def test_ingest_says_what_its_senders_are_told(document: dict[str, Any]) -> None:
+    responses = document["paths"]["/api/workflows/ingest/{token}"]["post"]["responses"]
+    told = {status: responses[status]["content"]["application/json"]["schema"] for status in ("200", "202")}
+    names = {status: schema["$ref"].rpartition("/")[2] for status, schema in told.items()}
+    assert names == {"200": "RunResult", "202": "RunAccepted"}
+    assert all("Idempotent-Replayed" in responses[status]["headers"] for status in told)
+
+
 def test_every_code_of_an_answer_is_an_example(document: dict[str, Any]) -> None:
     answers = {code for code, entry in CATALOGUE.items() if entry.place == "answers"}
     assert document["components"]["examples"].keys() == answers
