@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
@@ -10,10 +11,16 @@ from hypothesis import strategies as st
 from engine.calls import JSONObject
 from language.definition import Definition
 
+_CHILD = str(UUID(int=8))
+_ON_TIMEOUT = ["fail", "continue"]
+_KINDS = [
+    "transform", "condition", "webhook", "lookup", "delay", "each", "wait", "workflow", "remember"
+]  # fmt: skip
+
 
 @st.composite
 def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
-    """Workflows of every step type, with branches, needs, retries, items and errors.
+    """Workflows of every step type, with `if`, branches, needs, retries, items and errors.
 
     Where steps run side by side none may fail the run: what the others have done by then is a matter of time.
     Unless all may.
@@ -30,7 +37,7 @@ def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
         # It reads what it needs; but what a delay gives is a time, and not the same in every batch.
         readable = [one["id"] for one in steps if one["id"] in needs and one["type"] != "delay"]
         earlier = draw(st.sampled_from(["trigger", *readable]))
-        kind = draw(st.sampled_from(["transform", "condition", "webhook", "lookup", "delay", "each"]))
+        kind = draw(st.sampled_from(_KINDS))
         if kind == "transform":
             step |= {"type": "transform", "config": {"expression": f"[trigger.n, {earlier}]"}}
         elif kind == "condition":
@@ -42,10 +49,22 @@ def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
             step |= {"type": "ip_lookup", "config": {"field": f"{earlier}.ip"}}
         elif kind == "delay":
             step |= {"type": "delay", "config": {"seconds": draw(st.sampled_from([1, 60, 3600]))}}
+        elif kind == "wait":
+            config = {"timeout": draw(st.sampled_from([1, 60, 3600]))}
+            step |= {"type": "wait", "config": config | {"on_timeout": draw(st.sampled_from(_ON_TIMEOUT))}}
+        elif kind == "workflow":
+            step |= {"type": "workflow", "config": {"workflow_id": _CHILD, "input": f"{{{{ {earlier} }}}}"}}
+        elif kind == "remember":
+            step |= {"type": "remember", "config": {"key": f"{{{{ {earlier}.ip }}}}", "ttl": 60}}
         else:
             array = draw(st.sampled_from(["trigger.items", "[1, 2]", f"{earlier}.filler", f"[{earlier}]"]))
-            step |= {"type": "webhook", "config": {"url": "http://h/{{ item }}"}, "for_each": array}
+            one: JSONObject = {"type": "webhook", "config": {"url": "http://h/{{ item }}"}}
+            child = {"type": "workflow", "config": {"workflow_id": _CHILD, "input": "{{ item }}"}}
+            step |= {**draw(st.sampled_from([one, child])), "for_each": array}
             step |= {"max_concurrency": draw(st.sampled_from([1, 3, 50]))}
+        if draw(st.integers(0, 4)) == 0:
+            decided = draw(st.sampled_from(["trigger.n", f"{earlier}.luck", "sum(trigger)"]))
+            step["if"] = f"{decided} > {draw(st.integers(0, 9))}"
         if (not all_may_fail and (side_by_side or kind == "each")) or draw(st.booleans()):
             step["on_error"] = "continue"
         steps.append(step)

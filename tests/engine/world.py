@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
 from uuid import UUID, uuid5
 
+from activities.performing import evaluate_call
 from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
 from engine.driver import Driver, Ended
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
-from language.definition import Definition, DelayStep
+from language.definition import Definition, RememberStep, WaitStep, WorkflowStep
 from language.expressions import ExpressionError
 from language.progress import Progress, read_progress
 from language.records import DoneStep, StepRecord
@@ -26,32 +27,57 @@ NAMESPACE = UUID(int=7)
 Key = tuple[str, int | None]
 
 
-def outcome_of(run_id: UUID, call: Call, values: JSONObject) -> Outcome:
-    """What comes of a call: always the same for the same run, step, item and attempt."""
-    step: Any = call.step
+def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = True) -> Outcome:
+    """What comes of a call: always the same for the same run, step, item and attempt.
+
+    What others bring may be late: it is pending until it has `come`, or until the time for it is over.
+    """
     scope = call.complete_scope(values)
+    luck = uuid5(run_id, f"{call.step.id}/{call.item}").int % 10
     try:
-        if call.kind == "prepare" and isinstance(step, DelayStep):
-            return Outcome(None, step_evaluation.until_of(step.config, scope))
-        if call.kind == "prepare":
-            return Outcome(None, step_evaluation.items_of(step, scope))
-        if call.kind == "evaluate":
-            return Outcome(None, step_evaluation.evaluate(step, scope, step_evaluation.budget_of(step)))
+        if call.kind in ("evaluate", "prepare", "decide"):
+            return evaluate_call(_ask_nobody, call, scope)
+        if isinstance(call.step, RememberStep):
+            key = step_evaluation.key_of(call.step.config, scope)
+            return Outcome({"key": key}, {"seen": luck > 5, "luck": luck, "ip": "8.8.8.8"})
+        if isinstance(call.step, WorkflowStep):
+            step_evaluation.child_input_of(call.step.config, scope)
     except ExpressionError as error:
         return not_evaluated(error)
-    luck = uuid5(run_id, f"{step.id}/{call.item}").int % 10
+    if isinstance(call.step, WaitStep):
+        return _resumed(call, call.step, luck, come=come)
+    if call.kind == "run_child" and luck % 2 and not come:
+        return Outcome(None, pending=True)
     if luck == 0:
         return failure("http_status", "404")
-    if (luck in (1, 2) and call.attempt <= luck) or luck == 3:
+    if call.kind != "run_child" and ((luck in (1, 2) and call.attempt <= luck) or luck == 3):
         refused = failure("http_status", "503", retryable=True)
         return refused._replace(retry_after=600.0 if luck == 1 else 0.0)
     filler = "x" * (70_000 if luck == 9 else 10)
     return Outcome(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
 
 
+def _resumed(call: Call, step: WaitStep, luck: int, *, come: bool) -> Outcome:
+    nobody = luck in (0, 1)
+    if not call.expired and (nobody or (luck % 2 and not come)):
+        return Outcome(None, pending=True)
+    if nobody and step.config.on_timeout == "fail":
+        return failure("wait_timeout", "Nobody came.")
+    return Outcome(None, {"resumed": not nobody, "luck": luck, "ip": "8.8.8.8"})
+
+
+def _ask_nobody(_: object) -> NoReturn:
+    raise AssertionError("what is evaluated asks nobody")
+
+
 @dataclass(repr=False)
 class World:
-    """`crashes` and `cancels`: how likely each is at any moment."""
+    """`crashes` and `cancels`: how likely each is at any moment.
+
+    Attributes:
+        pending: what steps, and items of them, wait for from others.
+        come: what has come of that.
+    """
 
     definition: JSONObject
     payload: JSONObject
@@ -64,6 +90,8 @@ class World:
     progress: Any = None
     calls: dict[Key, int] = field(default_factory=dict[Key, int])
     most_at_work: int = 0
+    pending: set[Key] = field(default_factory=set[Key])
+    come: set[Key] = field(default_factory=set[Key])
 
     @property
     def run_id(self) -> UUID:
@@ -83,6 +111,10 @@ class World:
                 driver, at_work = self._driver(), []
             elif self.chance.random() < self.cancels:
                 driver.cancel(self.now)
+            elif self.pending and self.chance.random() < 0.5:
+                self.come |= self.pending
+                self.pending.clear()
+                driver.look_again()
             elif at_work and (driver.wakes_at is None or self.chance.random() < 0.7):
                 call = at_work.pop(self.chance.randrange(len(at_work)))
                 driver.take(call, self._outcome(call), self.now)
@@ -130,10 +162,16 @@ class World:
         return record._replace(output=output, credits_used=credits)
 
     def _outcome(self, call: Call) -> Outcome:
+        key = (call.step.id, call.item)
         if call.kind in ("send", "look_up"):
-            key = (call.step.id, call.item)
             self.calls[key] = self.calls.get(key, 0) + 1
-        return outcome_of(self.run_id, call, {name: self._stored(name) for name in call.stored})
+        if isinstance(call.step, WaitStep) and call.expired:
+            assert self.now >= call.started_at + timedelta(seconds=call.step.config.timeout)
+        values = {name: self._stored(name) for name in call.stored}
+        outcome = outcome_of(self.run_id, call, values, come=key in self.come)
+        if outcome.pending:
+            self.pending.add(key)
+        return outcome
 
     def _stored(self, name: str) -> Any:
         return self.payload if name == "trigger" else self.records[name].output

@@ -6,7 +6,7 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from hypothesis import Phase, given, settings
@@ -22,14 +22,14 @@ from language.definition import Definition
 from language.progress import read_progress
 from language.records import INLINE_BYTES
 from micro_batcher import MicroBatcher
-from models import leases, run_loading
+from models import answers, leases, run_loading
 from models.identifiers import new_id
 from models.leases import Change, Lease
 from tests.engine.definitions import definitions, payloads
 from tests.engine.world import NAMESPACE, START, World, outcome_of
 from tests.leases.conftest import NewBatch
 
-_ROWS = 24
+_ROWS = 16
 
 
 @dataclass
@@ -46,9 +46,21 @@ class FastClock:
         self.moment = max(self.moment, moment)
 
 
+class _Asked(NamedTuple):
+    run_id: UUID
+    step_id: str
+    item: int | None
+
+
 @dataclass
 class Hands:
-    """Executors of one batch, of which any may stall or die while another takes over."""
+    """Executors of one batch, of which any may stall or die while another takes over.
+
+    Attributes:
+        pending: what was asked for that others bring.
+        come: what has come of that.
+        live: by run, who has it last.
+    """
 
     database: Database
     batch_id: UUID
@@ -57,7 +69,9 @@ class Hands:
     chance: random.Random
     names: dict[UUID, UUID]
     clock: FastClock = field(default_factory=FastClock)
-    late: list[str] = field(default_factory=list[str])
+    pending: set[_Asked] = field(default_factory=set[_Asked])
+    come: set[_Asked] = field(default_factory=set[_Asked])
+    live: dict[UUID, Execution] = field(default_factory=dict[UUID, Execution])
 
     async def run_to_the_end(self) -> None:
         writer = MicroBatcher(self._write_many, most=256, in_flight=2)
@@ -69,6 +83,7 @@ class Hands:
                 executors += await self._take_up(writer)
                 for _ in range(self.chance.randrange(60)):
                     await asyncio.sleep(0)
+                await self._bring()
                 if self.chance.random() < 0.5:
                     # Some die; the others go on, and do not know that they are late.
                     for task in executors:
@@ -80,7 +95,13 @@ class Hands:
 
     async def _wake(self) -> bool:
         """Let time pass until the first of what waits is due; false when no run is left."""
+        await self._bring()
         async with self.database.connection() as connection:
+            await connection.execute(
+                "update run_work set status = 'running', batch_id = %s"
+                " where status = 'queued' and run_id = any(%s)",
+                (self.batch_id, list(self.names)),
+            )
             cursor = await connection.execute(
                 "select status, wake_at from run_work where batch_id = %s", (self.batch_id,)
             )
@@ -93,6 +114,16 @@ class Hands:
             )
         return bool(rows)
 
+    async def _bring(self) -> None:
+        """Bring some of what runs wait for from others, and wake these."""
+        brought = {asked for asked in sorted(self.pending, key=str) if self.chance.random() < 0.5}
+        self.pending -= brought
+        self.come |= brought
+        for run_id in sorted({asked.run_id for asked in brought}):
+            async with self.database.connection() as connection:
+                await answers.wake(connection, [run_id])
+            self.live[run_id].look_again()
+
     async def _take_up(self, writer: MicroBatcher[Change, bool]) -> list[asyncio.Task[Any]]:
         async with self.database.connection() as connection:
             await connection.execute(
@@ -104,6 +135,7 @@ class Hands:
 
     async def _loaded(self, connection: Connection) -> list[RunInput]:
         runs = await run_loading.load_runs(connection, self.batch_id)
+        await answers.look(connection, [run.run_id for run in runs])
         read = [step.id for step in self.plan.steps]
         records = await run_loading.load_records(connection, [run.run_id for run in runs], read)
         return [
@@ -125,9 +157,14 @@ class Hands:
                     values = await run_loading.load_values(connection, run.run_id, call.stored)
             for _ in range(self.chance.randrange(5)):
                 await asyncio.sleep(0)
-            return Done(outcome_of(self.names[run.run_id], call, values))
+            asked = _Asked(run.run_id, call.step.id, call.item)
+            outcome = outcome_of(self.names[run.run_id], call, values, come=asked in self.come)
+            if outcome.pending:
+                self.pending.add(asked)
+            return Done(outcome)
 
         execution = Execution(HeldLease(lease), driver, perform, writer.submit, self.clock)
+        self.live[run.run_id] = execution
         return asyncio.create_task(execution.run())
 
     async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
