@@ -1,6 +1,7 @@
 """A dry run: the driver over one run, where delays pass at once and nothing goes out.
 
-Requests are rendered, and not sent; lookups are answered by the caller. All else is the driver itself.
+Requests are rendered, and not sent; lookups are answered by the caller, and any step by its mock. All else is
+the driver itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -19,12 +20,13 @@ from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import (
-    CallingStep,
     ConditionStep,
     Definition,
     DelayStep,
+    IteratingStep,
     LookupStep,
     RememberStep,
+    Step,
     TransformStep,
     WaitStep,
     WebhookStep,
@@ -33,11 +35,12 @@ from language.definition import (
 from language.delays import written
 from language.expressions import JSON, Budget, ExpressionError
 from language.records import INLINE_BYTES, StepError, StepRecord
+from language.step_evaluation import Request
 
 MASK = "***"
 """What stands for every secret."""
 MAX_CALLS = 1000
-"""How many lookups and requests a dry run has; a step that wants more fails."""
+"""How many lookups, requests and other calls a dry run has; a step that wants more fails."""
 MAX_NODES = 5_000_000
 """What the expressions of a dry run may visit, all steps together: about a second's work."""
 MAX_BYTES = 4 * 1024 * 1024
@@ -45,6 +48,12 @@ MAX_BYTES = 4 * 1024 * 1024
 
 LookUp = Callable[[LookupStep, str], "JSON | StepError"]
 """Answers a lookup step's lookup of a text, or says why it fails."""
+RefuseRequest = Callable[[Request], "StepError | None"]
+"""Says why a rendered request would not be sent."""
+RefuseChild = Callable[[WorkflowStep, JSON], "StepError | None"]
+"""Says why the workflow of a step would not run with an input."""
+
+_Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep
 
 
 class DryRunResult(NamedTuple):
@@ -70,6 +79,9 @@ class DryRun:
         now: Callable[[], datetime],
         look_up: LookUp,
         secrets: Collection[str],
+        mocks: Mapping[str, JSON] | None = None,
+        refuse_request: RefuseRequest = lambda request: None,
+        refuse_child: RefuseChild = lambda step, given: None,
     ) -> None:
         """Prepare.
 
@@ -80,12 +92,20 @@ class DryRun:
             now: the time.
             look_up: answers lookups.
             secrets: the names of the account's secrets.
+            mocks: outputs by step, in the place of what those steps would come to: of a condition
+                `{"result": bool}`, of a step with `for_each` the whole array, of a delay none.
+            refuse_request: refuses requests.
+            refuse_child: refuses runs of other workflows.
         """
+        self._mocks = mocks or {}
+        self._plan = Plan(_with_stand_ins(definition, self._mocks))
         # A real run begins without what is large: it is stored, and only calls read it.
-        self._driver = Driver(Plan(definition), replace(run, stored=run.size > INLINE_BYTES), workflow)
+        self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow)
         self._given: JSONObject = {"trigger": run.trigger, "request": run.request}
         self._now = now
         self._look_up = look_up
+        self._refuse_request = refuse_request
+        self._refuse_child = refuse_child
         self._secrets: JSONObject = {"secrets": dict.fromkeys(secrets, MASK)}
         self._skipped = timedelta()
         self._calls_left = MAX_CALLS
@@ -158,59 +178,77 @@ class DryRun:
         step = call.step
         self._step = step.id
         scope = call.complete_scope({name: self._stored(name) for name in call.stored})
+        seen = step_evaluation.Seen()
         try:
-            if call.kind == "decide":
-                with self._charged(Budget()) as budget:
-                    return Outcome(None, step_evaluation.decide(step, scope, budget))
-            if isinstance(step, LookupStep | WebhookStep):
-                return self._items_of(step, scope) if call.kind == "prepare" else self._attempt(step, scope)
-            if isinstance(step, DelayStep):
-                with self._charged(Budget()) as budget:
-                    return Outcome(None, step_evaluation.until_of(step.config, scope, budget))
+            if call.kind in ("decide", "prepare"):
+                return self._prepared(call, scope)
             if isinstance(step, ConditionStep | TransformStep):
-                return self._evaluated(step, scope)
-            return self._answered(step)
+                with self._charged(step_evaluation.budget_of(step)) as budget:
+                    output = step_evaluation.evaluate(step, scope, budget, seen)
+                return Outcome(seen.value, output)
+            assert not isinstance(step, DelayStep), "what a delay needs is prepared"
+            return self._attempt(step, scope)
         except ExpressionError as problem:
-            return not_evaluated(problem)
+            return not_evaluated(problem, seen.value)
 
     def _stored(self, name: str) -> JSON:
         return self._given[name] if name in self._given else self._records[name].output
 
-    def _items_of(self, step: CallingStep, scope: Mapping[str, JSON]) -> Outcome:
+    def _prepared(self, call: Call, scope: Mapping[str, JSON]) -> Outcome:
+        """What a step needs to begin."""
+        step = call.step
         with self._charged(Budget()) as budget:
+            if call.kind == "decide":
+                return Outcome(None, step_evaluation.decide(step, scope, budget))
+            if isinstance(step, DelayStep):
+                return Outcome(None, step_evaluation.until_of(step.config, scope, budget))
+            assert isinstance(step, IteratingStep)
             return Outcome(None, step_evaluation.items_of(step, scope, budget))
 
-    def _evaluated(self, step: ConditionStep | TransformStep, scope: Mapping[str, JSON]) -> Outcome:
-        seen = step_evaluation.Seen()
-        with self._charged(step_evaluation.budget_of(step)) as budget:
-            output = step_evaluation.evaluate(step, scope, budget, seen)
-        return Outcome(seen.value, output)
+    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON]) -> Outcome:
+        """What stands for an attempt: a mock, an answer from what is known here, or a sample that says so."""
+        if isinstance(step, _StandIn):
+            return Outcome(None, self._mocks[step.id])
+        if self._calls_left == 0:
+            message = f"A dry run has at most {MAX_CALLS} lookups, requests and other calls of steps."
+            return failure("too_many_calls", message)
+        self._calls_left -= 1
+        sent, answer = self._asked(step, scope)
+        output = self._mocks[step.id] if step.id in self._mocks else answer()
+        return Outcome(sent, error=output) if isinstance(output, StepError) else Outcome(sent, output)
 
-    def _answered(self, step: WaitStep | WorkflowStep | RememberStep) -> Outcome:
-        """What nobody is asked for: it is made up, and says so."""
+    def _asked(
+        self, step: _Attempted, scope: Mapping[str, JSON]
+    ) -> tuple[JSON, Callable[[], JSON | StepError]]:
+        """What is asked, as the input of the step shows it; and what answers that."""
+        if isinstance(step, WebhookStep):
+            request = self._rendered(step, scope)
+            return request._asdict(), lambda: self._refuse_request(request) or _sample_answer(step)
         now = written(self._clock())
         if isinstance(step, WaitStep):
-            return Outcome(None, {"resumed": True, "body": None, "at": now, "sample": True})
-        if isinstance(step, RememberStep):
-            return Outcome(None, {"seen": False, "first_at": now, "count": 1, "sample": True})
-        return Outcome(None, {"sample": True})
-
-    def _attempt(self, step: CallingStep, scope: Mapping[str, JSON]) -> Outcome:
-        """A lookup or a request."""
-        if self._calls_left == 0:
-            return failure("too_many_calls", f"A dry run has at most {MAX_CALLS} lookups and requests.")
-        self._calls_left -= 1
-        if isinstance(step, WebhookStep):
-            with ExitStack() as charges:
-                request = step_evaluation.RequestTemplates(step.config).render(
-                    {**scope, **self._secrets},
-                    lambda: charges.enter_context(self._charged(Budget())),
-                )
-            return Outcome(request._asdict(), _sample_answer(step))
+            asked = step.config.model_dump(include={"timeout", "on_timeout"})
+            return asked, lambda: {"resumed": True, "body": None, "at": now, "sample": True}
         with self._charged(Budget()) as budget:
-            text = step_evaluation.target_of(step.config, scope, budget)
-        answer = self._look_up(step, text)
-        return Outcome(text, error=answer) if isinstance(answer, StepError) else Outcome(text, answer)
+            if isinstance(step, LookupStep):
+                text = step_evaluation.target_of(step.config, scope, budget)
+                return text, lambda: self._look_up(step, text)
+            if isinstance(step, RememberStep):
+                key = step_evaluation.key_of(step.config, scope, budget)
+                return {"key": key}, lambda: {"seen": False, "first_at": now, "count": 1, "sample": True}
+            given = step_evaluation.child_input_of(step.config, scope, budget)
+        asked = {"workflow_id": str(step.config.workflow_id), "input": given}
+        return asked, lambda: self._refuse_child(step, given) or {"sample": True}
+
+    def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON]) -> Request:
+        """The request, with a mask for every secret, and for every URL by which the run is resumed."""
+        hidden: JSONObject = dict(self._secrets)
+        if step.id in self._plan.resume_urls:
+            urls = {one.id: MASK for one in self._plan.steps if isinstance(one, WaitStep)}
+            hidden["run"] = {**cast(JSONObject, scope["run"]), "resume_urls": urls}
+        with ExitStack() as charges:
+            return step_evaluation.RequestTemplates(step.config).render(
+                {**scope, **hidden}, lambda: charges.enter_context(self._charged(Budget()))
+            )
 
     # ---- what it shows
 
@@ -237,10 +275,30 @@ class DryRun:
         }  # fmt: skip
         if record.gathered:
             items = [item for _, item in sorted(self._items.pop(record.step_id, {}).items())]
-            update["input"] = [item.input for item in items]
             if record.status == "completed":
                 update["output"] = [item_output(item.output, item.error) for item in items]
         return record._replace(**update)
+
+
+class _StandIn(RememberStep):
+    """Stands in the place of a step whose mock leaves nothing of it to be done."""
+
+
+def _with_stand_ins(definition: Definition, mocks: Mapping[str, JSON]) -> Definition:
+    """The definition, with a stand-in for each step whose mock is its output whatever it reads."""
+    steps = [_stand_in(step, mocks[step.id]) if step.id in mocks else step for step in definition.steps]
+    return definition.model_copy(update={"steps": steps})
+
+
+def _stand_in(step: Step, mock: JSON) -> Step:
+    if isinstance(step, ConditionStep):
+        assert isinstance(mock, dict)
+        decided = {"expression": "true" if mock["result"] else "false"}
+        return step.model_copy(update={"config": step.config.model_copy(update=decided)})
+    if not isinstance(step, TransformStep) and not (isinstance(step, IteratingStep) and step.for_each):
+        return step
+    kept = step.model_dump(include={"id", "needs", "condition", "on_error"}, exclude_none=True)
+    return _StandIn.model_validate({**kept, "type": "remember", "config": {"key": "mock", "ttl": 1}})
 
 
 def _sample_answer(step: WebhookStep) -> JSON:
@@ -248,4 +306,4 @@ def _sample_answer(step: WebhookStep) -> JSON:
     success = step.config.success
     first = success if isinstance(success, str) else success[0]
     status = 200 if step.config.is_success(200) else int(first.replace("xx", "00"))
-    return {"status": status, "headers": {}, "body": None}
+    return {"status": status, "headers": {}, "body": None, "sample": True}

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -16,6 +17,7 @@ from models.identifiers import new_id
 from tests.automations.engine import transform, webhook
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ANSWERED = {"status": 200, "headers": {}, "body": None, "sample": True}
 LOOK = {"id": "look", "type": "ip_lookup", "config": {"field": "trigger.ip"}}
 
 
@@ -32,11 +34,15 @@ class Answers:
         return {"ip_address": text}
 
 
-def dry_run(steps: list[dict[str, Any]], payload: Any = None, answers: Answers | None = None) -> DryRunResult:
+def dry_run(
+    steps: list[dict[str, Any]], payload: Any = None, answers: Answers | None = None, **more: Any
+) -> DryRunResult:
     definition = Definition.model_validate({"name": "w", "steps": steps})
     run = RunInput(new_id(), NOW, trigger=payload, size=len(orjson.dumps(payload)))
     look_up = answers or Answers()
-    return DryRun(definition, run, {"name": "w"}, now=lambda: NOW, look_up=look_up, secrets=["KEY"]).run()
+    return DryRun(
+        definition, run, {"name": "w"}, now=lambda: NOW, look_up=look_up, secrets=["KEY"], **more
+    ).run()
 
 
 def outcome(result: DryRunResult) -> dict[str, tuple[str, Any]]:
@@ -82,7 +88,7 @@ def test_a_request_is_rendered_without_its_secrets_and_not_sent() -> None:
         "headers": {"Authorization": "Bearer ***"},
         "body": {"n": 5, "key": "***"},
     }
-    assert record.output == {"status": 200, "headers": {}, "body": None}
+    assert record.output == ANSWERED
 
 
 @pytest.mark.parametrize(("success", "status"), [("2xx", 200), ("204", 204), (["3xx", "201"], 300)])
@@ -221,7 +227,7 @@ MUCH = "length(map(&to_string(@), trigger.items))"
         pytest.param(transform("heavy", MUCH), 15_000, id="a transform"),
         pytest.param(
             {**webhook("https://example.com/{{ item }}", "heavy"), "for_each": f"[{MUCH}]"},
-            [{"status": 200, "headers": {}, "body": None}],
+            [ANSWERED],
             id="an array of items",
         ),
         pytest.param(
@@ -274,3 +280,97 @@ def test_what_a_run_evaluates_by_itself_counts_too(monkeypatch: pytest.MonkeyPat
     assert result.ended.error is not None
     assert (result.ended.error.code, result.ended.output_of) == ("dry_run_too_large", None)
     assert result.ended.error.step == result.records[-1].step_id
+
+
+WAIT = {"id": "wait", "type": "wait", "config": {"timeout": 60, "on_timeout": "continue"}}
+CHILD = {
+    "id": "child",
+    "type": "workflow",
+    "config": {"workflow_id": str(UUID(int=1)), "input": "{{ trigger }}"},
+}
+REMEMBER = {"id": "seen", "type": "remember", "config": {"key": "{{ trigger }}", "ttl": 60}}
+
+
+def test_what_others_would_bring_is_a_sample_that_says_so() -> None:
+    result = dry_run([WAIT, CHILD, REMEMBER], "x")
+    at = written(NOW)
+    assert [(record.input, record.output) for record in result.records] == [
+        (
+            {"timeout": 60, "on_timeout": "continue"},
+            {"resumed": True, "body": None, "at": at, "sample": True},
+        ),
+        ({"workflow_id": str(UUID(int=1)), "input": "x"}, {"sample": True}),
+        ({"key": "x"}, {"seen": False, "first_at": at, "count": 1, "sample": True}),
+    ]
+
+
+def test_a_key_that_is_none_fails_as_it_would() -> None:
+    [record] = dry_run([REMEMBER]).records
+    assert record.error is not None and record.error.code == "missing_value"
+
+
+def test_a_workflow_is_run_for_each_item_of_an_array_that_is_much_to_evaluate() -> None:
+    step = {**CHILD, "for_each": f"[{MUCH}, 'b']"}
+    [record] = dry_run([step], {"items": list(range(15_000))}).records
+    assert (record.status, record.output) == ("completed", [{"sample": True}] * 2)
+
+
+def test_a_workflow_that_does_not_run_fails_the_step() -> None:
+    gone = StepError(code="workflow_not_found", message="Gone.")
+    result = dry_run([CHILD], 4, refuse_child=lambda step, given: gone)
+    assert result.ended.error is not None and result.ended.error.code == "workflow_not_found"
+
+
+def test_a_request_that_would_not_be_sent_fails_the_step() -> None:
+    refused = StepError(code="forbidden_address", message="No.")
+    result = dry_run([webhook("https://10.0.0.1/")], refuse_request=lambda request: refused)
+    assert result.ended.error is not None and result.ended.error.code == "forbidden_address"
+    assert result.records[0].input["url"] == "https://10.0.0.1/"
+
+
+def test_a_resume_url_is_masked_in_a_request() -> None:
+    step = webhook("https://example.com", body="{{ run.resume_urls.wait }}")
+    assert dry_run([step, WAIT]).records[0].input["body"] == "***"
+
+
+MOCKABLE: dict[str, Any] = {
+    "a transform": transform("mocked", "sum('x')"),
+    "a lookup": {**LOOK, "id": "mocked", "config": {"value": "8.8.8.8"}},
+    "a webhook": webhook("https://example.com", "mocked"),
+    "a wait": {**WAIT, "id": "mocked"},
+    "a workflow": {**CHILD, "id": "mocked"},
+    "a remember": {**REMEMBER, "id": "mocked", "config": {"key": "k", "ttl": 60}},
+    "a step over items": {**LOOK, "id": "mocked", "for_each": "trigger.missing"},
+}
+
+
+@pytest.mark.parametrize("case", MOCKABLE)
+def test_a_mock_is_the_output_of_its_step(case: str) -> None:
+    mock = ["x" * INLINE_BYTES]
+    result = dry_run([MOCKABLE[case], transform("out", "mocked")], mocks={"mocked": mock})
+    assert outcome(result) == {"mocked": ("completed", mock), "out": ("completed", mock)}
+
+
+@pytest.mark.parametrize("result", [True, False])
+def test_the_mock_of_a_condition_decides_its_branch(result: bool) -> None:
+    condition = {
+        "id": "if",
+        "type": "condition",
+        "config": {"expression": "sum('x')", "then": ["yes"], "else": ["no"]},
+    }
+    steps = [condition, transform("yes", "'yes'"), transform("no", "'no'")]
+    found = outcome(dry_run(steps, mocks={"if": {"result": result}}))
+    assert [*found] == ["if", "yes" if result else "no"]
+
+
+def test_a_step_with_a_mock_is_skipped_where_its_if_is_false() -> None:
+    steps = [{**MOCKABLE["a transform"], "if": "trigger"}, transform("out", "steps.mocked.status")]
+    assert outcome(dry_run(steps, mocks={"mocked": 1})) == {"out": ("completed", "skipped")}
+
+
+def test_a_mock_stands_for_an_answer_and_not_for_what_is_asked() -> None:
+    answers = Answers()
+    result = dry_run([LOOK], {"ip": "8.8.8.8"}, answers, mocks={"look": 1})
+    assert (result.records[0].input, result.records[0].output, answers.asked) == ("8.8.8.8", 1, [])
+    missing = dry_run([webhook("https://example.com/{{ secrets.GONE }}")], mocks={"call": 1})
+    assert missing.ended.error is not None and missing.ended.error.code == "unknown_secret"
