@@ -39,6 +39,11 @@ class StepView(View):
     credits_used: int = Field(default=0, description="What its answer cost.")
     started_at: datetime | None = Field(default=None, description="When it began; null before.")
     completed_at: datetime | None = Field(default=None, description="When it ended; null before.")
+    mocked: bool = Field(
+        default_factory=bool,
+        exclude_if=lambda mocked: not mocked,
+        description="True in a dry run, where its output is the mock that it was given; else absent.",
+    )
 
 
 class RunHead(View):

@@ -27,7 +27,6 @@ from outbound.errors import (
     BadResponse,
     ConnectFailed,
     ForbiddenAddress,
-    ForbiddenHeader,
     InvalidRequest,
     NameNotResolved,
     OutboundError,
@@ -39,9 +38,7 @@ from outbound.errors import (
 from outbound.guard import (
     GuardedResolver,
     SystemResolver,
-    check_header,
-    check_header_name,
-    check_header_value,
+    check_headers,
     guarded_sockets,
     parse_url,
 )
@@ -386,11 +383,7 @@ def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
 
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if refusal := check_header_name(name) or check_header_value(value):
-            raise InvalidRequest(refusal.message)
-        if refusal := check_header(name):
-            raise ForbiddenHeader(refusal.message)
+    check_headers(headers)
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
 
 

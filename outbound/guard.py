@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -127,6 +127,20 @@ def check_header_value(value: str) -> Refusal | None:
     if _HEADER_VALUE.fullmatch(value):
         return None
     return Refusal("invalid_format", "The value of a header has no line breaks or other control characters.")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """See whether headers may be sent.
+
+    Raises:
+        InvalidRequest: if HTTP allows one of them not.
+        ForbiddenHeader: if one is not the user's to set.
+    """
+    for name, value in headers.items():
+        if refusal := check_header_name(name) or check_header_value(value):
+            raise InvalidRequest(refusal.message)
+        if refusal := check_header(name):
+            raise ForbiddenHeader(refusal.message)
 
 
 def check_url(url: str, allowed: Networks = ()) -> Refusal | None:

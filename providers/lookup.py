@@ -31,7 +31,7 @@ from providers.known import LEFT_ALONE, KnownAnswers, lack_of
 from providers.local import NOT_ITS_SORT, LocalSources
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
-from providers.result import LookupResult, Outcome, suppressed
+from providers.result import NOT_ASKED, LookupResult, Outcome, suppressed
 from providers.standing import row, switched_off
 from providers.telling import LookupTeller
 from sealing import Keyring
@@ -180,7 +180,7 @@ class Lookups:
         """The answer to `query` in a dry run: nothing is sent to anyone, and nothing charged.
 
         It is of the data on this machine and, for a kind that costs nothing, of kept answers. What sources
-        could add that were not asked is made up, and said to be from the source `sample`.
+        could add that are set up and were not asked is made up, and said to be from the source `sample`.
 
         Args:
             kind: `ip` …
@@ -190,6 +190,7 @@ class Lookups:
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
+            AllProvidersFailed, NoProvider: as `lookup`, if no source is left that could be asked.
         """
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer)
@@ -197,9 +198,15 @@ class Lookups:
         max_age = 0 if chosen.price else None
         question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
         outcomes = await self._ask(question)
-        if not suppressed(outcomes):
+        left_alone = suppressed(outcomes)
+        if not left_alone:
             outcomes += samples.added(chosen, outcomes)
-        return compose(chosen, parsed, outcomes, datetime.now(UTC), fields=fields)
+        result = compose(chosen, parsed, outcomes, datetime.now(UTC), fields=fields)
+        could_be_asked = any(outcome.detail == NOT_ASKED for _, outcome in outcomes)
+        refusal = None if left_alone or could_be_asked else lack_of(result)
+        if refusal is not None:
+            raise refusal
+        return result
 
     async def _answer(self, question: _Question) -> LookupResult:
         """The answer: one of the last moments, or a new one.

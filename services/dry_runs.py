@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -12,17 +13,21 @@ from uuid import UUID
 import orjson
 
 from database import Database
-from engine.dry_run import DryRun, DryRunResult
+from engine.dry_run import MASK, DryRun, DryRunResult
 from engine.state import RunInput
-from language.definition import Definition, LookupStep
+from language.definition import Definition, LookupStep, WorkflowStep
 from language.expressions import JSON
 from language.records import StepError
-from models import limits
+from language.step_evaluation import Request
+from language.validation.findings import pointer_of, suggestion
+from models import limits, targets
 from models.automations import WorkflowView
-from models.errors import FieldError, Invalid, ModelError, Unavailable
+from models.errors import Conflict, FieldError, Invalid, ModelError, NotFound, Unavailable
 from models.identifiers import new_id
 from models.inputs import InputSchema
 from models.run_views import RunView, view_of
+from outbound.errors import OutboundError
+from outbound.guard import Networks, check_headers, parse_url
 from providers import samples
 from providers.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
@@ -63,39 +68,103 @@ async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]
             await limits.release(connection, subject, taken)
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a dry run is given.
+
+    Attributes:
+        payload: the `trigger` of the run's expressions.
+        request: what they read as `request`, as `language.triggers.readable_request` leaves it.
+        mocks: outputs by step, see `check_mocks`.
+        secrets: the names of the account's secrets.
+    """
+
+    payload: JSON
+    request: JSONObject | None
+    mocks: JSONObject
+    secrets: Collection[str]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What dry runs find out from outside their process.
+
+    Attributes:
+        lookups: answer from the data of this service.
+        database: has the workflows that steps run.
+        allowed: the private networks that webhook steps may reach.
+    """
+
+    lookups: Lookups
+    database: Database
+    allowed: Networks
+
+
+def check_mocks(steps: Sequence[JSONObject], mocks: JSONObject) -> None:
+    """See whether each mock can be what its step comes to.
+
+    Raises:
+        Invalid: a step is not there, or takes no such mock; each at `/mocks/<step>`.
+    """
+    known = {step["id"]: step for step in steps}
+    errors: list[FieldError] = []
+    for name, mock in mocks.items():
+        pointer, step = pointer_of(["mocks", name]), known.get(name)
+        if step is None:
+            message = f"The workflow has no such step.{suggestion(name, known)}"
+            errors.append(FieldError(pointer, "unknown_step", message))
+        elif step["type"] == "delay":
+            errors.append(FieldError(pointer, "not_allowed", "A delay takes no mock: it passes at once."))
+        elif step["type"] == "condition" and not _is_decision(mock):
+            message = 'The mock of a condition is {"result": true} or {"result": false}.'
+            errors.append(FieldError(pointer, "wrong_type", message))
+        elif step.get("for_each") is not None and not isinstance(mock, list):
+            message = "The mock of a step with for_each is the array of all its outputs."
+            errors.append(FieldError(pointer, "wrong_type", message))
+    if errors:
+        raise Invalid(errors)
+
+
+def _is_decision(mock: Any) -> bool:
+    # A 1 equals true, and is another value all the same.
+    return mock in ({"result": True}, {"result": False}) and isinstance(mock["result"], bool)
+
+
 async def do_dry_run(
     pool: ProcessPool,
-    lookups: Lookups,
+    outside: Outside,
     account_id: UUID,
     workflow: WorkflowView,
     definition: JSONObject,
-    payload: JSON,
-    secrets: Collection[str],
+    given: Given,
 ) -> RunView:
     """Do a dry run.
 
     Args:
         pool: where it is done.
-        lookups: answer its lookups from the data of this service.
+        outside: what it finds out from there.
         account_id: whose workflow it is.
         workflow: which.
         definition: what to run.
-        payload: the `trigger` of the run's expressions.
-        secrets: the names of the account's secrets.
+        given: to it.
 
     Raises:
-        Invalid: the workflow takes no such input.
+        Invalid: the workflow takes no such input, or a step no such mock.
         PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
-    run = RunInput(new_id(), datetime.now(UTC), trigger=payload, size=len(orjson.dumps(payload)))
+    check_mocks(definition["steps"], given.mocks)
+    size = len(orjson.dumps(given.payload))
+    if given.request is not None:
+        size += len(orjson.dumps(given.request))
+    run = RunInput(new_id(), datetime.now(UTC), trigger=given.payload, request=given.request, size=size)
     described = {"id": str(workflow.id), "name": definition["name"]}
     done = await pool.run(
-        account_id, partial(_look_up, lookups), _result, definition, run, described, workflow.input_schema,
-        list(secrets),
+        account_id, partial(_answer, outside, account_id), _result, definition, run, described,
+        workflow.input_schema, list(given.secrets), given.mocks, outside.allowed,
     )  # fmt: skip
     if isinstance(done, list):
         raise Invalid(done)
-    return _view(workflow, definition, run, done)
+    return _view(workflow, definition, run, done, given.mocks)
 
 
 def _result(
@@ -105,6 +174,8 @@ def _result(
     described: JSONObject,
     input_schema: JSONObject | None,
     secrets: list[str],
+    mocks: JSONObject,
+    allowed: Networks,
 ) -> DryRunResult | list[FieldError]:
     """In a process of the pool: the dry run, or what is wrong with its input."""
     if input_schema is not None:
@@ -116,10 +187,50 @@ def _result(
     def look_up(step: LookupStep, text: str) -> JSON | StepError:
         return ask((step, text))
 
+    def refuse_child(step: WorkflowStep, given: JSON) -> StepError | None:
+        found: InputSchema | StepError | None = ask(step.config.workflow_id)
+        if not isinstance(found, InputSchema):
+            return found
+        try:
+            found.check(given, "", len(orjson.dumps(given)))
+        except Invalid as invalid:
+            first = invalid.errors[0]
+            message = f"The workflow does not take this input: {first.pointer or '/'}: {first.message}"
+            return StepError(code="invalid_input", message=message)
+        return None
+
     return DryRun(
         Definition.model_validate(definition), run, described,
-        now=lambda: datetime.now(UTC), look_up=look_up, secrets=secrets,
+        now=lambda: datetime.now(UTC), look_up=look_up, secrets=secrets, mocks=mocks,
+        refuse_request=partial(_refuse_request, allowed), refuse_child=refuse_child,
     ).run()  # fmt: skip
+
+
+def _refuse_request(allowed: Networks, request: Request) -> StepError | None:
+    """As the guard does it without resolving a name; what holds a secret is not known here."""
+    try:
+        if MASK not in request.url:
+            parse_url(request.url, allowed)
+        check_headers({name: text for name, text in request.headers.items() if isinstance(text, str)})
+    except OutboundError as error:
+        return StepError(code=error.code, message=str(error))
+    return None
+
+
+async def _answer(
+    outside: Outside, account_id: UUID, asked: UUID | tuple[LookupStep, str]
+) -> JSON | StepError | InputSchema:
+    """What a lookup gives; or of a workflow what its input must meet, or why it does not run."""
+    if not isinstance(asked, UUID):
+        return await _look_up(outside.lookups, asked)
+    try:
+        async with outside.database.connection() as connection:
+            target = await targets.event_target(connection, account_id, asked)
+    except NotFound:
+        return StepError(code="workflow_not_found", message="There is no such workflow any more.")
+    except Conflict as error:
+        return StepError(code=error.code, message=error.message)
+    return target.entry.input_schema
 
 
 async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | StepError:
@@ -137,7 +248,9 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
     return cut(answer, SHOWN) if step.kind == "websearch" else answer
 
 
-def _view(workflow: WorkflowView, definition: JSONObject, run: RunInput, result: DryRunResult) -> RunView:
+def _view(
+    workflow: WorkflowView, definition: JSONObject, run: RunInput, result: DryRunResult, mocks: JSONObject
+) -> RunView:
     """The run object, made as that of a run which is stored."""
     ended = result.ended
     done = sorted(result.records, key=lambda record: record.position)
@@ -159,7 +272,11 @@ def _view(workflow: WorkflowView, definition: JSONObject, run: RunInput, result:
         "definition_steps": definition["steps"],
     }
     rows = [
-        {**record._asdict(), "error": record.error and record.error.model_dump(exclude_none=True)}
+        {
+            **record._asdict(),
+            "error": record.error and record.error.model_dump(exclude_none=True),
+            "mocked": record.step_id in mocks and record.status == "completed",
+        }
         for record in done
     ]
     return view_of(shown, rows, test=True)

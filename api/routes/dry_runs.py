@@ -12,17 +12,31 @@ from api.deps import Caller, Id, Services, ServicesDep, authorised, rules_for
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from language.definition import Step
+from language.definition import MAX_STEPS, Step
+from language.triggers import readable_request
 from models import automations, secrets
 from models.automations import WorkflowView
 from models.run_views import RunView
-from services.dry_runs import do_dry_run, only_one
+from services.dry_runs import Given, Outside, do_dry_run, only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
 
 def _unread(steps: Any) -> Any:
     return steps
+
+
+class DryRunRequest(Body):
+    """What the request to the webhook trigger would have."""
+
+    headers: dict[str, str] = Field(
+        default_factory=dict[str, str],
+        max_length=100,
+        description="Names and values; credentials are dropped.",
+    )
+    query: dict[str, str] = Field(
+        default_factory=dict[str, str], max_length=100, description="Names and values of the query."
+    )
 
 
 class DryRunBody(Body):
@@ -32,6 +46,13 @@ class DryRunBody(Body):
     steps: Annotated[Any, PlainValidator(_unread, json_schema_input_type=list[Step])] = Field(
         None, description="Steps to try instead of the workflow's own."
     )
+    mocks: dict[str, Any] = Field(
+        default_factory=dict[str, Any],
+        max_length=MAX_STEPS,
+        description="Outputs by step, in the place of what these steps would come to: of a condition"
+        ' `{"result": true}` or `{"result": false}`, of a step with `for_each` the array of all outputs.',
+    )
+    request: DryRunRequest | None = Field(None, description="What expressions read as `request`.")
 
 
 @router.post("/{workflow_id}/test", responses=problems("dry_run_in_progress", *saving.POOLED))
@@ -43,9 +64,10 @@ async def test_workflow(
 ) -> RunView:
     """See what a run would do. Nothing is stored, sent or charged, and delays pass at once.
 
-    Expressions, templates and branches are those of a real run. Requests are rendered, with `***` for
-    secrets, and answered by `{"status": 200, "headers": {}, "body": null}`. Lookups are answered from the
-    data of this service; what other sources could add is made up, and marked as from the source `sample`.
+    Expressions, templates and branches are those of a real run, and so are the failures that can be known
+    without asking anyone. Requests are rendered, with `***` for secrets, and answered by a sample. Lookups
+    are answered from the data of this service; what other sources that are set up could add is made up.
+    Whatever is made up is marked `sample: true`, and a step whose output is a mock `mocked: true`.
 
     An account has one at a time. One that is too much for a dry run fails with `dry_run_too_large`.
     """
@@ -54,11 +76,12 @@ async def test_workflow(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)
+    request = body.request and readable_request(body.request.headers.items(), body.request.query)
+    given = Given(body.input, request, body.mocks, names)
+    outside = Outside(services.lookups, services.database, services.settings.allow_private_networks)
     async with only_one(services.database, caller.account_id):
         definition = await _definition(services, caller, workflow, body.steps)
-        return await do_dry_run(
-            services.pool, services.lookups, caller.account_id, workflow, definition, body.input, names
-        )
+        return await do_dry_run(services.pool, outside, caller.account_id, workflow, definition, given)
 
 
 async def _definition(

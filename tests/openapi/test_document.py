@@ -25,6 +25,7 @@ SOMETIMES_ABSENT = {
     "Mention": {"leak", "chat", "irc", "paste", "forum", "market", "ips", "cves"},
     "Problem": {"errors"},
     "ProviderReport": {"fetched_at", "cached", "stale", "retry_after", "detail"},
+    "StepView": {"mocked"},
 }
 
 

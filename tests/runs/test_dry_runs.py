@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from database import Database
+from models.errors import ModelError
 from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, transform, webhook
 from tests.runs.workflows import create, finish, problem, statuses
@@ -33,7 +34,7 @@ async def test_a_dry_run_is_the_run_object_of_a_run_that_never_was(
     )
     assert (run["workflow_id"], run["workflow_version"], run["credits_used"]) == (workflow, 1, 0)
     assert run["steps"][1]["input"]["body"] == 4
-    assert run["output"] == {"status": 200, "headers": {}, "body": None}
+    assert run["output"] == {"status": 200, "headers": {}, "body": None, "sample": True}
     assert receiver.requests == []
     assert problem(await person.key.get(f"/api/workflows/runs/{run['id']}")) == (404, "not_found")
     async with database.connection() as connection:
@@ -129,22 +130,27 @@ async def test_what_is_not_of_the_kind_fails_as_in_a_real_run(person: Person, wo
     assert (dry["error"], dry["steps"][0]["error"]) == (real["error"], real["steps"][0]["error"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("breach", "ada@example.com"), ("email", "ada@example.com"), ("domain", "example.com"),
-        ("company", "Example Bank plc"), ("username", "octocat"), ("websearch", "Ada Lovelace"),
-        ("darkweb", "example.com"), ("phone", "+14155552671"),
-    ],
-)  # fmt: skip
-async def test_every_kind_of_lookup_can_be_tried_and_costs_nothing(
-    person: Person, kind: str, value: str
+VALUES = {
+    "breach": "ada@example.com", "email": "ada@example.com", "domain": "example.com",
+    "company": "Example Bank plc", "username": "octocat", "websearch": "Ada Lovelace",
+    "darkweb": "example.com", "phone": "+14155552671",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", VALUES)
+async def test_a_lookup_costs_nothing_and_fails_where_no_source_could_be_asked(
+    api: Api, person: Person, kind: str
 ) -> None:
     balance = (await person.key.get("/api/credits")).json()["balance"]
-    step = {"id": "look", "type": f"{kind}_lookup", "config": {"value": value}}
+    step = {"id": "look", "type": f"{kind}_lookup", "config": {"value": VALUES[kind]}}
     run = await dry_run(person, await create(person), steps=[step])
-    assert (run["status"], run["steps"][0]["input"]) == ("completed", value)
+    assert run["steps"][0]["input"] == VALUES[kind]
     assert (await person.key.get("/api/credits")).json()["balance"] == balance
+    try:
+        await api.services.lookups.lookup(kind, VALUES[kind])
+        assert run["status"] == "completed" and "sample" not in run["output"]
+    except ModelError as refused:
+        assert run["error"]["code"] == refused.code == "no_provider"
 
 
 async def test_a_dry_run_asks_nobody(api: Api, person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,3 +194,87 @@ async def test_a_key_that_may_look_nothing_up_can_try_no_lookups(api: Api) -> No
     workflow = await create(person)
     response = await person.key.post(f"/api/workflows/{workflow}/test", json={"steps": [LOOK]})
     assert problem(response) == (403, "insufficient_scope")
+
+
+async def test_a_mock_is_the_output_of_its_step_and_is_marked(person: Person) -> None:
+    workflow = await create(person, [{**LOOK, "id": "a-b"}, transform("out", 'trigger.ip && "a-b".risk')])
+    run = await dry_run(person, workflow, {"ip": "8.8.8.8"}, mocks={"a-b": {"risk": 9}})
+    assert run["output"] == 9
+    assert [step.get("mocked") for step in run["steps"]] == [True, None]
+
+
+NAP = {"id": "nap", "type": "delay", "config": {"seconds": 1}}
+DECIDES = {"id": "if", "type": "condition", "config": {"expression": "trigger"}}
+EACH = {**LOOK, "for_each": "trigger", "config": {"field": "item"}}
+
+
+@pytest.mark.parametrize(
+    ("mocks", "code"),
+    [
+        pytest.param({"lok": 1}, "unknown_step", id="no such step"),
+        pytest.param({"a/b~": 1}, "unknown_step", id="no id of a step"),
+        pytest.param({"nap": {"until": None}}, "not_allowed", id="of a delay"),
+        pytest.param({"if": True}, "wrong_type", id="of a condition"),
+        pytest.param({"if": {"result": 1}}, "wrong_type", id="of a condition with a number"),
+        pytest.param({"look": {}}, "wrong_type", id="of a step over items"),
+    ],
+)
+async def test_a_mock_that_no_step_comes_to_is_refused(
+    person: Person, mocks: dict[str, Any], code: str
+) -> None:
+    workflow = await create(person, [NAP, DECIDES, EACH])
+    response = await person.key.post(f"/api/workflows/{workflow}/test", json={"mocks": mocks})
+    [name] = mocks
+    [error] = response.json()["errors"]
+    pointer = f"/mocks/{name.replace('~', '~0').replace('/', '~1')}"
+    assert (response.status_code, error["pointer"], error["code"]) == (400, pointer, code)
+    assert ("Did you mean look?" in error["message"]) == (name == "lok")
+
+
+async def test_expressions_read_the_request_without_its_credentials(person: Person) -> None:
+    workflow = await create(person, [transform("seen", "request")], trigger={"type": "webhook"})
+    request = {"headers": {"X-Shop": "1", "Authorization": "Bearer x"}, "query": {"page": "2"}}
+    run = await dry_run(person, workflow, request=request)
+    assert run["output"] == {"headers": {"x-shop": "1"}, "query": {"page": "2"}}
+
+
+REFUSED = {
+    "a private address": {"url": "http://10.0.0.1/"},
+    "a scheme": {"url": "ftp://example.com/"},
+    "a port": {"url": "https://example.com:22/"},
+    "a header": {"url": "https://example.com/", "headers": {"X": "{{ trigger }}"}},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_request_that_cannot_be_sent_fails_as_in_a_real_run(
+    person: Person, worker: None, case: str
+) -> None:
+    url, payload = REFUSED[case]["url"], "two\nlines"
+    config = {**REFUSED[case], "url": "{{ '" + url + "' }}"}
+    workflow = await create(person, [{"id": "call", "type": "webhook", "config": config}])
+    dry, real = await dry_run(person, workflow, payload), await finish(person, workflow, payload)
+    assert real["status"] == "failed"
+    assert (dry["status"], dry["error"]) == (real["status"], real["error"])
+
+
+async def test_a_url_that_holds_a_secret_is_not_judged_by_its_mask(person: Person) -> None:
+    name = f"HOST_{uuid4().hex}"
+    await person.key.post("/api/workflows/secrets", json={"name": name, "value": "example.com"})
+    run = await dry_run(person, await create(person, [webhook("https://{{ secrets." + name + " }}/")]))
+    assert (run["status"], run["steps"][0]["input"]["url"]) == ("completed", "https://***/")
+
+
+@pytest.mark.parametrize("status", ["active", "paused", "deleted"])
+async def test_a_workflow_as_a_step_fails_as_in_a_real_run(person: Person, worker: None, status: str) -> None:
+    child = await create(person, [transform("a", "trigger")], input_schema={"type": "integer"})
+    step = {"id": "child", "type": "workflow", "config": {"workflow_id": child, "input": "{{ trigger }}"}}
+    workflow = await create(person, [step])
+    if status == "paused":
+        await person.key.patch(f"/api/workflows/{child}", json={"status": "paused"})
+    if status == "deleted":
+        await person.key.delete(f"/api/workflows/{child}")
+    dry, real = await dry_run(person, workflow, "text"), await finish(person, workflow, "text")
+    assert real["status"] == "failed" and dry["error"] == real["error"]
+    if status == "active":
+        assert (await dry_run(person, workflow, 4))["output"] == {"sample": True}
