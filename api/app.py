@@ -39,6 +39,7 @@ from api.routes import (
     resuming,
     runs,
     secrets,
+    templates,
     webhooks,
     workflows,
 )
@@ -110,6 +111,7 @@ def create_app(settings: Settings) -> FastAPI:
         batches,
         secrets,
         audit,
+        templates,
         workflows,
         dry_runs,
         deliveries,

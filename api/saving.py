@@ -50,14 +50,17 @@ async def check(
 
 
 async def create(services: Services, actor: Actor, document: JSONObject, rules: Rules) -> WorkflowView:
-    """Store a new workflow. Raises what `check` does."""
+    """Store a new workflow, a copy of a template perhaps. Raises what `check` does."""
     while True:
         checked, readings = await _read(services, actor.account_id, document, rules)
         async with services.database.transaction() as connection:
-            if await secrets.hold(connection, actor.account_id, readings.secrets):
+            # A copy that lacks a secret is a draft: what else is deleted now, it lacks too.
+            lacking = any(warning.code == "unknown_secret" for warning in checked.warnings)
+            if lacking or await secrets.hold(connection, actor.account_id, readings.secrets):
                 created = await automations.create(
-                    connection, services.keyring, actor, checked.definition, checked.status, readings
-                )
+                    connection, services.keyring, actor, checked.definition, checked.status, readings,
+                    template_id=document.get("template_id"),
+                )  # fmt: skip
                 return await _view(connection, services, actor.account_id, created, checked)
 
 

@@ -145,6 +145,7 @@ async def create(
     definition: Definition,
     status: Status,
     readings: Readings | None = None,
+    template_id: str | None = None,
 ) -> UUID:
     """Store a new workflow with its first version and an ingest token. Run it inside a transaction.
 
@@ -155,6 +156,7 @@ async def create(
         definition: checked.
         status: of the workflow.
         readings: of the definition, if they are known.
+        template_id: the template that it is a copy of, if it is one.
     """
     automation_id = new_id()
     token = ingest_tokens.new_token(keyring, automation_id)
@@ -179,7 +181,8 @@ async def create(
     await _add_version(connection, actor, automation_id, 1, definition, readings or readings_of(definition))
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
     target = audit.Target("workflow", automation_id, definition.name)
-    await audit.record(connection, actor, "workflow.created", target, {"status": status})
+    changes = {"status": status} | ({"template_id": template_id} if template_id else {})
+    await audit.record(connection, actor, "workflow.created", target, changes)
     return automation_id
 
 

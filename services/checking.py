@@ -8,17 +8,20 @@ from uuid import UUID
 
 from database import Connection, Database
 from language.definition import Definition
-from language.validation.definition import Report
+from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
 from language.validation.findings import Finding
-from models import automations, definitions, secrets
+from models import automations, definitions, secrets, templates
 from models.automations import Readings
-from models.definitions import LookupFields, Rules
+from models.definitions import READ_ONLY, LookupFields, Rules
 from models.identifiers import parse_id
 from models.monitors import monitors
 from outbound.guard import Networks
 from services import sub_workflows
 from services.process_pool import Ask, ProcessPool
+
+_LACKING = {"unknown_secret", "unknown_monitor"}
+"""What an account need not have to copy a template."""
 
 
 class Found(NamedTuple):
@@ -38,6 +41,8 @@ async def check(
 ) -> Found:
     """Everything that is wrong with a document of an account, whatever who saves it may do.
 
+    A new one may be a copy of a template, and then it may lack secrets and monitors: it is a draft.
+
     Args:
         pool: where it is checked.
         database: what it names is looked for there.
@@ -49,18 +54,32 @@ async def check(
     Raises:
         PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
+    given = templates.fill_in(document) if automation_id is None else document
+    if isinstance(given, Finding):
+        return Found(Report(None, "draft", [given], []), None)
     async with database.connection() as connection:
         names = await secrets.names(connection, account_id)
         unknown = [
-            *await _find_unknown_monitor(connection, account_id, document),
-            *await sub_workflows.errors_of(connection, account_id, automation_id, document),
+            *await _find_unknown_monitor(connection, account_id, given),
+            *await sub_workflows.errors_of(connection, account_id, automation_id, given),
         ]
-    given = (document, names, rules.networks, rules.lookup_fields, rules.answers)
-    found: Found = await pool.run(account_id, None, _found, *given)
-    if not unknown:
-        return found
+    known = (names, rules.networks, rules.lookup_fields, rules.answers)
+    found: Found = await pool.run(account_id, None, _found, given, *known)
     errors = [*found.report.errors, *unknown]
+    if not errors:
+        return found
+    is_copy = given is not document and document["template_id"] is not None
+    if is_copy and len(errors) < MAX_FINDINGS and all(error.code in _LACKING for error in errors):
+        definition = _definition_of(given)
+        report = Report(definition, "draft", [], [*errors, *found.report.warnings])
+        return Found(report, await readings_of(pool, account_id, definition))
     return Found(Report(None, found.report.status, errors, found.report.warnings), None)
+
+
+def _definition_of(document: dict[str, Any]) -> Definition:
+    """The definition in a document whose shape is right."""
+    ignored = {"status", *READ_ONLY}
+    return Definition.model_validate({name: document[name] for name in document if name not in ignored})
 
 
 async def _find_unknown_monitor(

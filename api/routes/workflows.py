@@ -66,8 +66,17 @@ class WorkflowChanges(TypedDict, total=False):
     status: Annotated[Status, Field(description="Only an active workflow starts runs.")]
 
 
+class NewWorkflow(Document):
+    """A workflow to store, or the template that it is to be a copy of."""
+
+    template_id: str | None = Field(
+        default=None,
+        description="A template: what the other fields leave out, `name` too, is as the template has it.",
+    )
+
+
 # All that is wrong with them is found in one go, later.
-GivenDocument = Annotated[dict[str, Any], as_it_came(Document), fastapi.Body()]
+GivenDocument = Annotated[dict[str, Any], as_it_came(NewWorkflow), fastapi.Body()]
 GivenChanges = Annotated[dict[str, Any], as_it_came(WorkflowChanges), fastapi.Body()]
 
 
@@ -124,7 +133,11 @@ class Deleted(View):
 async def create_workflow(
     body: GivenDocument, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
-    """Store a workflow as version 1 and issue its ingest URL."""
+    """Store a workflow as version 1 and issue its ingest URL.
+
+    With `template_id` it is a copy of a template. One that lacks secrets or monitors is stored as a draft,
+    and `warnings` name them.
+    """
     view = await saving.create(services, actor(request, caller), body, rules_for(services, caller))
     return _tagged(view, response)
 

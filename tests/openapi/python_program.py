@@ -17,9 +17,9 @@ from vedette_client.api.workflows import (
     run_workflow,
 )
 from vedette_client.models import (
-    Document,
     IngestJsonBody,
     ListRunsIncludeItem,
+    NewWorkflow,
     Problem,
     RunBody,
     TransformConfig,
@@ -37,7 +37,7 @@ client = AuthenticatedClient(base_url=url, token=key)
 
 # The fields that have a default may be left out.
 step = TransformStep(id="greet", type_="transform", config=TransformConfig(expression="trigger.name"))
-wanted = Document(name="Greet", trigger=WebhookTrigger(type_="webhook"), steps=[step])
+wanted = NewWorkflow(name="Greet", trigger=WebhookTrigger(type_="webhook"), steps=[step])
 made = create_workflow.sync(client=client, body=wanted)
 assert made.name == "Greet" and made.version == 1 and made.runs_total == 0, made
 assert made.steps[0].to_dict()["config"]["expression"] == "trigger.name"
@@ -63,7 +63,7 @@ assert all(run.steps is UNSET and run.steps_total == 1 and run.test is False for
 page = list_runs.sync(client=client, workflow_id=made.id, include=[ListRunsIncludeItem.STEPS])
 assert all(run.steps[0].attempts == 0 and run.output is UNSET for run in page.runs), page
 
-refused = create_workflow.sync(client=client, body=Document(name=""))
+refused = create_workflow.sync(client=client, body=NewWorkflow(name=""))
 assert isinstance(refused, Problem) and refused.errors is not UNSET, refused
 assert [(error.pointer, error.code) for error in refused.errors] == [("/name", "too_short")], refused
 

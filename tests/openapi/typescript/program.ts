@@ -4,7 +4,7 @@ import type { components, operations, paths } from "./vedette";
 type Schemas = components["schemas"];
 
 // What may be left out may be left out.
-const workflow: Schemas["Document"] = {
+const workflow: Schemas["NewWorkflow"] = {
   name: "Greet",
   trigger: { type: "webhook" },
   steps: [
@@ -16,11 +16,11 @@ const search: paths["/api/agent/darkweb"]["post"]["requestBody"]["content"]["app
 const change: Schemas["WorkflowChanges"] = { status: "paused" };
 
 // @ts-expect-error: a name is needed
-const nameless: Schemas["Document"] = {};
+const nameless: Schemas["NewWorkflow"] = {};
 // @ts-expect-error: an unknown field
-const misspelt: Schemas["Document"] = { name: "x", stepz: [] };
+const misspelt: Schemas["NewWorkflow"] = { name: "x", stepz: [] };
 // @ts-expect-error: the type decides what config there is
-const confused: Schemas["Document"]["steps"] = [{ id: "a", type: "delay", config: { url: "x" } }];
+const confused: Schemas["NewWorkflow"]["steps"] = [{ id: "a", type: "delay", config: { url: "x" } }];
 
 // What is always there needs no question mark.
 export function told(run: operations["get_run"]["responses"][200]["content"]["application/json"]): string {

@@ -1,0 +1,31 @@
+"""Templates: workflows to begin with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from api.deps import Caller, authorised
+from api.http.json_body import StrictRoute
+from models import templates
+from models.templates import Category, Template
+
+router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
+
+
+class TemplateList(BaseModel):
+    """Templates, those of a category together."""
+
+    templates: list[Template] = Field(description="The templates.")
+
+
+@router.get("/templates")
+async def list_workflow_templates(
+    caller: Annotated[Caller, authorised("workflows")],
+    category: Annotated[Category | None, Query(description="Only those of this category.")] = None,
+) -> TemplateList:
+    """Workflows to begin with: `POST /api/workflows` with the `template_id` of one makes a copy."""
+    found = [one for one in templates.every().values() if category in (None, one.category)]
+    return TemplateList(templates=found)
