@@ -1,0 +1,306 @@
+"""Copies of templates do what their descriptions say: what comes at Slack, the CRM and so on."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from database import Database
+from models import event_triggers, templates
+from models.event_data import MonitorRunCompleted
+from models.identifiers import new_id
+from models.runs import QUEUED_CHANNEL
+from tests.api_server import Api, Person
+from tests.automations.engine import Endpoint, requested
+from tests.automations.workflows import create, post
+from tests.templates.conftest import ENDS
+from tests.templates.copies import copy, run, sent
+from tests.workflow_uploads.files import accepted, ended
+
+TOR, AMERICAN, AUSTRALIAN = "185.220.101.1", "8.8.8.8", "1.1.1.1"
+ADA, THROW_AWAY = "ada@example.com", "x@mailinator.com"
+SLACK = "SLACK_WEBHOOK_URL"
+LEAD = {
+    "email": ADA, "message": "Hi", "name": "Ada Lovelace", "job_role": "Analyst", "linkedin": None,
+}  # fmt: skip
+BANK = {
+    "name": "Example Bank", "industry": "financial services", "employee_count": 1350,
+    "country": "United Kingdom",
+}  # fmt: skip
+
+Sent = list[tuple[str, Any]]
+
+
+def told(text: str) -> Sent:
+    """What Slack gets."""
+    return [(SLACK, {"text": text})]
+
+
+# Events one after the other, with what is sent for each.
+EVENTS: dict[str, list[tuple[Any, Sent]]] = {
+    "sign-up-fraud-check": [
+        ({"email": ADA, "ip": AMERICAN, "phone": "+14155552671"}, []),
+        ({"email": ADA, "ip": AMERICAN}, []),
+        (
+            {"email": THROW_AWAY, "ip": TOR, "phone": "12"},
+            told(
+                f"Suspicious sign-up of {THROW_AWAY} from {TOR}, 155 points: throw-away e-mail address,"
+                " e-mail address that takes no mail, IP of the Tor network, IP of a VPN or proxy,"
+                " no such phone number"
+            ),
+        ),
+    ],
+    "alert-on-tor": [
+        ({"ip": AMERICAN}, []),
+        ({"ip": TOR}, told(f"A visitor comes from Tor: {TOR} (unknown network, unknown country)")),
+        ({"ip": TOR}, []),
+    ],
+    "login-from-new-country": [
+        ({"user": "ada", "ip": AMERICAN}, []),
+        (
+            {"user": "ada", "ip": AUSTRALIAN},
+            told(f"ada logs in from Australia for the first time (IP {AUSTRALIAN})"),
+        ),
+        ({"user": "ada", "ip": AMERICAN}, []),
+    ],
+    "breach-watch-for-employees": [
+        (
+            {"name": "Ada", "email": ADA},
+            told(
+                f"Ada should change passwords: {ADA} is in 5 known breaches (Adobe, LinkedIn, Evony.com,"
+                " Zynga.com, Infostealer malware), which exposed Email addresses, Password hints, Passwords,"
+                " Usernames, Names, Dates of birth, Credentials saved on an infected computer"
+            ),
+        ),
+        ({"name": "Ada", "email": ADA}, []),
+    ],
+    "enrich-crm-contact": [
+        (
+            {"id": 7, "email": ADA},
+            [
+                (
+                    "CRM_CONTACTS_URL",
+                    {
+                        "id": 7,
+                        "properties": {
+                            "full_name": "Ada Lovelace",
+                            "company": "Analytical Engines",
+                            "title": "Analyst",
+                            "city": "London, UK",
+                        },
+                    },
+                )
+            ],
+        ),
+    ],
+    "domain-expiry-watch": [
+        ({"domains": []}, []),
+        ({"domains": ["example.com"]}, told(f"The domain example.com ends on {ENDS}")),
+        ({"domains": ["example.com"]}, []),
+    ],
+    "score-and-route-leads": [
+        ({"email": ADA, "message": "Hi"}, [("SALES_WEBHOOK_URL", LEAD | {"company": BANK, "score": 80})]),
+        (
+            {"email": THROW_AWAY, "message": "Hi"},
+            [("MARKETING_WEBHOOK_URL", LEAD | {"email": THROW_AWAY, "company": None, "score": -40})],
+        ),
+    ],
+    "brief-before-demo": [
+        (
+            {"email": ADA, "company": "Example Bank"},
+            [
+                (
+                    "CRM_NOTES_URL",
+                    {
+                        "contact": ADA,
+                        "text": "Ada Lovelace, Analyst\nExample Bank: British bank\nIndustry: financial"
+                        " services, country: United Kingdom, employees: 1350",
+                        "links": ["https://example.org/ada", "https://example.net/"],
+                    },
+                )
+            ],
+        )
+    ],
+}
+
+
+# What others are tried out with, before they run.
+SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in EVENTS.items()} | {
+    "check-address-of-form": {"email": ADA},
+    "approve-by-link": {"title": "A new laptop", "requested_by": "Ada"},
+    "daily-dark-web-report": {"names": ["example.com"]},
+    "enrich-csv-rows": {"email": ADA},
+    "failed-runs-to-slack": {"run": {"workflow_id": "w"}, "error": {"code": "c"}, "input": None},
+    "github-first-contribution": {"action": "opened"},
+    "monitor-changes-to-slack": {"changes": [{"target": "a.example", "changes": {"dns.a": {}}}]},
+}
+
+
+@pytest.mark.parametrize("template_id", templates.every())
+async def test_a_copy_can_be_tried_out_without_sending_anything(
+    person: Person, receiver: Endpoint, template_id: str
+) -> None:
+    made = await copy(person, template_id, status="draft")
+    path = f"/api/workflows/{made['id']}/test"
+    tried = (await person.key.post(path, json={"input": SAMPLES[template_id]})).json()
+    assert (tried["status"], tried["error"], tried["test"]) == ("completed", None, True)
+    assert sent(receiver) == []
+
+
+@pytest.mark.parametrize("template_id", EVENTS)
+async def test_a_copy_sends_what_its_template_says_and_nothing_where_there_is_nothing_to_say(
+    api: Api, person: Person, worker: Client, receiver: Endpoint, template_id: str
+) -> None:
+    made = await copy(person, template_id)
+    for payload, expected in EVENTS[template_id]:
+        done = await run(api, person, made, payload)
+        assert (done["status"], done["error"]) == ("completed", None)
+        assert sent(receiver) == expected, payload
+
+
+@pytest.mark.parametrize(
+    ("email", "hint"),
+    [
+        (ADA, None),
+        ("ada@nowhere", "This address cannot receive mail."),
+        (THROW_AWAY, "This address cannot receive mail."),
+        (None, "Please enter an address."),
+    ],
+)
+async def test_a_form_is_told_at_once_what_is_wrong_with_an_address(
+    api: Api, person: Person, worker: Client, email: str | None, hint: str | None
+) -> None:
+    made = await copy(person, "check-address-of-form")
+    answer = await post(api, made["webhook_url"] + "?wait=30", json={"email": email})
+    assert answer.json() == {"ok": hint is None, "hint": hint}
+
+
+async def test_each_row_of_a_file_is_sent_enriched_unless_its_address_takes_no_mail(
+    person: Person, worker: Client, receiver: Endpoint
+) -> None:
+    made = await copy(person, "enrich-csv-rows")
+    table = f"E-Mail,Number\n{ADA},1\nnobody@nowhere.invalid,2\n"
+    batch = await ended(person, await accepted(person, made["id"], table))
+    assert (batch["runs_completed"], batch["runs_failed"]) == (2, 0)
+    row = {
+        "row": {"email": ADA, "Number": "1"}, "validity": "valid", "name": "Ada Lovelace",
+        "company": "Analytical Engines", "job_role": "Analyst", "location": "London, UK",
+    }  # fmt: skip
+    assert sent(receiver) == [("ROWS_URL", row)]
+
+
+async def test_the_daily_report_names_each_search_with_its_mentions_or_that_it_failed(
+    api: Api, person: Person, worker: Client, receiver: Endpoint
+) -> None:
+    made = await copy(person, "daily-dark-web-report")
+    report = await run(api, person, made, {"names": ["example.com", ""]})
+    day = datetime.fromisoformat(report["started_at"])
+    assert sent(receiver) == told(
+        f"Dark web, {day:%A, %d %B %Y}\nexample.com: 4 mentions, the latest: Example & Co dump; Example"
+        " Manufacturing; Old\n: the search failed"
+    )
+
+
+async def test_an_approval_is_asked_for_and_what_is_approved_is_carried_out(
+    api: Api, person: Person, worker: Client, receiver: Endpoint
+) -> None:
+    asked = {"title": "A new laptop", "requested_by": "Ada"}
+    expected = {True: "APPROVED_URL", False: SLACK}
+    made = await copy(person, "approve-by-link")
+    for approved, name in expected.items():
+        await post(api, made["webhook_url"], json=asked)
+        await requested(receiver, 1)
+        [(_, question)] = sent(receiver)
+        text, _, url = question["text"].rpartition(" ")
+        assert text == "Ada asks: A new laptop\nTo approve: curl -d '{\"approved\": true}'"
+        answer = await post(api, url, json={"approved": approved})
+        assert answer.status_code == 202
+        await requested(receiver, 1)
+        [(came, body)] = sent(receiver)
+        assert came == name
+        assert body.get("request", asked) == asked
+        assert body.get("text", "") in ("", "Not approved: A new laptop")
+
+
+async def test_an_approval_that_nobody_gives_in_time_is_none(
+    person: Person, api: Api, worker: Client, receiver: Endpoint
+) -> None:
+    steps = templates.every()["approve-by-link"].document()["steps"]
+    steps[1]["config"]["timeout"] = 0.1
+    made = await copy(person, "approve-by-link", steps=steps)
+    await run(api, person, made, {"title": "A new laptop", "requested_by": "Ada"})
+    answer = sent(receiver)[1:]
+    assert answer == told("Not approved, nobody has answered in time: A new laptop")
+
+
+async def test_what_a_monitor_finds_is_told_target_by_target(
+    api: Api, person: Person, database: Database, worker: Client, receiver: Endpoint
+) -> None:
+    await copy(person, "monitor-changes-to-slack")
+    data = MonitorRunCompleted(
+        monitor_id=new_id(), monitor_name="Suppliers", run_id=new_id(), total_records=9, changes_detected=2,
+        credits_used=9,
+    )  # fmt: skip
+    changes = [
+        {"target": "a.example", "changes": {"whois.registrar": {"old": "A", "new": "B"}, "dns.a": {}}},
+        {"target": "b.example", "changes": {"ssl.issuer": {"old": "A", "new": "B"}}},
+    ]
+    async with database.transaction() as connection:
+        more = {"changes": changes, "more": 0}
+        await event_triggers.start_runs(connection, person.account.id, new_id(), data, more)
+    api.services.notifier.notify(QUEUED_CHANNEL)
+    await requested(receiver, 1)
+    assert sent(receiver) == told(
+        "Suppliers: 2 of 9 targets have changed\na.example: whois.registrar, dns.a\nb.example: ssl.issuer"
+    )
+
+
+async def test_a_first_contribution_is_told_if_github_has_signed_it(
+    api: Api, person: Person, worker: Client, receiver: Endpoint
+) -> None:
+    made = await copy(person, "github-first-contribution")
+
+    def headers(body: bytes) -> dict[str, str]:
+        digest = hmac.new(b"the GITHUB_WEBHOOK_SECRET", body, hashlib.sha256).hexdigest()
+        return {
+            "content-type": "application/json",
+            "x-hub-signature-256": f"sha256={digest}",
+        }
+
+    async def deliver(association: str) -> Sent:
+        request = {
+            "author_association": association, "user": {"login": "ada"}, "html_url": "https://github.com/x/1",
+        }  # fmt: skip
+        body = json.dumps({"action": "opened", "pull_request": request}).encode()
+        answer = await post(api, made["webhook_url"] + "?wait=30", content=body, headers=headers(body))
+        assert answer.json()["status"] == "completed", answer.text
+        return sent(receiver)
+
+    assert await deliver("MEMBER") == []
+    assert await deliver("FIRST_TIME_CONTRIBUTOR") == told(
+        "First contribution of ada: https://github.com/x/1\nAccounts of that name: https://keybase.io/ada"
+    )
+    forged = await post(api, made["webhook_url"], json={}, headers=headers(b"[]"))
+    assert forged.status_code == 401
+
+
+async def test_what_failed_runs_were_given_is_kept_and_their_error_told_once(
+    api: Api, person: Person, worker: Client, receiver: Endpoint
+) -> None:
+    keeper = await copy(person, "failed-runs-to-slack")
+    steps = [{"id": "half", "type": "transform", "config": {"expression": "sum(trigger.parts)"}}]
+    failing = await create(person, steps=steps, on_failure={"workflow_id": keeper["id"]})
+    assert (await run(api, person, failing, {"parts": "none"}))["status"] == "failed"
+    await requested(receiver, 2)
+    came = dict(sent(receiver))
+    assert came["DEAD_LETTER_URL"]["input"] == {"parts": "none"}
+    assert came[SLACK]["text"].startswith("A run of test has failed at half: ")
+    assert (await run(api, person, failing, {"parts": 1}))["status"] == "failed"
+    await requested(receiver, 1)
+    assert [name for name, _ in sent(receiver)] == ["DEAD_LETTER_URL"]
