@@ -12,7 +12,7 @@ from api.deps import Caller, Id, Services, ServicesDep, authorised, rules_for
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
-from language.definition import MAX_STEPS, Step
+from language.definition import MAX_STEPS, Definition, Step
 from language.triggers import readable_request
 from models import automations, secrets
 from models.automations import WorkflowView
@@ -76,12 +76,19 @@ async def test_workflow(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)
-    request = body.request and readable_request(body.request.headers.items(), body.request.query)
-    given = Given(body.input, request, body.mocks, names)
+    given = Given(body.input, _readable(workflow, body.request), body.mocks, names)
     outside = Outside(services.lookups, services.database, services.settings.allow_private_networks)
     async with only_one(services.database, caller.account_id):
         definition = await _definition(services, caller, workflow, body.steps)
         return await do_dry_run(services.pool, outside, caller.account_id, workflow, definition, given)
+
+
+def _readable(workflow: WorkflowView, request: DryRunRequest | None) -> dict[str, Any] | None:
+    """What expressions read of a request to the workflow's trigger."""
+    if request is None:
+        return None
+    trigger = Definition.model_validate({"name": workflow.name, "trigger": workflow.trigger}).trigger
+    return readable_request(trigger, request.headers.items(), request.query)
 
 
 async def _definition(
