@@ -102,12 +102,13 @@ class Driver:
         if self.ended is not None:
             return []
         self._nodes_left = INLINE_NODES
+        begun_before = {*self._state.under_way}
         self._wake(now)
         calls: list[Call] = []
         for step in self._state.ready():
             calls += self._begin(step, now)
         if self._state.error is not None:
-            self._stop_beginning(calls)
+            self._stop_beginning(calls, begun_before)
             calls = []
         if self._state.finished:
             self._cancel_steps(now)
@@ -193,15 +194,18 @@ class Driver:
 
     # ---- beginning
 
-    def _stop_beginning(self, calls: list[Call]) -> None:
-        """Begin none of these calls, nor further items: a step has failed the run."""
+    def _stop_beginning(self, calls: list[Call], begun_before: set[str]) -> None:
+        """Begin none of these calls, nor further items: a step has failed the run.
+
+        Of a step that had not begun before nothing is left; any other is cancelled in the end.
+        """
         for call in calls:
             under_way = self._state.under_way[call.step.id]
             if under_way.window is not None and call.item is not None:
                 under_way.window.take_back(call.item)
             else:
                 under_way.calling = False
-                if call.kind in ("prepare", "decide") or call.attempt == 1:
+                if call.step.id not in begun_before:
                     del self._state.under_way[call.step.id]
         for under_way in self._state.under_way.values():
             if under_way.window is not None:

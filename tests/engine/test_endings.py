@@ -32,6 +32,7 @@ FAILS: JSONObject = {
     "config": {"expression": "sum(trigger)"},
     "needs": [],
 }
+WAIT: JSONObject = {"id": "wait", "type": "wait", "needs": []}
 YEAR: JSONObject = {"id": "wait", "type": "delay", "config": {"seconds": 31_000_000}, "needs": []}
 
 
@@ -148,3 +149,21 @@ def test_what_waits_when_a_failed_run_is_taken_up_again_is_cancelled() -> None:
     later = One(FAILS, YEAR, progress=run.driver.progress())
     assert later.advance() == {} and later.failed_by == "fails"
     assert later.statuses == {"fails": "failed", "wait": "cancelled"}
+
+
+def test_what_waits_for_others_is_cancelled_also_where_it_is_about_to_be_asked_again() -> None:
+    run = One(WAIT, call("call"), {**FAILS, "needs": ["call"]})
+    calls = run.advance()
+    run.take(calls["wait"], Outcome(None, pending=True))
+    run.take(calls["call"], DONE)
+    run.driver.look_again()
+    assert run.advance() == {} and run.failed_by == "fails"
+    assert run.statuses == {"call": "completed", "fails": "failed", "wait": "cancelled"}
+
+
+def test_a_call_that_was_under_way_when_its_executor_died_is_cancelled() -> None:
+    run = One(call("call"))
+    run.advance()
+    later = One(call("call"), FAILS, progress=run.driver.progress())
+    assert later.advance() == {} and later.failed_by == "fails"
+    assert later.statuses == {"fails": "failed", "call": "cancelled"}

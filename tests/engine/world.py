@@ -77,6 +77,7 @@ class World:
     Attributes:
         pending: what steps, and items of them, wait for from others.
         come: what has come of that.
+        asked: the steps of which anything was asked, so far.
     """
 
     definition: JSONObject
@@ -92,6 +93,7 @@ class World:
     most_at_work: int = 0
     pending: set[Key] = field(default_factory=set[Key])
     come: set[Key] = field(default_factory=set[Key])
+    asked: set[str] = field(default_factory=set[str])
 
     @property
     def run_id(self) -> UUID:
@@ -163,6 +165,8 @@ class World:
 
     def _outcome(self, call: Call) -> Outcome:
         key = (call.step.id, call.item)
+        if call.kind not in ("evaluate", "prepare", "decide"):
+            self.asked.add(call.step.id)
         if call.kind in ("send", "look_up"):
             self.calls[key] = self.calls.get(key, 0) + 1
         if isinstance(call.step, WaitStep) and call.expired:
