@@ -204,7 +204,7 @@ class Driver:
             if under_way.window is not None and call.item is not None:
                 under_way.window.take_back(call.item)
             else:
-                under_way.calling = False
+                under_way.calling, under_way.attempts = False, max(0, under_way.attempts - 1)
                 if call.step.id not in begun_before:
                     del self._state.under_way[call.step.id]
         for under_way in self._state.under_way.values():

@@ -167,3 +167,13 @@ def test_a_call_that_was_under_way_when_its_executor_died_is_cancelled() -> None
     later = One(call("call"), FAILS, progress=run.driver.progress())
     assert later.advance() == {} and later.failed_by == "fails"
     assert later.statuses == {"fails": "failed", "call": "cancelled"}
+
+
+def test_an_attempt_that_was_not_begun_after_all_is_not_counted() -> None:
+    run = One(call("tried"), call("call"), {**FAILS, "needs": ["call"]})
+    calls = run.advance()
+    run.take(calls["tried"], BUSY)
+    run.take(calls["call"], DONE, LATER)
+    assert run.advance(LATER) == {} and run.failed_by == "fails"
+    attempts = {one.step_id: (one.status, one.attempts) for one in run.driver.take_records()}
+    assert attempts["tried"] == ("cancelled", 1)
