@@ -119,6 +119,7 @@ def head_fields(run: Mapping[str, Any], steps_total: int, steps_completed: int) 
         "started_at",
         "completed_at",
         "restarted_from",
+        "parent_run_id",
     )
     return {name: run[name] for name in names} | {
         "workflow_id": run["automation_id"],

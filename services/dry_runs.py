@@ -267,6 +267,7 @@ def _view(
         "progress": None,
         "credits_used": 0,
         "restarted_from": None,
+        "parent_run_id": None,
         "started_at": run.started_at,
         "completed_at": datetime.now(UTC),
         "definition_steps": definition["steps"],
