@@ -6,17 +6,16 @@ do the calls that it gives, bring back their outcomes, store its records. A run 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-import orjson
-
 from engine.calls import Call, CallKind, JSONObject, Outcome, item_output, not_evaluated
+from engine.inline import Inline
 from engine.plan import Plan
-from engine.retries import next_attempt_at
+from engine.records import Records, size_of, with_attempt
+from engine.retries import again_at, end_of_wait
 from engine.state import RunInput, RunState, StepUnderWay, Waiting
 from engine.window import Window
 from language import delays
@@ -31,20 +30,11 @@ from language.definition import (
     WorkflowStep,
 )
 from language.delays import written
-from language.expressions import Budget, ExpressionError
+from language.expressions import ExpressionError
 from language.progress import Progress
 from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
 from language.step_evaluation import Seen, decide, evaluate, items_of, until_of
 
-T = TypeVar("T")
-INLINE_NODES = 2_000
-"""What one advance of a run may evaluate by itself, in nodes of expressions: some two milliseconds. What is
-more becomes a call, which has the whole budget of the language: so the outcome is the same."""
-
-# What it costs to have a value at all, however little is to be evaluated.
-_NODES_PER_VALUE = 30
-# Who brings what a step waits for wakes its run; so often it looks by itself all the same.
-_LOOK_AGAIN = timedelta(days=1)
 _CALLS: dict[str, CallKind] = {
     "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember"
 }  # fmt: skip
@@ -59,11 +49,7 @@ class Ended(NamedTuple):
 
 
 class Driver:
-    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`.
-
-    Attributes:
-        nodes: what it has evaluated so far by itself, in nodes of expressions.
-    """
+    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`."""
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
         """Prepare.
@@ -75,12 +61,11 @@ class Driver:
         """
         self.run_id: UUID = run.run_id
         self.ended: Ended | None = None
-        self.nodes = 0
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
-        self._records: list[StepRecord] = []
-        self._nodes_left = INLINE_NODES
+        self._inline = Inline(self._state)
+        self._records = Records(run.run_id, plan.position)
         self.look_again()
 
     def look_again(self) -> None:
@@ -101,7 +86,7 @@ class Driver:
         """Do all that can be done now; the calls to begin. Store the records before you begin them."""
         if self.ended is not None:
             return []
-        self._nodes_left = INLINE_NODES
+        self._inline.refill()
         begun_before = {*self._state.under_way}
         self._wake(now)
         calls: list[Call] = []
@@ -132,7 +117,7 @@ class Driver:
             self._take_item(call, under_way, under_way.window, outcome, now)
         else:
             under_way.calling = False
-            under_way.until = _again_at(call, outcome, now)
+            under_way.until = again_at(call, outcome, now)
             if under_way.until is None:
                 self._settle(step, outcome, now)
 
@@ -144,8 +129,12 @@ class Driver:
 
     def take_records(self) -> list[StepRecord]:
         """What the steps did since this was last asked."""
-        records, self._records = self._records, []
-        return records
+        return self._records.take()
+
+    @property
+    def nodes(self) -> int:
+        """What it has evaluated so far by itself, in nodes of expressions."""
+        return self._inline.nodes
 
     @property
     def at_work(self) -> bool:
@@ -243,13 +232,15 @@ class Driver:
         under_way.attempts = under_way.attempts + 1 if isinstance(step, CallingStep) else 1
         under_way.calling = True
         call = self._call(step, under_way, _CALLS.get(step.type, "look_up"))
-        return [replace(call, expired=isinstance(step, WaitStep) and now >= _end_of(step, under_way))]
+        if isinstance(step, WaitStep):
+            call = replace(call, expired=now >= end_of_wait(step, under_way.began))
+        return [call]
 
     def _decide(self, step: Step, now: datetime) -> list[Call] | None:
         """Evaluate the `if` of a step; None if the step is to begin."""
         roots = self._plan.decides[step.id]
         try:
-            found = self._inline(roots, lambda scope, budget: [decide(step, scope, budget)])
+            found = self._inline.evaluate(roots, lambda scope, budget: [decide(step, scope, budget)])
         except ExpressionError as problem:
             self._settle(step, not_evaluated(problem), now)
             return []
@@ -275,7 +266,7 @@ class Driver:
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
         read = Seen()
         try:
-            found = self._inline(roots, lambda scope, budget: [evaluate(step, scope, budget, read)])
+            found = self._inline.evaluate(roots, lambda scope, budget: [evaluate(step, scope, budget, read)])
         except ExpressionError as problem:
             self._settle(step, not_evaluated(problem, read.value), now)
             return []
@@ -286,29 +277,12 @@ class Driver:
         self._settle(step, Outcome(read.value, found[0]), now)
         return []
 
-    def _inline(self, roots: tuple[str, ...], evaluation: Callable[[JSONObject, Budget], T]) -> T | None:
-        """A value that can be had here; None if it takes more than is left, or what is stored."""
-        scope, stored = self._state.read(roots)
-        if stored or self._nodes_left <= 0:
-            return None
-        budget = Budget(self._nodes_left)
-        try:
-            return evaluation(scope, budget)
-        except ExpressionError as problem:
-            if problem.code == "too_many_nodes":
-                return None
-            raise
-        finally:
-            spent = self._nodes_left - budget.nodes_left + _NODES_PER_VALUE
-            self._nodes_left -= spent
-            self.nodes += spent
-
     def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
         if step.config.until is None:
             return self._delay_until(step, None, now)
         try:
             roots = self._plan.reads[step.id]
-            found = self._inline(roots, lambda scope, budget: [until_of(step.config, scope, budget)])
+            found = self._inline.evaluate(roots, lambda scope, budget: [until_of(step.config, scope, budget)])
         except ExpressionError as problem:
             self._settle(step, not_evaluated(problem), now)
             return []
@@ -330,7 +304,7 @@ class Driver:
         if under_way.window is None:
             try:
                 roots = self._plan.iterates[step.id]
-                items = self._inline(roots, lambda scope, budget: items_of(step, scope, budget))
+                items = self._inline.evaluate(roots, lambda scope, budget: items_of(step, scope, budget))
             except ExpressionError as problem:
                 self._settle(step, not_evaluated(problem), now)
                 return []
@@ -402,15 +376,15 @@ class Driver:
     ) -> None:
         """Note what came of an item; the last one settles the step, and one that fails, unless it may."""
         assert call.item is not None
-        again = _again_at(call, outcome, now)
+        again = again_at(call, outcome, now)
         if again is not None:
             window.pause(call.item, again)
         else:
-            outcome = _with_attempt(call.step, outcome, call.attempt)
-            self._record(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
+            outcome = with_attempt(call.step, outcome, call.attempt)
+            self._records.add(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
             if outcome.error is None or call.step.on_error == "continue":
                 output = item_output(outcome.output, outcome.error)
-                window.settle(call.item, output, _size(output))
+                window.settle(call.item, output, size_of(output))
             else:
                 self._fail_items(window, call.item, outcome.error)
         self._close_window(call.step, window, now)
@@ -423,13 +397,13 @@ class Driver:
         """End a step and record it; `window`: it is all its items together."""
         under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
         if window is None:
-            outcome = _with_attempt(step, outcome, under_way.attempts)
-        self._record(step, outcome, now, under_way, gathered=window is not None)
+            outcome = with_attempt(step, outcome, under_way.attempts)
+        self._records.add(step, outcome, now, under_way, gathered=window is not None)
         status = "completed" if outcome.error is None else "failed"
         if window is not None:
             size, stored = window.size, window.stored and outcome.error is None
         else:
-            size = _size(outcome.output) if self._plan.keeps(step.id) else 0
+            size = size_of(outcome.output) if self._plan.keeps(step.id) else 0
             stored = size > INLINE_BYTES
         self._state.settle(step.id, status, outcome.output, outcome.error, size, stored=stored)
 
@@ -438,58 +412,5 @@ class Driver:
             step = self._plan.steps[self._plan.position[step_id]]
             under_way = self._state.under_way[step_id]
             gathered = under_way.window is not None
-            self._record(step, Outcome(None), now, under_way, status="cancelled", gathered=gathered)
+            self._records.add(step, Outcome(None), now, under_way, status="cancelled", gathered=gathered)
             self._state.settle(step_id, "cancelled")
-
-    def _record(
-        self,
-        step: Step,
-        outcome: Outcome,
-        now: datetime,
-        under_way: StepUnderWay,
-        *,
-        status: Any = None,
-        attempts: int = 0,
-        item: int | None = None,
-        gathered: bool = False,
-    ) -> None:
-        record = StepRecord(
-            run_id=self.run_id,
-            step_id=step.id,
-            position=self._plan.position[step.id],
-            status=status or ("completed" if outcome.error is None else "failed"),
-            input=outcome.input,
-            output=None if gathered else outcome.output,
-            error=outcome.error,
-            attempts=(attempts or max(1, under_way.attempts)) if isinstance(step, CallingStep) else 1,
-            credits_used=outcome.credits_used,
-            started_at=under_way.began,
-            completed_at=max(now, under_way.began),
-            item=item,
-            gathered=gathered,
-        )
-        self._records.append(record)
-
-
-def _end_of(step: WaitStep, under_way: StepUnderWay) -> datetime:
-    return under_way.began + timedelta(seconds=step.config.timeout)
-
-
-def _again_at(call: Call, outcome: Outcome, now: datetime) -> datetime | None:
-    """When a call is made once more, if it is; where something is pending, whoever brings it comes before."""
-    if not outcome.pending:
-        return next_attempt_at(call, outcome, now)
-    if isinstance(call.step, WaitStep):
-        return call.started_at + timedelta(seconds=call.step.config.timeout)
-    return now + _LOOK_AGAIN
-
-
-def _with_attempt(step: Step, outcome: Outcome, attempt: int) -> Outcome:
-    """The outcome, its error with the attempt that brought it."""
-    if outcome.error is None or not attempt or not isinstance(step, CallingStep):
-        return outcome
-    return outcome._replace(error=outcome.error.model_copy(update={"attempt": attempt}))
-
-
-def _size(output: Any) -> int:
-    return len(orjson.dumps(output)) if output is not None else 0

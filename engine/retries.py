@@ -1,11 +1,26 @@
-"""When an attempt that failed is followed by another."""
+"""When a call is followed by another: one that failed, or to which there was no answer yet."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from engine.calls import Call, Outcome
-from language.definition import CallingStep
+from language.definition import CallingStep, WaitStep
+
+# Who brings what a step waits for wakes its run; so often it looks by itself all the same.
+_LOOK_AGAIN = timedelta(days=1)
+
+
+def again_at(call: Call, outcome: Outcome, now: datetime) -> datetime | None:
+    """Tell when a call is made once more; None if it is not. What is pending may be woken before."""
+    if not outcome.pending:
+        return next_attempt_at(call, outcome, now)
+    return end_of_wait(call.step, call.started_at) if isinstance(call.step, WaitStep) else now + _LOOK_AGAIN
+
+
+def end_of_wait(step: WaitStep, began: datetime) -> datetime:
+    """Tell until when a step waits for somebody that has begun at a moment."""
+    return began + timedelta(seconds=step.config.timeout)
 
 
 def next_attempt_at(call: Call, outcome: Outcome, now: datetime) -> datetime | None:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.driver import INLINE_NODES
+from engine.inline import INLINE_NODES
 from language import triggers
 from language.expressions import Budget, ExpressionError
 from language.expressions.values import MAX_NODES

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from database import Database
-from engine.driver import INLINE_NODES
+from engine.inline import INLINE_NODES
 from language.delays import written
 from language.expressions import WHOLE_SCOPE, Budget, ExpressionError
 from language.expressions.values import MAX_NODES

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.calls import JSONObject, Outcome
-from engine.driver import INLINE_NODES, Driver
+from engine.driver import Driver
+from engine.inline import INLINE_NODES
 from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
