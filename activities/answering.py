@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from database import Database, Notifier
@@ -29,11 +29,6 @@ _AGAIN_SECONDS = 1.0
 _PENDING = Outcome(None, pending=True)
 
 
-class _Asked(NamedTuple):
-    parent_run_id: UUID
-    key: Key
-
-
 class Answering:
     """Asks for what others bring."""
 
@@ -48,14 +43,13 @@ class Answering:
         self._database = database
         self._notifier = notifier
         self._checks = checks
-        self._children: MicroBatcher[_Asked, Child | None] = MicroBatcher(self._find_children, most=256)
+        self._children: MicroBatcher[Key, Child | None] = MicroBatcher(self._find_children, most=256)
 
     async def collect(self, run_id: UUID, call: Call) -> Outcome:
         """Collect what was posted to a step that waits; once its time is over, nothing is taken any more."""
         step = call.step
         assert isinstance(step, WaitStep)
         async with self._database.connection() as connection:
-            await answers.look(connection, [run_id])
             found = await answers.find(connection, run_id, step.id)
             if found is None and call.expired:
                 nothing = {"resumed": False, "body": None, "at": written(datetime.now(UTC))}
@@ -89,7 +83,7 @@ class Answering:
         assert isinstance(step, WorkflowStep)
         automation_id = step.config.workflow_id
         key = children.key_of(automation_id, run_id, step.id, call.item)
-        child = await self._children.submit(_Asked(run_id, key))
+        child = await self._children.submit(key)
         asked: dict[str, Any] = {"workflow_id": str(automation_id)}
         if child is None:
             asked["input"] = child_input_of(step.config, scope)
@@ -145,8 +139,6 @@ class Answering:
             except (ChecksWaiting, PoolBusy, WorkLost):
                 await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def _find_children(self, asked: list[_Asked]) -> list[Child | Exception | None]:
+    async def _find_children(self, asked: list[Key]) -> list[Child | Exception | None]:
         async with self._database.connection() as connection:
-            # First: a child that ends after it was looked for wakes its parent again.
-            await answers.look(connection, {one.parent_run_id for one in asked})
-            return [*await children.find(connection, [one.key for one in asked])]
+            return [*await children.find(connection, asked)]

@@ -65,13 +65,6 @@ async def find(connection: Connection, run_id: UUID, step_id: str) -> Any:
     return None if row is None else row["output"]
 
 
-async def look(connection: Connection, run_ids: Collection[UUID]) -> None:
-    """Note that runs look for what has come for them: what comes from now on wakes them again."""
-    await connection.execute(
-        "update run_work set woken = false where run_id = any(%s) and woken", (sorted(run_ids),)
-    )
-
-
 async def wake(connection: Connection, run_ids: Collection[UUID]) -> None:
     """Have runs look for what has come for them, in the transaction in which it comes.
 
