@@ -39,22 +39,21 @@ create function wake_runs(p_runs uuid[]) returns setof uuid language sql volatil
   returning w.run_id
 $$
 """
-# The runs that others have begun as steps, and those that these have, are of no use without them.
+# The runs that others have begun as steps, and those that these have, are of no use without them. The caller
+# has locked these others.
 _CANCEL_CHILDREN = """
 create function cancel_children(p_parents uuid[]) returns setof uuid language plpgsql volatile as $$
 declare
-  found uuid[];
+  level uuid[] := p_parents;
+  found uuid[] := '{}';
 begin
-  with recursive below (run_id) as (
-    select w.run_id from run_work w where w.parent_run_id = any(p_parents)
-    union
-    select w.run_id from run_work w join below b on w.parent_run_id = b.run_id
-  )
-  select array_agg(b.run_id) into found from below b;
-  if found is null then
-    return;
-  end if;
-  perform from run_work w where w.run_id = any(found) order by w.run_id for update;
+  -- Whoever begins a child holds its parent meanwhile: of one that is locked here, all children are seen.
+  loop
+    select array_agg(c.run_id) into level from (
+      select w.run_id from run_work w where w.parent_run_id = any(level) order by w.run_id for update) c;
+    exit when level is null;
+    found := found || level;
+  end loop;
   return query
     with gone as (
       delete from run_work w where w.run_id = any(found)
