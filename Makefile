@@ -16,9 +16,9 @@ help: ## Show these targets
 run: $(VENV)/installed ## Set up, then run the whole stack; Ctrl-C stops it
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/vedette up; exit $$?
 
-# All of them in two processes, each with servers of its own: many tests wait more than they work.
+# All of them in three processes, each with servers of its own: many tests wait more than they work.
 test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running service is needed
-	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0)
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0)
 
 lint: $(VENV)/installed-dev ## Check style and types
 	$(BIN)/ruff check .
