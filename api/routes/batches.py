@@ -17,9 +17,10 @@ from api.http.json_body import StrictRequest, StrictRoute
 from api.http.limits import limited
 from api.http.multipart import Form, reading
 from api.http.openapi import problems
-from api.http.validation import Body, validated
 from api.routes.runs import CHECKED, cancel_all
+from language.validation.findings import pointer_of
 from models import targets, uploads
+from models.errors import FieldError, Invalid
 from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
 from models.uploads import UploadStatus, UploadView
@@ -52,10 +53,6 @@ _BODY = {
 }
 
 
-class _NoFields(Body):
-    """There is nothing but the file."""
-
-
 class BatchAccepted(BaseModel):
     """The answer to a file that became runs."""
 
@@ -70,7 +67,9 @@ async def _form(request: Request) -> AsyncGenerator[Form]:
     if request.media_type != multipart.MEDIA_TYPE:
         raise Problem(415, "unsupported_media_type", "Send a form with a file: multipart/form-data.")
     async with reading(request) as form:
-        validated(_NoFields, form.fields, None)
+        if form.fields:
+            message = f"There is no such field here. Fields are: {multipart.FILE}."
+            raise Invalid([FieldError(pointer_of([name]), "unknown_field", message) for name in form.fields])
         yield form
 
 

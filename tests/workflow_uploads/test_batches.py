@@ -185,6 +185,7 @@ async def test_only_a_form_with_nothing_but_a_file_is_taken(person: Person) -> N
     assert problem(await person.key.post(path)) == (415, "unsupported_media_type")
     answer = await person.key.post(path, files={"file": ("a.csv", "a\n1\n")}, data={"mode": "per_row"})
     assert wrong(answer) == [("/mode", "unknown_field", None, None)]
+    assert answer.json()["errors"][0]["message"] == "There is no such field here. Fields are: file."
     assert wrong(await person.key.post(path, files={"other": ("a.csv", "a\n1\n")}))[0][1] == "unknown_field"
 
 
