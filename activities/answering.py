@@ -96,8 +96,9 @@ class Answering:
         if child.status == "completed":
             return Outcome(asked, child.output)
         if child.status in ("failed", "cancelled"):
+            how = "failed" if child.status == "failed" else "was cancelled"
             why = f": {child.error['message']}" if child.error and "message" in child.error else "."
-            return failure("child_failed", f"The run {child.run_id} was {child.status}{why}", asked)
+            return failure("child_failed", f"The run {child.run_id} {how}{why}", asked)
         return _PENDING
 
     async def _begin(self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]) -> Outcome:

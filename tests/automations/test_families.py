@@ -128,7 +128,10 @@ async def test_a_child_that_fails_fails_the_step(
     steps = [running_step(child["id"], on_error=on_error), transform("after", "steps.child.error.code")]
     view = await finish(person, await create(person, steps=steps), "x")
     assert (view["status"], view["output"]) == (status, output)
-    assert view["steps"][0]["error"]["code"] == "child_failed"
+    error = view["steps"][0]["error"]
+    [run] = await runs_of(person, child)
+    assert error["code"] == "child_failed"
+    assert error["message"] == f"The run {run['id']} failed: {run['error']['message']}"
 
 
 async def test_to_cancel_a_run_cancels_its_children_and_theirs(
