@@ -279,3 +279,19 @@ async def test_a_run_that_was_cancelled_or_whose_handler_is_paused_starts_nothin
     await person.key.patch(f"/api/workflows/{handler['id']}", json={"status": "paused"})
     assert (await finish(person, workflow, "x"))["status"] == "failed"
     assert await runs_of(person, handler) == []
+
+
+async def test_a_run_that_follows_a_failure_waits_where_events_are_skipped(
+    person: Person, worker: None
+) -> None:
+    waiting = {"id": "answer", "type": "wait"}
+    handler = await create(person, steps=[waiting], concurrency={"limit": 1, "on_limit": "skip"})
+    failing = await create(person, steps=[FAILING], on_failure={"workflow_id": handler["id"]})
+    for _ in range(2):
+        await finish(person, failing, "x")
+
+    async def begun() -> list[str]:
+        statuses = sorted(run["status"] for run in await runs_of(person, handler))
+        return statuses if "waiting" in statuses else []
+
+    assert await until(begun) == ["queued", "waiting"]
