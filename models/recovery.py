@@ -98,7 +98,7 @@ async def give_back(connection: Connection, batch_id: UUID) -> int:
     Give it no open transaction.
 
     Returns:
-        How many there were. Those that wait are woken when they are overdue.
+        How many there were. Those that wait go back too: where they wait next, somebody has their timer.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -110,7 +110,7 @@ async def give_back(connection: Connection, batch_id: UUID) -> int:
             return 0
         cursor = await connection.execute(
             "update run_work set status = 'queued', available_at = clock_timestamp(), batch_id = null,"
-            " wake_at = null where batch_id = %s and status = 'running'",
+            " wake_at = null where batch_id = %s",
             (batch_id,),
         )
         await connection.execute("delete from batches where id = %s", (batch_id,))

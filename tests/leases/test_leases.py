@@ -10,7 +10,7 @@ import pytest
 
 from database import Database
 from language.records import StepError, StepRecord
-from models import leases
+from models import leases, recovery
 from models.identifiers import new_id
 from models.leases import Change, End, Lease, Wait
 from tests.leases.conftest import Batch, NewBatch
@@ -173,6 +173,22 @@ async def test_a_run_that_was_woken_before_it_waits_is_queued(
         database, "select status, batch_id, wake_at, woken from run_work where run_id = %s", run_id
     )
     assert work == {"status": "queued", "batch_id": None, "wake_at": None, "woken": True}
+
+
+async def test_all_runs_of_a_batch_whose_workflow_is_over_go_back_to_their_lane(
+    database: Database, new_batch: NewBatch
+) -> None:
+    """A row that waited for a batch that is gone would count nowhere: its workflow may limit its runs."""
+    batch = await new_batch([{}, {}])
+    lease, run_id = await held(database, batch), batch.run_ids[0]
+    await write(database, Change(lease, run_id, [], Wait(NOW, '{"version": 2}', leaves=True)))
+    await silence(database, batch)
+    async with database.connection() as connection:
+        assert await recovery.give_back(connection, batch.id) == 2
+        cursor = await connection.execute(
+            "select status, batch_id, wake_at from run_work where run_id = any(%s)", (batch.run_ids,)
+        )
+        assert await cursor.fetchall() == 2 * [{"status": "queued", "batch_id": None, "wake_at": None}]
 
 
 async def test_only_what_is_held_of_a_write_is_written(database: Database, new_batch: NewBatch) -> None:
