@@ -13,7 +13,13 @@ FIRST = UUID(int=0)
 """Before all ids."""
 _AT_ONCE = 1000
 
-# Locked in the order of their ids, as by whoever writes them. An executor finds them gone at its next write.
+# Locked in the order of their ids, parents before, as by whoever writes them. An executor finds them gone at
+# its next write.
+_LOCK_PARENTS: tuple[LiteralString, LiteralString] = (
+    "select from run_work where run_id in (select parent_run_id from run_work"
+    " where account_id = %(account_id)s and ",
+    ") order by run_id for no key update",
+)
 _CANCEL: tuple[LiteralString, LiteralString] = (
     "with chosen as materialized (select run_id from run_work where account_id = %(account_id)s and ",
     " for update), gone as (delete from run_work w using chosen c where w.run_id = c.run_id"
@@ -36,6 +42,7 @@ async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> list
     head, tail = _CANCEL
     wanted = {"account_id": account_id, "run_id": run_id}
     async with connection.transaction():
+        await connection.execute(_LOCK_PARENTS[0] + "run_id = %(run_id)s" + _LOCK_PARENTS[1], wanted)
         cursor = await connection.execute(head + "run_id = %(run_id)s" + tail, wanted)
         rows = await cursor.fetchall()
         if rows:
@@ -77,8 +84,10 @@ async def cancel_some(
         "account_id": account_id, "automation_id": automation_id, "after": after, "upload_id": upload_id,
         "limit": _AT_ONCE,
     }  # fmt: skip
+    some += " order by run_id limit %(limit)s"
     async with connection.transaction():
-        cursor = await connection.execute(head + some + " order by run_id limit %(limit)s" + tail, wanted)
+        await connection.execute(_LOCK_PARENTS[0] + some + _LOCK_PARENTS[1], wanted)
+        cursor = await connection.execute(head + some + tail, wanted)
         rows = await cursor.fetchall()
         children = await _tell_family(connection, rows)
     ended = sorted([row["id"] for row in rows])

@@ -244,7 +244,8 @@ _RECORD = """run_id uuid, step_id text, position smallint, status text, input te
   attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
   gathered boolean"""
 # `mine` is read first, as what follows joins it, and waits there for a take-over that is under way; what that
-# has changed it sees, since it locks. Rows are locked in the order of their ids, steps inserted in theirs.
+# has changed it sees, since it locks. Rows are locked in the order of their ids, parents that are to be woken
+# before all: who cancels a parent locks its children after it. Steps are inserted in their order.
 _WRITE = f"""
 with asked as materialized (
   select * from json_to_recordset(%(changes)s::json) as a (run_id uuid, batch_id uuid, executor uuid,
@@ -252,10 +253,12 @@ with asked as materialized (
 ), mine as materialized (
   select b.id from batches b where (b.id, b.executor) in (select batch_id, executor from asked)
   order by b.id for key share
+), above as materialized (
+  select w.run_id from run_work w where w.run_id = any(%(parents)s) order by w.run_id for no key update
 ), held as materialized (
   select w.run_id, w.started_at, w.batch_id, w.lost from run_work w
   join asked a on a.run_id = w.run_id and a.batch_id = w.batch_id join mine m on m.id = w.batch_id
-  where w.status = 'running' order by w.run_id for update of w
+  where w.status = 'running' and (select count(*) from above) >= 0 order by w.run_id for update of w
 ), records as materialized (
   select n.* from json_to_recordset(%(records)s::json) as n ({_RECORD}) join held using (run_id)
 ), items as (

@@ -6,8 +6,10 @@ import asyncio
 from uuid import UUID
 
 from database import Connection, Database
-from models import cancelling, children, targets
+from models import cancelling, children, leases, targets
 from models.accepting import Event, accept
+from models.identifiers import new_id
+from models.leases import Change, End
 from tests.automations.engine import until
 from tests.leases.conftest import NewBatch
 
@@ -21,6 +23,15 @@ async def begin_below(connection: Connection, run_id: UUID) -> UUID:
     target = await targets.event_target(connection, row["account_id"], row["automation_id"])
     [accepted] = await accept(connection, [Event(target, "workflow", {}, parent_run_id=run_id, depth=1)])
     return accepted.run_id
+
+
+async def waiting(database: Database, statements: int) -> bool:
+    """Whether so many statements wait for a lock."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        return cursor.rowcount == statements
 
 
 async def test_a_run_that_is_begun_below_a_child_at_that_moment_is_cancelled_with_it(
@@ -37,15 +48,43 @@ async def test_a_run_that_is_begun_below_a_child_at_that_moment_is_cancelled_wit
         async with database.connection() as connection:
             return await cancelling.cancel(connection, row["account_id"], run_id)
 
-    async def waits() -> bool:
-        async with database.connection() as connection:
-            cursor = await connection.execute(
-                "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-            )
-            return cursor.rowcount == 1
-
     async with database.transaction() as connection:
         grandchild_id = await begin_below(connection, child_id)
         cancelled = asyncio.create_task(cancel())
-        await until(waits)
+        await until(lambda: waiting(database, 1))
     assert await cancelled == [run_id, child_id, grandchild_id]
+
+
+async def test_a_child_ends_while_its_parent_is_cancelled_and_neither_waits_for_the_other(
+    database: Database, new_batch: NewBatch
+) -> None:
+    [run_id] = (await new_batch([{}])).run_ids
+    batch = await new_batch([{}])
+    [child_id] = batch.run_ids
+    async with database.connection() as connection:
+        await connection.execute(
+            "update run_work set parent_run_id = %s where run_id = %s", (run_id, child_id)
+        )
+        cursor = await connection.execute("select account_id from runs where id = %s", (run_id,))
+        row = await cursor.fetchone()
+        taken = await leases.take_over(connection, batch.id, new_id())
+    assert row is not None and taken is not None
+    end = Change(taken.lease, child_id, [], End("completed"), run_id)
+
+    async def write() -> set[UUID]:
+        async with database.connection() as connection:
+            return await leases.write(connection, [end])
+
+    async def cancel() -> list[UUID]:
+        async with database.connection() as connection:
+            return await cancelling.cancel(connection, row["account_id"], run_id)
+
+    async with database.transaction() as connection:
+        # Here the write stops: it holds the child's row, and has not woken the parent.
+        await connection.execute("select from runs where id = %s for update", (child_id,))
+        written = asyncio.create_task(write())
+        await until(lambda: waiting(database, 1))
+        cancelled = asyncio.create_task(cancel())
+        await until(lambda: waiting(database, 2))
+    assert await written == {child_id}
+    assert await cancelled == [run_id]
