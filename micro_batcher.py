@@ -113,5 +113,7 @@ def _may_be_the_fault_of_one(error: Exception) -> bool:
             psycopg.IntegrityError,
             psycopg.errors.LockNotAvailable,
             psycopg.errors.ProgramLimitExceeded,
+            # What is done for one changes the row of another.
+            psycopg.errors.TriggeredDataChangeViolation,
         ),
     )
