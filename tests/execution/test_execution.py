@@ -98,7 +98,7 @@ class Hands:
         await self._bring()
         async with self.database.connection() as connection:
             await connection.execute(
-                "update run_work set status = 'running', batch_id = %s"
+                "update run_work set status = 'running', woken = false, batch_id = %s"
                 " where status = 'queued' and run_id = any(%s)",
                 (self.batch_id, list(self.names)),
             )
@@ -135,7 +135,6 @@ class Hands:
 
     async def _loaded(self, connection: Connection) -> list[RunInput]:
         runs = await run_loading.load_runs(connection, self.batch_id)
-        await answers.look(connection, [run.run_id for run in runs])
         read = [step.id for step in self.plan.steps]
         records = await run_loading.load_records(connection, [run.run_id for run in runs], read)
         return [
