@@ -18,7 +18,7 @@ from models.audit import Actor, differences
 from models.automations import Current, Edit, Readings, WorkflowView
 from models.definitions import READ_ONLY, Checked, Rules
 from models.errors import FieldError, Forbidden, Invalid
-from services import checking
+from services import checking, sub_workflows
 
 JSONObject = dict[str, Any]
 
@@ -141,6 +141,10 @@ async def _replace(
         told = Edit(edit.action, edit.changes | _differences(current, checked))
         async with services.database.transaction() as connection:
             held = rules is None or await secrets.hold(connection, actor.account_id, readings.secrets)
+            if rules is not None:
+                await sub_workflows.check_at_last(
+                    connection, actor.account_id, automation_id, checked.definition
+                )
             if held and await automations.replace(
                 connection, actor, automation_id, current.version, checked, readings, told
             ):

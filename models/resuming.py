@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -43,19 +44,22 @@ async def find(connection: Connection, place: Place) -> Waiting:
         Conflict: `resume_over`, it has an answer, or the run has ended.
     """
     cursor = await connection.execute(
-        "select r.account_id, r.automation_id, r.completed_at, v.definition->'steps'->%s::int as step"
+        "select r.account_id, r.automation_id, r.completed_at, v.definition->'steps' as steps"
         " from runs r join automation_versions v"
         "  on v.automation_id = r.automation_id and v.version = r.version where r.id = %s",
-        (place.position, place.run_id),
+        (place.run_id,),
     )
     row = await cursor.fetchone()
-    if row is None or row["step"] is None:
+    if row is None or place.position >= len(row["steps"] or ()):
         raise NotFound("resume URL")
-    step = _STEP.validate_python(row["step"])
+    step = _STEP.validate_python(row["steps"][place.position])
     if not isinstance(step, WaitStep):
         raise NotFound("resume URL")
-    answered = row["completed_at"] is not None or await _is_answered(connection, place.run_id, step.id)
-    if answered:
+    if (
+        row["completed_at"] is not None
+        or await _is_answered(connection, place.run_id, step.id)
+        or await _is_passed(connection, place.run_id, _after(row["steps"], step.id))
+    ):
         raise _over()
     schema = step.config.input_schema
     return Waiting(
@@ -88,6 +92,29 @@ async def _is_answered(connection: Connection, run_id: UUID, step_id: str) -> bo
         "select exists (select from run_answers where run_id = %(run)s and step_id = %(step)s)"
         " or exists (select from run_steps where run_id = %(run)s and step_id = %(step)s) as found",
         {"run": run_id, "step": step_id},
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["found"]
+
+
+def _after(steps: Sequence[Mapping[str, Any]], step_id: str) -> list[str]:
+    """The steps of a definition, as it is stored, that begin only when this one is settled."""
+    found, before = {step_id}, None
+    for step in steps:
+        needs = step.get("needs")
+        if not found.isdisjoint([before] if needs is None else needs):
+            found.add(step["id"])
+        before = step["id"]
+    return sorted(found - {step_id})
+
+
+async def _is_passed(connection: Connection, run_id: UUID, after: Sequence[str]) -> bool:
+    """Whether one of these steps has begun: then the one before them was skipped, which no record says."""
+    cursor = await connection.execute(
+        "select exists (select from run_steps where run_id = %(run)s and step_id = any(%(after)s))"
+        " or exists (select from run_work where run_id = %(run)s"
+        "  and (progress->'steps')::jsonb ?| %(after)s::text[]) as found",
+        {"run": run_id, "after": list(after)},
     )
     row = await cursor.fetchone()
     return row is not None and row["found"]

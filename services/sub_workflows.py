@@ -7,10 +7,14 @@ from typing import Any, cast
 from uuid import UUID
 
 from database import Connection
+from language.definition import Definition
 from language.validation.findings import Finding
+from models.errors import FieldError, Invalid
 from models.identifiers import parse_id
 from models.leases import MAX_DEPTH
 
+# Any constant beside the hash of an account's id.
+_SAVING = 0x5A7E
 _CHILDREN = """
 select distinct s->'config'->>'workflow_id' as child
 from automations a
@@ -46,6 +50,25 @@ async def errors_of(
         elif pointer.startswith("/steps/"):
             errors += await _errors_below(connection, account_id, automation_id, pointer, child)
     return errors
+
+
+async def check_at_last(
+    connection: Connection, account_id: UUID, automation_id: UUID, definition: Definition
+) -> None:
+    """See once more that a workflow does not run itself, in the transaction that stores what it runs.
+
+    Two that are changed at a moment to run each other are both fine by themselves: the later one waits here.
+
+    Raises:
+        Invalid: it would by now.
+    """
+    document = definition.model_dump(mode="json", include={"steps", "on_failure"}, exclude_none=True)
+    if not dict(_named(document)):
+        return
+    await connection.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_SAVING, str(account_id)))
+    errors = await errors_of(connection, account_id, automation_id, document)
+    if errors:
+        raise Invalid([FieldError(*error) for error in errors])
 
 
 async def _errors_below(

@@ -177,6 +177,15 @@ async def test_a_run_that_was_cancelled_cannot_be_resumed(api: Api, person: Pers
     assert problem(await resume(api, url)) == (409, "resume_over")
 
 
+async def test_a_wait_that_was_skipped_cannot_be_resumed(
+    api: Api, person: Person, worker: None, receiver: Endpoint
+) -> None:
+    later = {"id": "later", "type": "delay", "config": {"hours": 1}}
+    run_id = await begin(person, [{**wait(), "if": "false"}, webhook(receiver.url), later])
+    view = await become(person, run_id, "waiting")
+    assert problem(await resume(api, view["resume_urls"]["approval"])) == (409, "resume_over")
+
+
 async def test_only_tokens_of_this_installation_open_anything(api: Api, person: Person, worker: None) -> None:
     run_id = await begin(person, [wait(), transform("t", "trigger")])
     url = (await become(person, run_id, "waiting"))["resume_urls"]["approval"]

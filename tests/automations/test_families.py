@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import uuid4
@@ -295,3 +296,15 @@ async def test_a_run_that_follows_a_failure_waits_where_events_are_skipped(
         return statuses if "waiting" in statuses else []
 
     assert await until(begun) == ["queued", "waiting"]
+
+
+async def test_two_workflows_that_are_changed_at_once_do_not_come_to_run_each_other(person: Person) -> None:
+    for _ in range(4):
+        pair = [await create(person, steps=[]) for _ in range(2)]
+        answers = await asyncio.gather(
+            *(
+                person.key.patch(f"/api/workflows/{one['id']}", json={"steps": [running_step(other["id"])]})
+                for one, other in (pair, pair[::-1])
+            )
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 400]
