@@ -102,8 +102,9 @@ class Hands:
                 " where status = 'queued' and run_id = any(%s)",
                 (self.batch_id, list(self.names)),
             )
+            # Of whatever batch: a write of somebody who died may queue one just now.
             cursor = await connection.execute(
-                "select status, wake_at from run_work where batch_id = %s", (self.batch_id,)
+                "select status, wake_at from run_work where run_id = any(%s)", (list(self.names),)
             )
             rows = await cursor.fetchall()
             if all(row["status"] == "waiting" for row in rows) and rows:
