@@ -20,7 +20,7 @@ import psycopg
 from bench import load
 from bench.ingest_neighbours import workflow
 from bench.machine import machine
-from bench.run_neighbours import post
+from bench.run_neighbours import post, send_all
 from bench.stack import Stack, unlimited
 from models.resume_tokens import Place, make_token
 from sealing import Keyring, root_keys
@@ -67,20 +67,9 @@ async def resume_all(stack: Stack, run_ids: list[UUID], clients: int) -> float:
     """Post to the resume URL of each run; in how many seconds."""
     keyring = keyring_of(stack)
     paths = (f"/api/workflows/resume/{make_token(keyring, Place(run_id, 0))}" for run_id in run_ids)
-    requests = iter([load.request_bytes("POST", path, {}, b'{"by": "ada"}') for path in paths])
+    requests = [load.request_bytes("POST", path, {}, b'{"by": "ada"}') for path in paths]
     started = time.monotonic()
-
-    async def send() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", stack.port)
-        for request in requests:
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head[9:12] == b"202", head
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            await reader.readexactly(int(length.split(b":")[1]))
-        writer.close()
-
-    await asyncio.gather(*(send() for _ in range(clients)))
+    await send_all(stack, requests, clients)
     return time.monotonic() - started
 
 

@@ -34,8 +34,13 @@ _UNTIL_SENT = timedelta(seconds=1.5)
 
 
 async def post(stack: Stack, path: str, bodies: Iterable[bytes]) -> None:
-    """Send all events, from so many connections, and see that they are accepted."""
-    requests = iter([load.request_bytes("POST", path, {}, body) for body in bodies])
+    """Send all events, and see that they are accepted."""
+    await send_all(stack, [load.request_bytes("POST", path, {}, body) for body in bodies], _SENDERS)
+
+
+async def send_all(stack: Stack, given: Iterable[bytes], senders: int) -> None:
+    """Send all requests, from so many connections, and see that each is answered by 202."""
+    requests = iter(given)
 
     async def send() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", stack.port)
@@ -47,7 +52,7 @@ async def post(stack: Stack, path: str, bodies: Iterable[bytes]) -> None:
             await reader.readexactly(int(length.split(b":")[1]))
         writer.close()
 
-    await asyncio.gather(*(send() for _ in range(_SENDERS)))
+    await asyncio.gather(*(send() for _ in range(senders)))
 
 
 async def ask(stack: Stack, path: str, seconds: float) -> str:

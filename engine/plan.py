@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from language.definition import SCOPE_ROOTS, Definition, Step, WebhookStep, branches_of, needs_of
+from language.branches import branches_of, needs_of
+from language.definition import SCOPE_ROOTS, Definition, Step, WebhookStep
 from language.expressions import Reference
 from language.expressions.references import WHOLE_SCOPE
 from language.validation.checks import reads_of, roots_of

@@ -12,7 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from database import Connection
-from language.definition import Definition, needs_of
+from language.branches import needs_of
+from language.definition import Definition
 from models import audit
 from models.accepting import Accepted, accepted_before
 from models.audit import Actor, Target

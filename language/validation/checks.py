@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from language.branches import branches_of, needs_of
 from language.definition import (
     MAX_DELAY_SECONDS,
     RESERVED_IDS,
@@ -24,8 +25,6 @@ from language.definition import (
     WaitStep,
     WebhookStep,
     WorkflowStep,
-    branches_of,
-    needs_of,
 )
 from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
 from language.expressions.times import moment_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from language import expressions
-from language.definition import ConditionStep, Definition, branches_of, needs_of
+from language.branches import branches_of, needs_of
+from language.definition import ConditionStep, Definition
 from language.expressions import Budget, ExpressionError
 from language.validation.findings import Finding
 

@@ -17,6 +17,7 @@ from models.targets import Target
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
+from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, Work, endpoint, working
 from tests.automations.faults import Around, with_faults
 from tests.datasets import write_small_datasets
@@ -107,3 +108,22 @@ async def notifier(
 @pytest.fixture
 def run(database: Database, notifier: Notifier, new_target: NewTarget) -> Run:
     return Run(database, notifier, new_target)
+
+
+@pytest.fixture(scope="module")
+async def api(open_settings: Settings) -> AsyncGenerator[Api]:
+    async with running(open_settings) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+async def person(api: Api) -> Person:
+    return await api.person()
+
+
+@pytest.fixture(scope="module")
+async def worker(
+    open_settings: Settings, client: Client, database: Database, keyring: Keyring
+) -> AsyncGenerator[None]:
+    async with working(open_settings, client, database, keyring):
+        yield

@@ -2,41 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from aiohttp import web
-from temporalio.client import Client
 
 from database import Database
-from sealing import Keyring
-from settings import Settings
-from tests.api_server import Api, Person, running
-from tests.automations.engine import Endpoint, transform, until, webhook, working
+from tests.api_server import Api, Person
+from tests.automations.engine import Endpoint, transform, until, webhook
 from tests.automations.workflows import create, post, problem, wrong
 
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-async def api(open_settings: Settings) -> AsyncGenerator[Api]:
-    async with running(open_settings) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
-@pytest.fixture(scope="module")
-async def worker(
-    open_settings: Settings, client: Client, database: Database, keyring: Keyring
-) -> AsyncGenerator[None]:
-    async with working(open_settings, client, database, keyring):
-        yield
 
 
 async def test_a_created_workflow_is_active_with_version_1_and_an_ingest_url(

@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from aiohttp import web
-from temporalio.client import Client
 
 from database import Database
-from sealing import Keyring
-from settings import Settings
-from tests.api_server import Api, Person, running
-from tests.automations.engine import Endpoint, requested, transform, until, webhook, working
+from tests.api_server import Api, Person
+from tests.automations.engine import Endpoint, requested, transform, until, webhook
 from tests.automations.workflows import create, wrong
 
 JSONObject = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-async def api(open_settings: Settings) -> AsyncGenerator[Api]:
-    async with running(open_settings) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
-@pytest.fixture(scope="module")
-async def worker(
-    open_settings: Settings, client: Client, database: Database, keyring: Keyring
-) -> AsyncGenerator[None]:
-    async with working(open_settings, client, database, keyring):
-        yield
 
 
 def running_step(workflow_id: str, **more: Any) -> JSONObject:
