@@ -9,9 +9,8 @@ from database import Notifier
 from models import keys
 from models.errors import Conflict, InsufficientCredits, NotFound
 from models.identifiers import new_id
-from models.jobs import accepting, ending, removing, results, working
+from models.jobs import accepting, removing, results
 from models.jobs.jobs import list_some
-from models.jobs.working import Found
 from temporal import starts
 from tests.automations.engine import until
 from tests.jobs.conftest import NewJobber
@@ -178,15 +177,3 @@ async def test_jobs_are_listed_newest_first_in_pages(jobber: Jobber) -> None:
         second, end = await list_some(connection, jobber.account_id, before=last, limit=2)
     assert [job.id for job in (*first, *second)] == made[::-1]
     assert last == made[1] and end is None
-
-
-async def test_a_job_never_costs_more_than_was_held_for_it(jobber: Jobber) -> None:
-    job_id = await jobber.accept(["a.example", "b.example"], type="domain", price=1)
-    async with jobber.database.connection() as connection:
-        await working.claim(connection, 32)
-    async with jobber.database.transaction() as connection:
-        await working.record(connection, [Found(job_id, n, 1, data="{}", credits=2) for n in range(2)])
-    async with jobber.database.transaction() as connection:
-        assert await ending.finish(connection, job_id)
-    job = await jobber.job(job_id)
-    assert (job.status, job.credits_used, await jobber.balance()) == ("completed", 2, (998, 0, 2))

@@ -12,12 +12,11 @@ from database import Database, Notifier
 from language.definition import Definition
 from models import automations, lists, runs
 from models.audit import Actor
-from models.monitors import ending, monitors, removing, working
+from models.monitors import ending, monitors, removing
 from models.monitors.monitors import Plan
 from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until
-from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Scanner, Watcher, addresses, scanned_as
 
 
@@ -185,22 +184,6 @@ async def test_of_many_changes_the_first_hundred_are_told_and_how_many_more_ther
     async with watcher.database.connection() as connection:
         given = (await runs.get(connection, watcher.account_id, one["id"])).input
     assert len(given["changes"]) == 100 and given["more"] == 3
-
-
-async def test_an_account_has_at_most_half_of_the_runs_at_work_and_others_come_first(
-    watcher: Watcher, new_watcher: NewWatcher
-) -> None:
-    other = await new_watcher()
-    await watcher.rows("update monitor_runs set completed_at = now() where completed_at is null")
-    for _ in range(6):
-        await watcher.start(await watcher.monitor())
-    await other.start(await other.monitor())
-    async with watcher.database.connection() as connection:
-        claimed = await working.claim(connection, 4)
-        owners = [one.account_id for one in claimed]
-        assert owners.count(other.account_id) == 1
-        assert owners.count(watcher.account_id) == 2
-        assert await working.claim(connection, 4) == []
 
 
 async def test_a_monitor_that_is_made_while_its_list_is_deleted_is_paused_too(watcher: Watcher) -> None:
