@@ -1,0 +1,180 @@
+"""The pages of `docs/` for whoever reads them over HTTP or MCP: which there are, their text, and a search.
+
+They are read from the folder beside the code: that of a checkout, or the one that an installation has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache, cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from services.section_index import Section, SectionIndex, plain, shortened
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs"
+
+_SUMMARY = 240
+# Who asks the service about itself uses it; these are for those who build it.
+_FOR_BUILDERS = frozenset({"adding-a-source", "architecture", "benchmarks", "dependencies"})
+
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_BLOCK = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1.*?$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*$")
+_PROSE = re.compile(r"^[A-Za-z*`\[].*(?:\n.+)*", re.MULTILINE)
+_LINK_OUT = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\.\./[^()\s]*\)")
+
+
+class DocumentationMissing(RuntimeError):
+    """The folder of the pages is not there, or empty: the installation is not whole."""
+
+
+class Page(NamedTuple):
+    """A page: its name (that of its file, without `.md`), its heading, and its first sentence."""
+
+    name: str
+    title: str
+    summary: str
+
+
+class Hit(NamedTuple):
+    """A section that a search has found.
+
+    Attributes:
+        page: the name of its page.
+        heading: those above it and its own, from the page's down (`Workflows › Steps › Wait`).
+        anchor: of the section within the page.
+        excerpt: the paragraph of it that fits best, shortened to about 300 characters, without marks.
+        score: the higher, the better; to compare within one search alone.
+    """
+
+    page: str
+    heading: str
+    anchor: str
+    excerpt: str
+    score: float
+
+
+class Documentation:
+    """The pages of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the pages.
+
+        Raises:
+            DocumentationMissing: there are none.
+        """
+        files = sorted(folder.glob("*.md"))
+        if not files:
+            raise DocumentationMissing(
+                f"The documentation was expected in {folder}, where no page (*.md) is. Install vedette anew, "
+                "or copy the folder docs of its source there."
+            )
+        self._texts = {file.stem: file.read_text("utf-8") for file in files}
+        self._sections = [one for name, text in self._texts.items() for one in _sections(name, text)]
+
+    @cached_property
+    def _index(self) -> SectionIndex:
+        return SectionIndex(self._sections)
+
+    def pages(self) -> list[Page]:
+        """All pages, by name."""
+        titles = {section.page: section.headings[0] for section in reversed(self._sections)}
+        return [Page(name, titles[name], _summary(text)) for name, text in self._texts.items()]
+
+    def read(self, name: str, anchor: str | None = None) -> str | None:
+        """The Markdown of a page, or of one section of it with those below; None if there is no such thing.
+
+        Of links that lead out of the folder only the text is given: the service has nothing there.
+        """
+        if anchor is None:
+            text = self._texts.get(name)
+        else:
+            of_page = [section for section in self._sections if section.page == name]
+            first = next((number for number, one in enumerate(of_page) if one.anchor == anchor), None)
+            text = None if first is None else _with_those_below(of_page[first:])
+        return None if text is None else _LINK_OUT.sub(r"\1", text)
+
+    def search(self, query: str, limit: int = 5) -> list[Hit]:
+        """The sections that fit the words of `query` best, the best first; the first search takes 0.1 s.
+
+        Args:
+            query: words in any order; what is beyond 200 characters or 16 words is not read.
+            limit: how many at most, from 1 to 20.
+        """
+        return [
+            Hit(section.page, " › ".join(section.headings), section.anchor, excerpt, score)
+            for section, excerpt, score in self._index.search(query, limit)
+        ]
+
+
+@cache
+def documentation() -> Documentation:
+    """The documentation of this installation, read once.
+
+    Raises:
+        DocumentationMissing: it is not where it should be.
+    """
+    return Documentation(FOLDER)
+
+
+def pages() -> list[Page]:
+    """All pages, by name."""
+    return documentation().pages()
+
+
+def read(name: str, anchor: str | None = None) -> str | None:
+    """The Markdown of a page or of one section; see `Documentation.read`."""
+    return documentation().read(name, anchor)
+
+
+def search(query: str, limit: int = 5) -> list[Hit]:
+    """The sections that fit best; see `Documentation.search`."""
+    return documentation().search(query, limit)
+
+
+def _sections(page: str, text: str) -> Iterator[Section]:
+    """Cut a page at its headings; what is in fenced blocks is none."""
+    weight = 0.6 if page in _FOR_BUILDERS else 1.0
+    headings: dict[int, str] = {}
+    anchors: Counter[str] = Counter()
+    anchor, fence = "", ""
+    lines: list[str] = []
+    for line in text.splitlines(keepends=True):
+        marks = _FENCE.match(line)
+        if marks and (not fence or marks[1].startswith(fence)):
+            fence = "" if fence else marks[1]
+        heading = None if fence else _HEADING.match(line)
+        if heading:
+            if lines:
+                yield Section(page, tuple(headings.values()) or (page,), anchor, "".join(lines), weight)
+            lines = []
+            level, title = len(heading[1]), plain(heading[2])
+            headings = {above: other for above, other in headings.items() if above < level} | {level: title}
+            anchor = _anchor(title, anchors)
+        lines.append(line)
+    yield Section(page, tuple(headings.values()) or (page,), anchor, "".join(lines), weight)
+
+
+def _anchor(heading: str, seen: Counter[str]) -> str:
+    """The anchor that GitHub, and most that show Markdown, give a heading."""
+    slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    seen[slug] += 1
+    return slug if seen[slug] == 1 else f"{slug}-{seen[slug] - 1}"
+
+
+def _with_those_below(sections: list[Section]) -> str:
+    """The text of the first section, and of those that follow it under its heading."""
+    depth = len(sections[0].headings)
+    after = (n for n, one in enumerate(sections) if n and len(one.headings) <= depth)
+    return "".join(section.text for section in sections[: next(after, None)])
+
+
+def _summary(text: str) -> str:
+    """The first sentence of a page."""
+    prose = _PROSE.search(_BLOCK.sub("", text))
+    told = plain(prose[0]) if prose else ""
+    sentence = re.match(r".+?\.(?=\s|$)", told)
+    return shortened(sentence[0] if sentence else told, _SUMMARY)
