@@ -17,6 +17,7 @@ from api.http.limiter import Limiter
 from api.http.middleware import Edge
 from api.http.openapi import Application
 from api.http.routetable import RouteTable
+from api.mcp.server import new_sessions
 from api.routes import (
     audit,
     auth,
@@ -33,6 +34,7 @@ from api.routes import (
     keys,
     lists,
     lookups,
+    mcp,
     monitor_results,
     monitoring,
     monitors,
@@ -116,6 +118,7 @@ def create_app(settings: Settings) -> FastAPI:
         dry_runs,
         deliveries,
         webhooks,
+        mcp,
         health,
         error_pages,
     ):
@@ -152,6 +155,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     for part in (notifier, listener, housekeeping):
         part.start()
         stack.push_async_callback(part.stop)
+    mcp_sessions = new_sessions()
+    await stack.enter_async_context(mcp_sessions.run())
     pool = ProcessPool()
     stack.push_async_callback(pool.close)
     return Services(
@@ -175,6 +180,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         signatures=Signatures(database, keyring),
         ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
         accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
+        mcp=mcp_sessions,
     )
 
 

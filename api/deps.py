@@ -12,6 +12,7 @@ import structlog
 from fastapi import Depends, Request, Security
 from fastapi.openapi.models import HTTPBearer as BearerScheme
 from fastapi.security.base import SecurityBase
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BeforeValidator
 from temporalio.client import Client
 
@@ -69,6 +70,7 @@ class Services:
     signatures: Signatures
     ingest_targets: MicroBatcher[str, Target]
     accepting: MicroBatcher[Event, Accepted]
+    mcp: StreamableHTTPSessionManager
 
     @asynccontextmanager
     async def inserting(self) -> AsyncGenerator[Connection]:
@@ -170,6 +172,7 @@ def actor(request: Request, caller: Caller) -> Actor:
         name=caller.name,
         request_id=context.request_id,
         ip=context.client,
+        source=context.source,
     )
 
 

@@ -21,6 +21,7 @@ from models.identifiers import new_id
 from models.views import View
 
 ActorKind = Literal["session", "key", "operator", "system"]
+Source = Literal["api", "mcp"]
 
 _MASKED = frozenset({"password", "new_password", "current_password", "secret", "token", "key", "value"})
 _MASK = "***"
@@ -54,6 +55,7 @@ class AuditEntry(SQLModel, table=True):
     changes: Any = Field(sa_column=Column(JSON))
     request_id: str | None = Field(sa_type=Text)
     ip: str | None = Field(sa_type=Text)
+    source: str | None = Field(default=None, sa_type=Text)
     created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
 
 
@@ -71,6 +73,7 @@ class Actor:
         name: the key's name, the person's e-mail, `operator` or `system`.
         request_id: the request that asked for it.
         ip: the client's address.
+        source: by which door the request came; None for what is no request.
     """
 
     account_id: UUID
@@ -79,6 +82,7 @@ class Actor:
     name: str = ""
     request_id: str | None = None
     ip: str | None = None
+    source: Source | None = None
 
 
 class ActorView(View):
@@ -111,6 +115,9 @@ class AuditView(View):
     )
     request_id: str | None = Described(description="The request that asked for it.")
     ip: str | None = Described(description="The client's address.")
+    source: Source | None = Described(
+        description="`api`, or `mcp` for an agent's tool; null for what no request asked for."
+    )
     created_at: datetime = Described(description="When.")
 
 
@@ -157,7 +164,7 @@ async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
         (
             new_id(), actor.account_id, actor.kind, actor.id, actor.name, action, target.kind, target.id,
             target.name, target.id, None if changes is None else Json(masked(changes)),
-            actor.request_id, actor.ip,
+            actor.request_id, actor.ip, actor.source,
         )
         for actor, action, target, changes in entries
     ]  # fmt: skip
@@ -166,9 +173,9 @@ async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
     async with connection.cursor() as cursor:
         await cursor.executemany(
             "insert into audit_log (id, account_id, actor_kind, actor_id, actor_name, action, target_kind,"
-            " target_id, target_name, changes, request_id, ip, created_at)"
+            " target_id, target_name, changes, request_id, ip, source, created_at)"
             " values (%s, %s, %s, %s, %s, %s, %s, %s,"
-            " coalesce(%s, (select name from automations where id = %s)), %s, %s, %s, now())",
+            " coalesce(%s, (select name from automations where id = %s)), %s, %s, %s, %s, now())",
             rows,
         )
 
@@ -292,5 +299,8 @@ def _view(row: dict[str, Any]) -> AuditView:
     return AuditView(
         actor=ActorView(kind=row["actor_kind"], id=row["actor_id"], name=row["actor_name"]),
         target=TargetView(kind=row["target_kind"], id=row["target_id"], name=row["target_name"]),
-        **{name: row[name] for name in ("id", "action", "changes", "request_id", "ip", "created_at")},
+        **{
+            name: row[name]
+            for name in ("id", "action", "changes", "request_id", "ip", "source", "created_at")
+        },
     )

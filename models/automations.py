@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg.types.json import Json
@@ -334,7 +334,7 @@ async def _add_version(
     )
 
 
-_VIEW = (
+_VIEW: LiteralString = (
     "select a.*, v.definition, l.last_run_at, l.runs_total, s.next_run_at,"
     " coalesce(s.next_runs, '{}') as next_runs"
     " from automations a"
@@ -342,7 +342,16 @@ _VIEW = (
     " left join automation_schedules s on s.automation_id = a.id,"
     " lateral (select max(served_at) as last_run_at, coalesce(sum(runs_total), 0)::bigint as runs_total"
     "  from lanes where automation_id = a.id) l"
-    " where a.account_id = %s and a.deleted_at is null"
+)
+
+
+_CHOSEN: LiteralString = (
+    " where a.account_id = %(account_id)s and a.deleted_at is null"
+    " and (%(status)s::text is null or a.status = %(status)s)"
+)
+_OF_AGENTS: LiteralString = (
+    " and (select coalesce((definition->>'agents')::boolean, true) from automation_versions"
+    " where automation_id = a.id and version = a.version) = %(agents)s"
 )
 
 
@@ -354,7 +363,9 @@ async def get(
     Raises:
         NotFound: unknown, or another account's.
     """
-    cursor = await connection.execute(_VIEW + " and a.id = %s", (account_id, automation_id))
+    cursor = await connection.execute(
+        _VIEW + " where a.account_id = %s and a.deleted_at is null and a.id = %s", (account_id, automation_id)
+    )
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("workflow")
@@ -368,20 +379,32 @@ async def list_page(
     address: str,
     *,
     status: Status | None,
+    agents: bool | None = None,
     page: int,
     limit: int,
 ) -> tuple[list[WorkflowView], int]:
-    """A page of the account's workflows (from 1), newest first, and how many there are in all."""
+    """A page of the account's workflows (from 1), newest first, and how many there are in all.
+
+    Args:
+        connection: any.
+        keyring: opens their ingest tokens.
+        account_id: whose.
+        address: of the service, for their ingest URLs.
+        status: only those with it.
+        agents: only those that agents may see, or may not.
+        page: its number.
+        limit: how many it has at most.
+    """
+    wanted = {
+        "account_id": account_id, "status": status, "agents": agents,
+        "limit": limit, "offset": (page - 1) * limit,
+    }  # fmt: skip
+    chosen = _CHOSEN + (_OF_AGENTS if agents is not None else "")
     cursor = await connection.execute(
-        _VIEW + " and (%s::text is null or a.status = %s) order by a.id desc limit %s offset %s",
-        (account_id, status, status, limit, (page - 1) * limit),
+        _VIEW + chosen + " order by a.id desc limit %(limit)s offset %(offset)s", wanted
     )
     views = [_view(row, keyring, address) for row in await cursor.fetchall()]
-    cursor = await connection.execute(
-        "select count(*)::int as total from automations"
-        " where account_id = %s and deleted_at is null and (%s::text is null or status = %s)",
-        (account_id, status, status),
-    )
+    cursor = await connection.execute("select count(*)::int as total from automations a" + chosen, wanted)
     row = await cursor.fetchone()
     return views, row["total"] if row else 0
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Scope
 
+from models.audit import Source
 from models.idempotency import Claim
 
 if TYPE_CHECKING:
     from api.credentials import Caller
 
 _SCOPE_KEY = "vedette"
+SOURCE = "vedette.source"
+"""Where the scope of a request that a tool makes says so; a client cannot set it."""
 
 
 @dataclass(slots=True)
@@ -22,6 +25,7 @@ class RequestContext:
 
     Attributes:
         request_id: on every answer, in every problem document, and on every log line of the request.
+        source: by which door it came: a request of its own, or a tool of the MCP server.
         client: the client's address; what a trusted proxy says it is, else the peer's.
         headers: put on the answer, whichever it will be.
         started: `time.perf_counter()` when the request came.
@@ -37,6 +41,7 @@ class RequestContext:
     caller: Caller | None = None
     idempotency_key: str | None = None
     claim: Claim | None = None
+    source: Source = "api"
 
 
 def attach(scope: Scope, context: RequestContext) -> None:

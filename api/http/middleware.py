@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import logs
 from api.http import metrics
-from api.http.context import RequestContext, attach
+from api.http.context import SOURCE, RequestContext, attach
 from api.http.errors import problem_response, unexpected
 from api.http.routetable import RouteTable
 from settings import Networks, Settings
@@ -53,8 +53,7 @@ class Edge:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._trusted = settings.trusted_proxies
-        self._hosts = _allowed_hosts(settings)
-        self._any_host = "*" in settings.allowed_hosts
+        self._hosts = KnownHosts(settings)
         common = [*_HEADERS, _HSTS] if settings.address.startswith("https://") else _HEADERS
         self._api_headers = [*common, _CLOSED, _NO_STORE]
         self._docs_headers = [*common, _DOCS]
@@ -67,14 +66,15 @@ class Edge:
             return
         host, request_id, forwarded = _read(scope["headers"])
         peer = scope["client"][0] if scope.get("client") else None
-        context = RequestContext(request_id, client_address(peer, forwarded, self._trusted))
+        client = client_address(peer, forwarded, self._trusted)
+        context = RequestContext(request_id, client, source=scope.get(SOURCE, "api"))
         attach(scope, context)
         # A pipelined request inherits what the one before it had bound.
         structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
         structlog.contextvars.bind_contextvars(request_id=request_id)
         answer = _Answer(send, context, self._headers_for(scope["path"]))
         try:
-            if self._knows(host):
+            if self._hosts.know(host):
                 await self._app(scope, receive, answer.send)
             else:
                 refused = problem_response(scope, 400, "unknown_host", "This service has another host name.")
@@ -91,14 +91,8 @@ class Edge:
                 method, routes.template(scope), answer.status, time.perf_counter() - context.started
             )
 
-    def _knows(self, host: str | None) -> bool:
-        if self._any_host or host is None:
-            return host is not None
-        match = _HOST.fullmatch(host)
-        return match is not None and match[1].lower() in self._hosts
-
     def _headers_for(self, path: str) -> list[tuple[bytes, bytes]]:
-        if path.startswith("/api/"):
+        if path.startswith("/api/") or path == "/mcp":
             return self._api_headers
         return self._docs_headers if path == "/docs" else self._other_headers
 
@@ -177,7 +171,18 @@ def _within(address: str, networks: Networks) -> bool:
     return any(mapped in network for network in networks)
 
 
-def _allowed_hosts(settings: Settings) -> frozenset[str]:
-    public = urlsplit(settings.address).hostname or ""
-    public = f"[{public}]" if ":" in public else public
-    return frozenset({public, *_OWN_NAMES, *(host.lower() for host in settings.allowed_hosts)})
+class KnownHosts:
+    """The names that the service has: in `Host` headers, and in `Origin` ones."""
+
+    def __init__(self, settings: Settings) -> None:
+        public = urlsplit(settings.address).hostname or ""
+        public = f"[{public}]" if ":" in public else public
+        self._names = frozenset({public, *_OWN_NAMES, *(host.lower() for host in settings.allowed_hosts)})
+        self.any = "*" in settings.allowed_hosts
+
+    def know(self, host: str | None) -> bool:
+        """Whether it is one of them, with a port perhaps."""
+        if self.any or host is None:
+            return host is not None
+        match = _HOST.fullmatch(host)
+        return match is not None and match[1].lower() in self._names

@@ -19,7 +19,7 @@ from api.http.json_body import StrictRoute
 from api.http.limits import limited
 from api.http.openapi import problems
 from api.http.streaming import json_array, json_lines
-from api.job_bodies import MAX_JSON_BYTES, Given, request_body
+from api.job_bodies import MAX_JSON_BYTES, MAX_TARGETS, Given, request_body
 from api.job_events import stream
 from models.errors import Conflict
 from models.identifiers import new_id
@@ -139,6 +139,10 @@ async def download_job_results(
     caller: Owner,
     services: ServicesDep,
     format: Annotated[Format, Query(description="What the file is.")] = "csv",
+    limit: Annotated[
+        int | None, Query(ge=1, le=MAX_TARGETS, description="How many rows to give at most; all without it.")
+    ] = None,
+    offset: Annotated[int, Query(ge=0, le=MAX_TARGETS, description="How many rows to leave out.")] = 0,
 ) -> Response:
     """The rows in their order: the columns that were given, `error`, `partial`, and the fields found.
 
@@ -149,8 +153,11 @@ async def download_job_results(
         job = await jobs.get_row(connection, caller.account_id, job_id)
         if job["completed_at"] is None:
             raise Conflict("job_not_finished", "The job has not ended; GET …/events tells when it has.")
-        first = await results.read_after(connection, job_id, after=-1, limit=_AT_ONCE)
-    chunks = _chunks(services, caller.account_id, job_id, first)
+        end = MAX_TARGETS if limit is None else offset + limit
+        first = await results.read_after(
+            connection, job_id, after=offset - 1, limit=min(_AT_ONCE, end - offset)
+        )
+    chunks = _chunks(services, caller.account_id, job_id, first, end)
     content = _written(format, Table(job["type"], job["header"], job["fields"]), chunks)
     name = f'attachment; filename="bulk-job-{job_id}.{format}"'
     return StreamingResponse(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
@@ -180,9 +187,9 @@ def _notify(services: Services, job_id: UUID) -> None:
 
 
 async def _chunks(
-    services: Services, account_id: UUID, job_id: UUID, chunk: list[Result]
+    services: Services, account_id: UUID, job_id: UUID, chunk: list[Result], end: int
 ) -> AsyncGenerator[list[Result]]:
-    """The rows from this chunk on; no connection is held while they are sent.
+    """The rows from this chunk on, before the position `end`; no connection is held while they are sent.
 
     Raises:
         NotFound: the job was deleted meanwhile: the answer is cut, and does not look complete.
@@ -190,7 +197,9 @@ async def _chunks(
     while chunk:
         yield chunk
         async with services.database.connection() as connection:
-            chunk = await results.read_after(connection, job_id, after=chunk[-1].position, limit=_AT_ONCE)
+            last = chunk[-1].position
+            left = min(_AT_ONCE, end - 1 - last)
+            chunk = await results.read_after(connection, job_id, after=last, limit=left) if left > 0 else []
             if not chunk:
                 await jobs.get(connection, account_id, job_id)
 

@@ -171,12 +171,13 @@ async def list_workflows(
     page: Page = 1,
     limit: Limit = 20,
     status: Annotated[Status | None, Query(description="Only those with this status.")] = None,
+    agents: Annotated[bool | None, Query(description="Only those that agents may see, or may not.")] = None,
 ) -> WorkflowPage:
     """The account's workflows, newest first."""
     async with services.database.connection() as connection:
         views, total = await automations.list_page(
             connection, services.keyring, caller.account_id, services.settings.address,
-            status=status, page=page, limit=limit,
+            status=status, agents=agents, page=page, limit=limit,
         )  # fmt: skip
     return WorkflowPage(workflows=views, total=total, page=page)
 

@@ -88,6 +88,15 @@ async def test_workflows_are_listed_by_page_newest_first(api: Api) -> None:
     assert (await person.key.get("/api/workflows?status=active")).json()["total"] == 1
 
 
+async def test_workflows_are_listed_by_whether_agents_may_see_them(api: Api) -> None:
+    person = await api.person()
+    for name, fields in {"seen": {}, "told": {"agents": True}, "hidden": {"agents": False}}.items():
+        await create(person, name=name, **fields)
+    for asked, names in {"true": ["told", "seen"], "false": ["hidden"]}.items():
+        page = (await person.key.get(f"/api/workflows?agents={asked}")).json()
+        assert ([one["name"] for one in page["workflows"]], page["total"]) == (names, len(names))
+
+
 async def test_a_deleted_workflow_takes_no_events_but_its_runs_stay(api: Api, person: Person) -> None:
     made = await create(person)
     accepted = await post(api, made["webhook_url"], json={})

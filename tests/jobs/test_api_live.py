@@ -69,6 +69,9 @@ async def test_results_can_be_had_as_lines_or_an_array_of_json(person: Person, s
     assert {row["threat.abuse_score"] for row in found[:-1]} == {3}
     assert (found[0]["error"], found[-1]["threat.abuse_score"]) == (None, None)
     assert found[-1]["error"]["code"] == "invalid_ip"
+    for limit, offset in ((1, 0), (150, 0), (150, 150), (100, 250), (1, 10_000)):
+        path = f"/api/bulk-jobs/{job['id']}/results?format=json&limit={limit}&offset={offset}"
+        assert (await person.key.get(path)).json() == found[offset : offset + limit]
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl", "json"])

@@ -1,0 +1,130 @@
+"""What tools answer: the routes' answers with what a model needs of them, and how they are described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+import orjson
+from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel
+
+MAX_BYTES = 8 * 1024
+"""What an answer has at most, as JSON, unless it is asked for in full."""
+
+JSONObject: TypeAlias = dict[str, Any]
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+# How long lists and texts may be, from mild to hard, until an answer fits.
+_CAPS = ((100, 4000), (50, 2000), (25, 1000), (10, 500), (5, 250), (3, 120), (1, 60))
+_DEEPEST = 1
+_OMITTED = {"type": "array", "items": {"type": "string"}, "description": "What was cut, and how to get it."}
+
+
+def answered(answer: Mapping[str, Any], *, full: bool = False, hint: str = "") -> CallToolResult:
+    """The result of a tool.
+
+    Args:
+        answer: JSON.
+        full: give all of it, however long.
+        hint: how to get what is cut, where something is.
+    """
+    shown = dict(answer) if full else pruned(answer, hint)
+    text = orjson.dumps(shown).decode()
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown)
+
+
+def pruned(answer: Mapping[str, Any], hint: str) -> JSONObject:
+    """An answer without what is empty, its lists and texts cut so that it has at most `MAX_BYTES`.
+
+    `omitted` of it says what was cut.
+    """
+    whole = cast(JSONObject, _without_empty(answer))
+    if len(orjson.dumps(whole)) <= MAX_BYTES:
+        return whole
+    for items, characters in _CAPS:
+        cuts: dict[str, str] = {}
+        shown = {name: _cut(value, name, items, characters, cuts) for name, value in whole.items()}
+        told = [*list(cuts.values())[:10], *([hint] if hint else [])]
+        if len(orjson.dumps(shown | {"omitted": told})) <= MAX_BYTES:
+            return shown | {"omitted": told}
+    # So many members of themselves: those that come first, as far as they have room.
+    shown, room = cast(JSONObject, {}), MAX_BYTES - 512
+    for name, value in whole.items():
+        small = _cut(value, name, *_CAPS[-1], {})
+        room -= len(orjson.dumps({name: small}))
+        if room > 0:
+            shown[name] = small
+    left_out = ", ".join(name for name in whole if name not in shown)
+    return shown | {"omitted": [text for text in (f"left out: {left_out[:200]}", hint) if text]}
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        members = {name: _without_empty(inner) for name, inner in cast(Mapping[str, Any], value).items()}
+        return {name: inner for name, inner in members.items() if inner not in _EMPTY}
+    if isinstance(value, list):
+        return [_without_empty(inner) for inner in cast(list[Any], value)]
+    return value
+
+
+def _cut(value: Any, place: str, items: int, characters: int, cuts: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _cut(inner, f"{place}.{name}", items, characters, cuts)
+            for name, inner in cast(JSONObject, value).items()
+        }
+    if isinstance(value, list):
+        inner = cast(list[Any], value)
+        if len(inner) > items:
+            cuts.setdefault(place, f"{place}: {items} of {len(inner)} items are shown")
+        return [_cut(one, f"{place}[]", items, characters, cuts) for one in inner[:items]]
+    if isinstance(value, str) and len(value) > characters:
+        cuts.setdefault(place, f"{place}: texts are cut after {characters} characters")
+        return value[:characters] + "…"
+    return value
+
+
+def schema_of(model: type[BaseModel]) -> JSONObject:
+    """A JSON Schema for what a tool answers of this model: its members, none of them sure.
+
+    The whole would be longer than what most tools answer, and is in the OpenAPI document.
+    """
+    whole = model.model_json_schema(mode="serialization")
+    shown = _shallow(whole, cast(JSONObject, whole.get("$defs", {})), 0)
+    shown["properties"]["omitted"] = _OMITTED
+    return shown
+
+
+def schema(**members: JSONObject) -> JSONObject:
+    """A JSON Schema for an object with these members, none of them sure."""
+    return {"type": "object", "properties": members | {"omitted": _OMITTED}}
+
+
+def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObject:
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]] | {
+            name: value for name, value in schema.items() if name != "$ref"
+        }
+    arms = [arm for arm in schema.get("anyOf", []) if arm != {"type": "null"}]
+    if len(arms) == 1:
+        return _or_null(_shallow(arms[0], definitions, depth)) | _kept(schema, "description")
+    shown = _kept(schema, "type", "enum", *(["description"] if depth < _DEEPEST else []))
+    if "properties" in schema and depth < _DEEPEST:
+        shown["properties"] = {
+            name: _shallow(inner, definitions, depth + 1) for name, inner in schema["properties"].items()
+        }
+    elif "items" in schema and depth < _DEEPEST and isinstance(schema["items"], dict):
+        shown["items"] = _shallow(cast(JSONObject, schema["items"]), definitions, _DEEPEST)
+    return shown
+
+
+def _or_null(schema: JSONObject) -> JSONObject:
+    """The schema where there may be null instead: in an answer that was asked for in full."""
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], None]
+    return schema | ({"type": [schema["type"], "null"]} if isinstance(schema.get("type"), str) else {})
+
+
+def _kept(schema: JSONObject, *names: str) -> JSONObject:
+    return {name: schema[name] for name in names if name in schema}

@@ -1,0 +1,234 @@
+"""Requests that a tool makes: to the application itself, in the caller's name, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias, cast
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+import orjson
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from starlette.requests import Request
+from starlette.types import Message, Scope
+
+from api.deps import services_of
+from api.http.catalogue import CATALOGUE
+from api.http.context import SOURCE, context_of
+from api.waiting import woken
+
+Ctx: TypeAlias = Context[Any, Any]
+"""What the SDK gives a tool beside its arguments."""
+
+_KEPT_HEADERS = frozenset({b"host", b"authorization", b"x-api-key", b"x-forwarded-for", b"user-agent"})
+# What has no notification, and the time that a run has been at work, is looked at as often.
+_LOOK_SECONDS = 1.0
+_MOST_ERRORS = 20
+# Where the catalogue speaks of requests, and a model has tools.
+_REMEDIES = {
+    "invalid_input": "Mend what is listed, and call the tool again.",
+    "not_found": "Check the id: a tool that lists has the ids that there are.",
+    "version_mismatch": "Read it again with get_workflow, and make the change to that version.",
+    "job_not_finished": "Call get_bulk_job with wait_seconds until it has ended.",
+    "workflow_not_active": 'Activate it: update_workflow with the changes {"status": "active"}.',
+}
+# The requests under way: the event loop itself holds no task.
+_under_way: set[asyncio.Task[Any]] = set()
+
+
+class Refused(ToolError):
+    """An answer that is no success, in words that say what to do.
+
+    Attributes:
+        code: of the problem document.
+    """
+
+    def __init__(self, problem: Mapping[str, Any], retry_after: str | None) -> None:
+        self.code: str = problem["code"]
+        super().__init__(_told(problem, retry_after))
+
+
+class Answer:
+    """What the application has answered."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.content = b""
+
+    async def take(self, message: Message) -> None:
+        """One message of the answer: the `send` of its request."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {name.decode(): value.decode("latin-1") for name, value in message["headers"]}
+        else:
+            self.content += message.get("body", b"")
+
+
+class Door:
+    """The application's own routes, for the tool that is called in this context."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._ctx = ctx
+        request = cast(Request, ctx.request_context.request)
+        self._scope: Scope = request.scope
+        self._services = services_of(request)
+
+    @property
+    def address(self) -> str:
+        """The public address of the service."""
+        return self._services.settings.address
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """What GET answers; parameters that are None are left out.
+
+        Raises:
+            Refused: it is no success.
+        """
+        return await self._request("GET", path, query=query)
+
+    async def post(self, path: str, body: Any = None, *, key: str | None = None, **query: Any) -> Any:
+        """What POST answers.
+
+        Args:
+            path: of the route.
+            body: JSON; None for none.
+            key: the Idempotency-Key.
+            query: parameters; those that are None are left out.
+
+        Raises:
+            Refused: it is no success.
+        """
+        return await self._request("POST", path, body, {"idempotency-key": key}, query)
+
+    async def patch(self, path: str, body: Any, *, version: int) -> Any:
+        """What PATCH answers, where the object still has this version.
+
+        Raises:
+            Refused: it is no success.
+        """
+        return await self._request("PATCH", path, body, {"if-match": f'"v{version}"'})
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str | None] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Have the application answer, to the end even if whoever called the tool has gone away."""
+        answering = asyncio.create_task(self._answered(method, path, body, headers or {}, query or {}))
+        _under_way.add(answering)
+        answering.add_done_callback(_under_way.discard)
+        answer = await asyncio.shield(answering)
+        if answer.status >= 400:
+            raise Refused(orjson.loads(answer.content), answer.headers.get("retry-after"))
+        if answer.headers.get("content-type") == "application/jsonl":
+            return [orjson.loads(line) for line in answer.content.splitlines()]
+        return orjson.loads(answer.content)
+
+    async def _answered(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str | None],
+        query: Mapping[str, Any],
+    ) -> Answer:
+        raw = b"" if body is None else orjson.dumps(body)
+        given = {name: value for name, value in headers.items() if value is not None}
+        messages: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+        async def receive() -> Message:
+            return messages.pop() if messages else await asyncio.Future[Message]()
+
+        answer = Answer()
+        scope = self._scope_of(method, path, given | ({"content-type": "application/json"} if raw else {}))
+        wanted = {name: _written(value) for name, value in query.items() if value is not None}
+        await self._scope["app"]({**scope, "query_string": urlencode(wanted).encode()}, receive, answer.take)
+        return answer
+
+    def _scope_of(self, method: str, path: str, headers: Mapping[str, str]) -> Scope:
+        outer = self._scope
+        kept = [header for header in outer["headers"] if header[0] in _KEPT_HEADERS]
+        own = {"x-request-id": context_of(outer).request_id, **headers}
+        return {
+            **{name: outer[name] for name in ("type", "asgi", "http_version", "scheme", "client", "server")},
+            "state": dict(outer["state"]),
+            "method": method,
+            "path": path,
+            "raw_path": quote(path).encode(),
+            "root_path": "",
+            "headers": [*kept, *((name.encode(), _latin(value)) for name, value in own.items())],
+            SOURCE: "mcp",
+        }
+
+    async def follow(
+        self,
+        id: str,
+        look: Callable[[], Awaitable[Any]],
+        done: Callable[[Any], int],
+        total: int,
+        seconds: float,
+    ) -> Any:
+        """Look until it has ended, telling the client how far it is; what was seen last.
+
+        Args:
+            id: of a run or job, whose notifications lead to a look at once.
+            look: gives it as it is.
+            done: how much of `total` is done; `total` where it has ended.
+            total: how much there is to be done.
+            seconds: after which it is given as it is, ended or not.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, waiter = loop.time() + seconds, self._services.waiter
+        with waiter.watching(UUID(id)) as notified:
+            while True:
+                seen = await look()
+                await self._ctx.report_progress(done(seen), total)
+                left = deadline - loop.time()
+                if done(seen) >= total or left <= 0 or waiter.closed:
+                    return seen
+                await woken(notified, min(left, _LOOK_SECONDS))
+
+
+def in_path(text: str) -> str:
+    """A text as one segment of a path, whatever is in it."""
+    return text if text and all(one.isalnum() or one in "-_" for one in text) else "none"
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _latin(value: str) -> bytes:
+    return value.encode("latin-1", "replace")
+
+
+def _told(problem: Mapping[str, Any], retry_after: str | None) -> str:
+    """The problem for a model: what is wrong, where, and what to do about it."""
+    lines = [f"{problem['code']}: {problem['detail']}"]
+    errors = problem.get("errors", [])
+    if errors:
+        listed = [
+            f"- {_place(error)}: {error['message']} ({error['code']})" for error in errors[:_MOST_ERRORS]
+        ]
+        more = [f"- and {len(errors) - _MOST_ERRORS} more"] if len(errors) > _MOST_ERRORS else []
+        lines = [f"{problem['code']}:", *listed, *more]
+    if retry_after is not None:
+        lines.append(f"Try again in {retry_after} seconds.")
+    if remedy := _REMEDIES.get(problem["code"]) or getattr(CATALOGUE.get(problem["code"]), "remedy", None):
+        lines.append(f"What to do: {remedy}")
+    return "\n".join(lines)
+
+
+def _place(error: Mapping[str, Any]) -> str:
+    """Where in the arguments: `steps[2].config.expression`."""
+    if error.get("parameter"):
+        return str(error["parameter"])
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in error["pointer"].split("/")[1:]]
+    place = "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in parts)
+    return place.removeprefix(".") or "the arguments"

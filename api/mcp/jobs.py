@@ -1,0 +1,83 @@
+"""Tools of bulk jobs: start one, see how far it is, read its rows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from api.mcp.answers import answered, schema, schema_of
+from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.toolbox import Full, Key, Seconds, Toolbox
+from models.jobs.jobs import JobType, JobView
+
+toolbox = Toolbox()
+
+JobId = Annotated[str, Field(description="The job's id, from start_bulk_job.")]
+
+_JOB = schema_of(JobView)
+
+
+@toolbox.tool("Start a bulk job", _JOB, outside=True)
+async def start_bulk_job(
+    type: Annotated[JobType, Field(description="The kind of lookup that is done for each target.")],
+    targets: Annotated[list[str], Field(description="Up to 10,000 targets.")],
+    ctx: Ctx,
+    name: Annotated[str | None, Field(description="What the job is called.")] = None,
+    fields: Annotated[
+        list[str] | None, Field(description="Only these fields are looked up, such as location.city.")
+    ] = None,
+    idempotency_key: Key = None,
+) -> CallToolResult:
+    """Look up many targets in the background; get_bulk_job then says how far it is.
+
+    A target costs what its lookup does, repeats cost nothing. Credits are held at the start, and what is not
+    used comes back.
+    """
+    body: dict[str, Any] = {"type": type, "targets": targets}
+    body |= {key: value for key, value in {"name": name, "fields": fields}.items() if value is not None}
+    return answered(await Door(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
+
+
+@toolbox.tool("See how far a bulk job is", _JOB, reads=True)
+async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> CallToolResult:
+    """How far a bulk job is, what it has cost, and how long it will take."""
+    door = Door(ctx)
+
+    async def look() -> Any:
+        return await door.get(f"/api/bulk-jobs/{in_path(job_id)}")
+
+    first = await look()
+    total = max(first["total_rows"], 1)
+
+    def done(job: Any) -> int:
+        return total if job["completed_at"] else min(job["processed_rows"], total - 1)
+
+    return answered(await door.follow(first["id"], look, done, total, wait_seconds))
+
+
+@toolbox.tool(
+    "Read the rows of a bulk job",
+    schema(
+        job=_JOB,
+        rows={
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "The target, `error` if it was none, and the fields found, by dotted name.",
+        },
+    ),
+    reads=True,
+)
+async def get_bulk_job_results(
+    job_id: JobId,
+    ctx: Ctx,
+    limit: Annotated[int, Field(ge=1, le=100, description="How many rows to give at most.")] = 10,
+    offset: Annotated[int, Field(ge=0, le=10_000, description="How many rows to leave out.")] = 0,
+    full: Full = False,
+) -> CallToolResult:
+    """The rows of a bulk job that has ended, in the order of its targets."""
+    door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
+    rows = await door.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
+    found = {"job": await door.get(path), "rows": rows}
+    return answered(found, full=full, hint="use a smaller `limit` and `offset`, or set `full`")

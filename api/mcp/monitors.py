@@ -1,0 +1,130 @@
+"""Tools of monitors: make one, run it, read what has changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from api.mcp.answers import answered, schema, schema_of
+from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.toolbox import Full, Key, Seconds, Toolbox
+from models.lists import TargetType
+from models.monitors.monitors import Frequency, MonitorView
+from models.monitors.results import ResultView
+from models.monitors.runs import MonitorRunView
+
+toolbox = Toolbox()
+
+MonitorId = Annotated[str, Field(description="The monitor's id, from list_monitors.")]
+
+_RUN = schema_of(MonitorRunView)
+
+
+@toolbox.tool(
+    "List monitors", schema(monitors={"type": "array", "items": schema_of(MonitorView)}), reads=True
+)
+async def list_monitors(
+    ctx: Ctx,
+    type: Annotated[TargetType | None, Field(description="Only monitors of this type of targets.")] = None,
+) -> CallToolResult:
+    """The account's monitors, newest first, with when each runs next and what its last run has found."""
+    return answered(await Door(ctx).get("/api/monitors", type=type), hint="name a `type`")
+
+
+@toolbox.tool("Create a monitor", schema_of(MonitorView))
+async def create_monitor(
+    name: Annotated[str, Field(description="What the monitor is called.")],
+    type: Annotated[TargetType, Field(description="What its targets are.")],
+    ctx: Ctx,
+    targets: Annotated[
+        list[str] | None, Field(description="Up to 10,000 targets; leave it out with list_id.")
+    ] = None,
+    list_id: Annotated[
+        str | None, Field(description="A contact list to watch instead of targets of its own.")
+    ] = None,
+    frequency: Annotated[
+        Frequency | None, Field(description="How often it runs; with neither this nor cron: monthly.")
+    ] = None,
+    cron: Annotated[str | None, Field(description="When it runs, as in `0 9 * * MON-FRI`.")] = None,
+    timezone: Annotated[str, Field(description="An IANA zone, such as Europe/Berlin.")] = "UTC",
+    tracked_fields: Annotated[
+        list[str] | None, Field(description="The fields whose changes count, such as dns or whois.registrar.")
+    ] = None,
+) -> CallToolResult:
+    """Have targets looked up again and again, and changes recorded. It is active at once.
+
+    Each run costs 1 credit a target that is answered: tell the user what that comes to.
+    """
+    given = {
+        "targets": targets, "data_source_ref": list_id, "frequency": frequency, "cron": cron,
+        "tracked_fields": tracked_fields, "data_source_type": None if list_id is None else "list",
+    }  # fmt: skip
+    body: dict[str, Any] = {"name": name, "monitor_type": type, "timezone": timezone}
+    body |= {field: value for field, value in given.items() if value is not None}
+    return answered(await Door(ctx).post("/api/monitors", body))
+
+
+@toolbox.tool("Run a monitor now", _RUN, outside=True)
+async def run_monitor(
+    monitor_id: MonitorId, ctx: Ctx, wait_seconds: Seconds = 30, idempotency_key: Key = None
+) -> CallToolResult:
+    """Run a monitor now, beside its calendar; get_monitor_results then says what has changed.
+
+    It costs 1 credit a target that is answered.
+    """
+    door, path = Door(ctx), f"/api/monitors/{in_path(monitor_id)}"
+    started = await door.post(f"{path}/run", key=idempotency_key)
+    run_id: str = started["run_id"]
+
+    async def look() -> Any:
+        return await door.get(f"{path}/runs/{run_id}")
+
+    first = await look()
+    total = max(first["total_records"], 1)
+
+    def done(run: Any) -> int:
+        return total if run["completed_at"] else min(run["processed_records"], total - 1)
+
+    return answered(await door.follow(run_id, look, done, total, wait_seconds))
+
+
+@toolbox.tool(
+    "Read what a monitor has found",
+    schema(
+        run=_RUN,
+        total={"type": "integer", "description": "How many results there are in all."},
+        results={"type": "array", "items": schema_of(ResultView)},
+    ),
+    reads=True,
+)
+async def get_monitor_results(
+    monitor_id: MonitorId,
+    ctx: Ctx,
+    run_id: Annotated[str | None, Field(description="Of which run; without it, the last one.")] = None,
+    changes_only: Annotated[
+        bool, Field(description="Only targets that have changed, and of those the changes alone.")
+    ] = True,
+    limit: Annotated[int, Field(ge=1, le=100, description="How many targets to give at most.")] = 20,
+    offset: Annotated[int, Field(ge=0, le=1_000_000, description="How many to leave out.")] = 0,
+    full: Full = False,
+) -> CallToolResult:
+    """What a run of a monitor has found: by default what has changed (`old` and `new` of each field)."""
+    door, path = Door(ctx), f"/api/monitors/{in_path(monitor_id)}"
+    if run_id is None:
+        runs: list[Any] = (await door.get(f"{path}/runs", limit=1))["runs"]
+        if not runs:
+            raise ToolError("not_found: This monitor has never run.\nWhat to do: call run_monitor.")
+        run_id = str(runs[0]["id"])
+    run = await door.get(f"{path}/runs/{in_path(run_id)}")
+    page = await door.get(
+        f"{path}/runs/{in_path(run_id)}/results", changes_only=changes_only, limit=limit, offset=offset
+    )
+    left_out = {"id", "email", *(["data"] if changes_only and not full else [])}
+    results = [
+        {name: value for name, value in one.items() if name not in left_out} for one in page["results"]
+    ]
+    found = {"run": run, "total": page["total"], "results": results}
+    return answered(found, full=full, hint="use a smaller `limit` and `offset`, or set `full`")

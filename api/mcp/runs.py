@@ -1,0 +1,120 @@
+"""Tools of runs: start one and wait for it, read what became of it and why it failed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from api.http.catalogue import CATALOGUE
+from api.mcp.answers import JSONObject, answered, schema, schema_of
+from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.toolbox import Full, Key, Seconds, Toolbox
+from api.mcp.workflows import WorkflowId, visible
+from models.run_lists import ListedRun
+from models.run_views import RunStatus, RunView
+
+toolbox = Toolbox()
+
+_HINT = "set `full` in get_workflow_run"
+_WHY: JSONObject = {
+    "type": "object",
+    "description": "Why it failed: the step, what it was given, the error, and what to do about it.",
+    "properties": {
+        "step": {"type": "string"},
+        "code": {"type": "string"},
+        "message": {"type": "string"},
+        "what_to_do": {"type": "string"},
+    },
+}
+_RUN = schema_of(RunView)
+_RUN["properties"]["why"] = _WHY
+
+
+def _shown(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
+    """A run, and why it failed if it did. Its resume URLs are left out: who has one can answer for others."""
+    shown = {name: value for name, value in run.items() if name != "resume_urls"}
+    if run["error"] is not None:
+        shown = {"why": _why(run), **shown}
+    return answered(shown, full=full, hint=_HINT)
+
+
+def _why(run: dict[str, Any]) -> JSONObject:
+    error = run["error"]
+    failed = [step for step in run["steps"] if step["id"] == error.get("step")]
+    entry = CATALOGUE.get(error["code"])
+    given = {name: failed[0][name] for name in ("type", "input", "attempts")} if failed else {}
+    return error | given | ({} if entry is None else {"what_to_do": entry.remedy})
+
+
+async def _followed(door: Door, run_id: str, seconds: float) -> Any:
+    """The run once it has ended, or as it is after so many seconds."""
+
+    async def look() -> Any:
+        return await door.get(f"/api/workflows/runs/{in_path(run_id)}")
+
+    first = await look()
+    total = first["steps_total"] + 1
+
+    def done(run: Any) -> int:
+        return total if run["completed_at"] else min(run["steps_completed"], total - 1)
+
+    return await door.follow(first["id"], look, done, total, seconds)
+
+
+@toolbox.tool("Run a workflow", _RUN, destroys=True, outside=True)
+async def run_workflow(
+    workflow_id: WorkflowId,
+    ctx: Ctx,
+    input: Annotated[Any, Field(description="Any JSON: what expressions read as `trigger`.")] = None,
+    wait_seconds: Seconds = 30,
+    idempotency_key: Key = None,
+) -> CallToolResult:
+    """Start a run of an active workflow and wait for its end.
+
+    It does what its steps say: sends requests, spends credits. If it has not ended in time it goes on, and
+    get_workflow_run tells how it ends.
+    """
+    door = Door(ctx)
+    await visible(door, workflow_id)
+    path = f"/api/workflows/{in_path(workflow_id)}/run"
+    accepted = await door.post(path, {"input": input}, key=idempotency_key)
+    return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+
+
+@toolbox.tool(
+    "List the runs of a workflow",
+    schema(
+        runs={"type": "array", "items": schema_of(ListedRun)},
+        total={"type": "integer", "description": "How many there are in all."},
+    ),
+    reads=True,
+)
+async def list_workflow_runs(
+    workflow_id: WorkflowId,
+    ctx: Ctx,
+    status: Annotated[RunStatus | None, Field(description="Only those with this status.")] = None,
+    page: Annotated[int, Field(ge=1, le=100_000, description="The number of the page.")] = 1,
+    limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 10,
+) -> CallToolResult:
+    """The runs of a workflow, newest first, and why those that failed did."""
+    door = Door(ctx)
+    await visible(door, workflow_id)
+    found = await door.get(
+        "/api/workflows/runs", workflow_id=workflow_id, status=status, page=page, limit=limit
+    )
+    return answered({"runs": found["runs"], "total": found["total"]}, hint="use a smaller `limit` and `page`")
+
+
+@toolbox.tool("Get a run", _RUN, reads=True)
+async def get_workflow_run(
+    run_id: Annotated[str, Field(description="The run's id, from run_workflow or list_workflow_runs.")],
+    ctx: Ctx,
+    wait_seconds: Seconds = 0,
+    full: Full = False,
+) -> CallToolResult:
+    """A run: its status, the input and output of each step, and `why` it failed with what to do about it."""
+    door = Door(ctx)
+    await visible(door, (await door.get(f"/api/workflows/runs/{in_path(run_id)}"))["workflow_id"])
+    return _shown(await _followed(door, run_id, wait_seconds), full=full)

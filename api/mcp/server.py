@@ -1,0 +1,86 @@
+"""The MCP server: its tools, and what it says of itself."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, InputRequiredResult
+from pydantic import ValidationError
+
+from api.http.json_body import MAX_BODY_BYTES
+from api.mcp import account, jobs, lookups, monitors, runs, workflows
+
+NAME = "vedette"
+VERSION = "0.1.0"
+
+_INSTRUCTIONS = """\
+vedette looks up e-mails, phones, IPs, domains, companies, user names and dark-web mentions, watches targets
+for change (monitors), and runs workflows.
+- Fields that are absent from an answer are unknown; false and 0 mean that sources were asked and said so.
+- Answers are cut to 8 KB; `omitted` says what was left out and how to get it.
+- Lookups cost credits where their description says so. get_credits shows the balance.
+- Before you write a workflow: search_docs and list_workflow_templates; then validate_workflow,
+  create_workflow, run_workflow. If a run fails, `why` says what to do; mend it with update_workflow.
+- An error begins with a stable code and ends with what to do. Do not repeat a refused call unchanged.
+- Never put API keys or secrets into a workflow: name them as {{ secrets.NAME }}; the user stores them."""
+
+
+class _Server(MCPServer[Any]):
+    """A server whose errors read as they were written, and echo nothing of what was sent."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool.
+
+        Raises:
+            ToolError: it is refused; the text is for the model.
+        """
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                raise ToolError(_arguments_told(name, cause)) from cause
+            if isinstance(cause, ToolError):
+                raise cause from None
+            raise
+
+
+def _arguments_told(name: str, error: ValidationError) -> str:
+    lines = [f"invalid_input: {name} cannot be called like this."]
+    for found in error.errors(include_url=False, include_input=False)[:20]:
+        place = ".".join(map(str, found["loc"])) or "the arguments"
+        missing = found["type"] == "extra_forbidden"
+        lines.append(f"- {place}: {'there is no such argument' if missing else found['msg']}")
+    lines.append("What to do: call it again with arguments that fit the tool's input schema.")
+    return "\n".join(lines)
+
+
+@cache
+def tools() -> list[Tool]:
+    """All tools, in the order in which they are listed."""
+    rooms = (lookups, account, monitors, workflows, runs, jobs)
+    return [tool for room in rooms for tool in room.toolbox.tools]
+
+
+def new_sessions() -> StreamableHTTPSessionManager:
+    """What answers the requests of MCP clients, each by itself: no process remembers one. Its `run` opens it.
+
+    Who may call, and from which hosts, is settled before.
+    """
+    server = _Server(NAME, version=VERSION, instructions=_INSTRUCTIONS, tools=tools(), subscriptions=False)
+    server.streamable_http_app(
+        stateless_http=True,
+        max_request_body_size=MAX_BODY_BYTES,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return server.session_manager

@@ -1,0 +1,85 @@
+"""How tools are declared: a function with described arguments, and what it answers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeAlias, cast
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import Field
+
+from api.mcp.answers import JSONObject
+
+Function: TypeAlias = Callable[..., Awaitable[CallToolResult]]
+
+Key = Annotated[
+    str | None,
+    Field(
+        description="A text of your own, without spaces. Within a day the same call with the same key is"
+        " done, and paid, once: use it to repeat a call whose answer was lost."
+    ),
+]
+Full = Annotated[bool, Field(description="Give the whole answer, however long; else it is cut to 8 KB.")]
+Seconds = Annotated[int, Field(ge=0, le=120, description="How long to wait for the end; 0 answers at once.")]
+
+
+class Toolbox:
+    """The tools of one noun."""
+
+    def __init__(self) -> None:
+        self.tools: list[Tool] = []
+
+    def tool(
+        self,
+        title: str,
+        answers: JSONObject,
+        *,
+        reads: bool = False,
+        destroys: bool = False,
+        repeatable: bool = False,
+        outside: bool = False,
+    ) -> Callable[[Function], Function]:
+        """Declare a function as a tool: models read its docstring, and the `Field`s of its arguments.
+
+        Args:
+            title: for people.
+            answers: the JSON Schema of what it gives.
+            reads: it changes nothing.
+            destroys: it replaces something, or sets off what cannot be taken back.
+            repeatable: to call it again with the same arguments changes nothing further.
+            outside: it asks sources, or sends requests, beyond this service.
+        """
+
+        def declare(function: Function) -> Function:
+            made = Tool.from_function(
+                function,
+                title=title,
+                description=inspect.cleandoc(function.__doc__ or ""),
+                annotations=ToolAnnotations(
+                    title=title,
+                    read_only_hint=reads,
+                    destructive_hint=destroys,
+                    idempotent_hint=reads or repeatable,
+                    open_world_hint=outside,
+                ),
+                structured_output=False,
+            )
+            made.parameters = _strict(made)
+            made.fn_metadata.output_schema = answers
+            self.tools.append(made)
+            return function
+
+        return declare
+
+
+def _strict(made: Tool) -> JSONObject:
+    """Refuse arguments that nobody reads, so that none is misspelt in silence; the schema of the others."""
+    model = made.fn_metadata.arg_model
+    model.model_config["extra"] = "forbid"
+    model.model_rebuild(force=True)
+    schema = model.model_json_schema(by_alias=True)
+    for described in (schema, *cast(dict[str, JSONObject], schema.get("properties", {})).values()):
+        described.pop("title", None)
+    return schema

@@ -1,0 +1,197 @@
+"""Tools of workflows: templates, validating, making and changing them. `agents: false` hides one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from api.mcp.answers import answered, schema, schema_of
+from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.toolbox import Full, Toolbox
+from api.routes.workflows import Validity
+from language.definition import Status
+from models.automations import WorkflowView
+from models.templates import Category, Template
+
+toolbox = Toolbox()
+
+WorkflowId = Annotated[str, Field(description="The workflow's id, from list_workflows or create_workflow.")]
+Definition = Annotated[
+    dict[str, Any],
+    Field(
+        description='Such as {"name": "…", "trigger": {"type": "manual"}, "steps": [{"id": "look", "type":'
+        ' "ip_lookup", "config": {"field": "trigger.ip"}}]}. search_docs explains triggers, steps and'
+        " expressions; templates show them."
+    ),
+]
+
+_WORKFLOW = schema_of(WorkflowView)
+# What only changes with time, or is a key to something: of use to programs alone.
+_LEFT_OUT = frozenset({"next_runs", "resume_urls"})
+
+
+async def visible(door: Door, workflow_id: str) -> dict[str, Any]:
+    """The workflow.
+
+    Raises:
+        Refused: there is none of this id, or it is hidden from agents, which reads alike.
+    """
+    workflow = await door.get(f"/api/workflows/{in_path(workflow_id)}")
+    return workflow if workflow["agents"] else await door.get("/api/workflows/none")
+
+
+async def _check_references(door: Door, document: dict[str, Any], before: dict[str, Any]) -> None:
+    """See that a definition names no hidden workflow, but where it did so before.
+
+    Raises:
+        ToolError: it does.
+    """
+    known = {workflow_id for _, workflow_id in _references(before)}
+    for place, workflow_id in _references(document):
+        if workflow_id not in known:
+            try:
+                await visible(door, workflow_id)
+            except ToolError as refused:
+                raise ToolError(f"unknown_workflow: {place}: {refused}") from None
+
+
+def _references(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """The workflows that a definition of any shape names: where, and their ids."""
+    steps = document.get("steps")
+    found: list[tuple[str, Any]] = [("on_failure.workflow_id", document.get("on_failure"))]
+    for number, step in enumerate(cast(list[Any], steps) if isinstance(steps, list) else []):
+        if isinstance(step, dict) and cast(dict[str, Any], step).get("type") == "workflow":
+            found.append((f"steps[{number}].config.workflow_id", cast(dict[str, Any], step).get("config")))
+    named = [
+        (place, cast(dict[str, Any], holder).get("workflow_id"))
+        for place, holder in found
+        if isinstance(holder, dict)
+    ]
+    return [(place, workflow_id) for place, workflow_id in named if isinstance(workflow_id, str)]
+
+
+def _shown(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
+    shown = {name: value for name, value in workflow.items() if name not in _LEFT_OUT}
+    return answered(shown, full=full, hint="set `full` in get_workflow")
+
+
+@toolbox.tool(
+    "List workflow templates",
+    schema(templates={"type": "array", "items": schema_of(Template)}),
+    reads=True,
+)
+async def list_workflow_templates(
+    ctx: Ctx,
+    category: Annotated[Category | None, Field(description="Only those of this category.")] = None,
+    template_id: Annotated[
+        str | None, Field(description="Only this one, with its whole trigger and steps.")
+    ] = None,
+) -> CallToolResult:
+    """Workflows to begin with: create_workflow with a template_id copies one.
+
+    Their descriptions say which secrets they need, and what to change.
+    """
+    found: list[dict[str, Any]] = (await Door(ctx).get("/api/workflows/templates", category=category))[
+        "templates"
+    ]
+    if template_id is not None:
+        chosen = [template for template in found if template["id"] == template_id]
+        if not chosen:
+            ids = ", ".join(template["id"] for template in found)
+            raise ToolError(f"not_found: There is no template {template_id[:100]!r}.\nThere are: {ids}")
+        return answered({"templates": chosen}, full=True)
+    heads = ("id", "name", "description", "category")
+    shown = [{name: template[name] for name in heads} for template in found]
+    return answered({"templates": shown}, hint="name a `category` or a `template_id`")
+
+
+@toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
+async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
+    """Say all that is wrong or doubtful with a workflow, and store nothing. Do this before you store it."""
+    return answered(await Door(ctx).post("/api/workflows/validate", definition))
+
+
+@toolbox.tool(
+    "List workflows",
+    schema(
+        workflows={"type": "array", "items": _WORKFLOW},
+        total={"type": "integer", "description": "How many there are in all."},
+    ),
+    reads=True,
+)
+async def list_workflows(
+    ctx: Ctx,
+    status: Annotated[Status | None, Field(description="Only those with this status.")] = None,
+    page: Annotated[int, Field(ge=1, le=100_000, description="The number of the page.")] = 1,
+    limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 20,
+) -> CallToolResult:
+    """The account's workflows, newest first: ids, names, status, what starts them, how often they ran."""
+    found = await Door(ctx).get("/api/workflows", status=status, page=page, limit=limit, agents=True)
+    heads = ("id", "name", "description", "status", "version", "runs_total", "last_run_at", "next_run_at")
+    shown = [
+        {name: one[name] for name in heads if name in one}
+        | {
+            "trigger": {"type": one["trigger"]["type"]},
+            "steps": [{"type": step["type"]} for step in one["steps"]],
+        }
+        for one in found["workflows"]
+    ]
+    return answered({"workflows": shown, "total": found["total"]}, hint="use a smaller `limit` and `page`")
+
+
+@toolbox.tool("Get a workflow", _WORKFLOW, reads=True)
+async def get_workflow(workflow_id: WorkflowId, ctx: Ctx, full: Full = False) -> CallToolResult:
+    """A workflow with its trigger, steps and version. Its version is what update_workflow needs."""
+    return _shown(await visible(Door(ctx), workflow_id), full=full)
+
+
+@toolbox.tool("Create a workflow", _WORKFLOW)
+async def create_workflow(
+    ctx: Ctx,
+    definition: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="The workflow, as validate_workflow takes it; with template_id only what is to differ"
+            " from the template, and {} for nothing."
+        ),
+    ] = None,
+    template_id: Annotated[str | None, Field(description="A template to copy.")] = None,
+) -> CallToolResult:
+    """Store a workflow, of a definition or as a copy of a template.
+
+    It is active at once, unless its status is draft or it lacks a secret: `warnings` say so. Whoever has its
+    `webhook_url` can start it.
+    """
+    door, document = Door(ctx), dict(definition or {})
+    await _check_references(door, document, {})
+    if template_id is not None:
+        document["template_id"] = template_id
+    return _shown(await door.post("/api/workflows", document))
+
+
+@toolbox.tool("Change a workflow", _WORKFLOW, destroys=True)
+async def update_workflow(
+    workflow_id: WorkflowId,
+    base_version: Annotated[
+        int,
+        Field(
+            ge=1, description="The version that the changes are made to. If it has changed since: an error."
+        ),
+    ],
+    changes: Annotated[
+        dict[str, Any],
+        Field(
+            description="The fields to replace, each as a whole: name, description, trigger, steps, status"
+            " (active, paused, draft). The others stay."
+        ),
+    ],
+    ctx: Ctx,
+) -> CallToolResult:
+    """Change a workflow: a new version. Earlier ones stay, and runs under way go on with theirs."""
+    door = Door(ctx)
+    before = await visible(door, workflow_id)
+    await _check_references(door, changes, before)
+    return _shown(await door.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))

@@ -1,0 +1,104 @@
+"""The Model Context Protocol: tools for agents, over Streamable HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import Message, Receive, Scope, Send
+
+from api.deps import Caller, ServicesDep, authorised
+from api.http.errors import Problem
+from api.http.json_body import StrictRequest, StrictRoute, parse_json
+from api.http.middleware import KnownHosts
+from api.http.openapi import problems
+from models.errors import Forbidden
+from settings import Settings
+
+router = APIRouter(tags=["mcp"], route_class=StrictRoute)
+
+_MESSAGES: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "One JSON-RPC message of the Model Context Protocol.",
+        "content": {
+            "application/json": {
+                "schema": {"type": "object"},
+                "example": {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+            }
+        },
+    }
+}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer, as a stream of events: progress first, where a tool tells of it.",
+        "content": {
+            "text/event-stream": {
+                "itemSchema": {
+                    "type": "object",
+                    "properties": {name: {"type": "string"} for name in ("event", "id", "data")},
+                }
+            },
+            "application/json": {"schema": {"type": "object"}},
+        },
+    },
+    202: {"description": "A notification was taken."},
+}
+
+
+class _Handed(Response):
+    """A response that the SDK gives, for a body that has been read."""
+
+    def __init__(self, sessions: StreamableHTTPSessionManager, body: bytes) -> None:
+        super().__init__()
+        self._sessions = sessions
+        self._messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def replayed() -> Message:
+            return self._messages.pop() if self._messages else await receive()
+
+        await self._sessions.handle_request(scope, replayed, send)
+
+
+@router.post(
+    "/mcp",
+    response_class=Response,
+    openapi_extra=_MESSAGES,
+    responses={**_ANSWERS, **problems("api_key_required", "forbidden_origin")},
+)
+async def call_mcp(
+    request: Request, caller: Annotated[Caller, authorised(None)], services: ServicesDep
+) -> Response:
+    """What an MCP client posts: one message at a time, no session, the credential in each request.
+
+    Tools do what routes do, with the scopes, limits and credits of the key.
+    """
+    if caller.kind != "key":
+        raise Forbidden("api_key_required", "This path needs an API key, not a session.")
+    _check_origin(request, services.settings)
+    assert isinstance(request, StrictRequest)
+    body = await request.raw()
+    if request.media_type != "application/json":
+        raise Problem(415, "unsupported_media_type", "Send JSON (application/json).")
+    parse_json(body)
+    return _Handed(services.mcp, body)
+
+
+def _check_origin(request: Request, settings: Settings) -> None:
+    """Refuse a page of another site, whatever name it has given this machine (DNS rebinding).
+
+    Raises:
+        Problem: 403 `forbidden_origin`.
+    """
+    origin = request.headers.get("origin")
+    if origin is None:
+        return
+    host, hosts = urlsplit(origin).netloc, KnownHosts(settings)
+    # Where every name is one of ours, a page of another name is told from one of this by the name it calls.
+    if not (host == request.headers.get("host") if hosts.any else hosts.know(host)):
+        message = "A page of this origin may not call the service. VEDETTE_ALLOWED_HOSTS names further hosts."
+        raise Problem(403, "forbidden_origin", message)
