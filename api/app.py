@@ -25,6 +25,7 @@ from api.routes import (
     bulk,
     credits,
     deliveries,
+    discovery,
     dry_runs,
     error_pages,
     health,
@@ -121,6 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
         mcp,
         health,
         error_pages,
+        discovery,
     ):
         app.include_router(module.router)
     return app

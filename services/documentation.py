@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs"
 
 _SUMMARY = 240
 # Who asks the service about itself uses it; these are for those who build it.
-_FOR_BUILDERS = frozenset({"adding-a-source", "architecture", "benchmarks", "dependencies"})
+FOR_BUILDERS = frozenset({"adding-a-source", "architecture", "benchmarks", "dependencies"})
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _BLOCK = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1.*?$", re.MULTILINE | re.DOTALL)
@@ -137,7 +137,7 @@ def search(query: str, limit: int = 5) -> list[Hit]:
 
 def _sections(page: str, text: str) -> Iterator[Section]:
     """Cut a page at its headings; what is in fenced blocks is none."""
-    weight = 0.6 if page in _FOR_BUILDERS else 1.0
+    weight = 0.6 if page in FOR_BUILDERS else 1.0
     headings: dict[int, str] = {}
     anchors: Counter[str] = Counter()
     anchor, fence = "", ""

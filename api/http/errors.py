@@ -154,7 +154,7 @@ def _model_error(request: Request, error: Exception) -> Response:
     elif isinstance(error, NoProvider):
         headers = {"Retry-After": "600"}
     elif isinstance(error, errors.Unauthenticated):
-        headers = {"WWW-Authenticate": 'Bearer realm="vedette"'}
+        headers = {"WWW-Authenticate": _challenge(request.scope)}
     elif isinstance(error, InvalidSignature):
         headers = {"WWW-Authenticate": 'Signature realm="vedette"'}
     elif isinstance(error, idempotency.InProgress):
@@ -163,6 +163,17 @@ def _model_error(request: Request, error: Exception) -> Response:
         request.scope, status, error.code, error.message, headers=headers, details=error.details,
         field_errors=error.errors if isinstance(error, errors.Invalid) else (),
     )  # fmt: skip
+
+
+def _challenge(scope: Scope) -> str:
+    """What a client without a valid credential is told (RFC 6750), and where to read on (RFC 9728)."""
+    parts = ['Bearer realm="vedette"']
+    if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"]):
+        parts.append('error="invalid_token"')
+    if scope["path"].startswith("/api/"):  # /metrics has a token of its own
+        address = scope["state"]["address"]
+        parts.append(f'resource_metadata="{address}/.well-known/oauth-protected-resource"')
+    return ", ".join(parts)
 
 
 def _http_error(request: Request, error: Exception) -> Response:

@@ -117,8 +117,11 @@ for _monitor in ("/api/monitors/{id}", "/api/agent/monitors/{id}"):
     for _name in _OF_MONITOR_RUNS:
         _method, _path = _name.split(" ")
         MATRIX[f"{_method} {_monitor}/runs/{{run_id}}{_path}"] = Case(a_monitor_run, of=monitor_of)
-# Ids that are not an account's: tokens of ingest and resuming are credentials, error codes are for all.
-EXEMPT = {"POST /api/workflows/ingest/{token}", "POST /api/workflows/resume/{token}", "GET /errors/{code}"}
+# Ids that are not an account's: tokens of ingest and resuming are credentials, error codes and pages for all.
+EXEMPT = {
+    "POST /api/workflows/ingest/{token}", "POST /api/workflows/resume/{token}", "GET /errors/{code}",
+    "GET /docs/{page}.md",
+}  # fmt: skip
 
 
 def operations(settings: Settings) -> dict[str, dict[str, Any]]:
@@ -145,6 +148,8 @@ def test_every_route_needs_a_credential_but_those_that_are_public(settings: Sett
     public = {name for name, operation in operations(settings).items() if not operation.get("security")}
     assert public == EXEMPT | {
         "POST /api/auth/register", "POST /api/auth/login", "GET /healthz", "GET /readyz", "GET /metrics",
+        "GET /", "GET /auth.md", "GET /llms.txt", "GET /docs/workflow.schema.json",
+        "GET /.well-known/oauth-protected-resource", "GET /.well-known/oauth-protected-resource/mcp",
     }  # fmt: skip
 
 

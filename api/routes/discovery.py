@@ -1,0 +1,223 @@
+"""What newcomers, agents and their clients look for first: what this is, how to get in, where to read on.
+
+None of it needs a credential or the database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from html import escape
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from pydantic import ConfigDict, Field
+
+from api.auth_md import auth_md
+from api.deps import services_of
+from api.http.json_body import StrictRoute
+from models import definitions, keys
+from models.errors import NotFound
+from models.views import View
+from services import documentation
+
+router = APIRouter(tags=["discovery"], route_class=StrictRoute)
+
+_MARKDOWN = "text/markdown"
+_LINKS = '</auth.md>; rel="service-doc"; type="text/markdown", </openapi.json>; rel="service-desc"'
+_EXAMPLE = "http://127.0.0.1:8000"
+_HTML = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>vedette</title>
+<h1>vedette {version}</h1>
+<ul>
+{links}
+</ul>
+</html>
+"""
+_LLMS = """# vedette
+
+> Looks up IP addresses, e-mails, phones, domains and companies, watches them for changes, and runs workflows
+> on what it finds. Self-hosted, with an HTTP API under {address}/api and an MCP server at {address}/mcp.
+> Both need an API key: auth.md says how to get one.
+
+## Start
+
+- [auth.md]({address}/auth.md): get, use and revoke an API key; endpoints, prices, limits, errors; MCP
+- [OpenAPI]({address}/openapi.json): every operation with its bodies, answers and errors
+- [Schema of workflows]({address}/docs/workflow.schema.json): JSON Schema of what a workflow may say
+- [API explorer]({address}/docs): the OpenAPI document for people
+
+## Documentation
+
+{pages}
+
+## Optional
+
+{others}
+"""
+
+
+class Index(View):
+    """What answers here, and where to read on."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "vedette",
+                    "version": "0.1.0",
+                    "api": f"{_EXAMPLE}/api",
+                    "mcp": f"{_EXAMPLE}/mcp",
+                    "auth": f"{_EXAMPLE}/auth.md",
+                    "llms": f"{_EXAMPLE}/llms.txt",
+                    "docs": f"{_EXAMPLE}/docs",
+                    "openapi": f"{_EXAMPLE}/openapi.json",
+                    "health": f"{_EXAMPLE}/readyz",
+                }
+            ]
+        }
+    )
+
+    name: str = Field(description="Always `vedette`.")
+    version: str = Field(description="The version of the service.")
+    api: str = Field(description="Where the paths of the API begin.")
+    mcp: str = Field(description="The MCP server (Streamable HTTP).")
+    auth: str = Field(description="How to get and use a credential, in Markdown.")
+    llms: str = Field(description="The list of the pages of the documentation, for agents.")
+    docs: str = Field(description="The API for people.")
+    openapi: str = Field(description="The OpenAPI document.")
+    health: str = Field(description="Whether every part of the service works.")
+
+
+class ProtectedResource(View):
+    """How a resource here is protected (RFC 9728). It names no authorization server, for there is none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "resource": f"{_EXAMPLE}/mcp",
+                    "resource_name": "vedette",
+                    "bearer_methods_supported": ["header"],
+                    "scopes_supported": ["credits", "lookups"],
+                    "resource_documentation": f"{_EXAMPLE}/auth.md",
+                }
+            ]
+        }
+    )
+
+    resource: str = Field(description="What is protected: the service, or its MCP server.")
+    resource_name: str = Field(description="Its name for people.")
+    bearer_methods_supported: list[str] = Field(description="How a credential is sent: in a header.")
+    scopes_supported: list[str] = Field(description="The scopes that an API key can have.")
+    resource_documentation: str = Field(description="How to get a key, in Markdown.")
+
+
+def _page_of(media_type: str, schema_type: str = "string") -> dict[int | str, dict[str, Any]]:
+    """For `responses=`: an answer that says when it has not changed."""
+    content = {media_type: {"schema": {"type": schema_type}}}
+    return {
+        200: {"description": "The page.", "content": content},
+        304: {"description": "It has the ETag of `If-None-Match`."},
+    }
+
+
+@router.get(
+    "/",
+    response_model=Index,
+    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
+)
+async def get_index(request: Request) -> Response:
+    """What answers here, and where to read on: JSON, or HTML by `Accept`."""
+    address: str = request.state.address
+    index = Index(
+        name="vedette",
+        version=request.app.version,
+        api=f"{address}/api",
+        mcp=f"{address}/mcp",
+        auth=f"{address}/auth.md",
+        llms=f"{address}/llms.txt",
+        docs=f"{address}/docs",
+        openapi=f"{address}/openapi.json",
+        health=f"{address}/readyz",
+    )
+    headers = {"Link": _LINKS, "Vary": "Accept"}
+    if "text/html" not in request.headers.get("accept", ""):
+        return Response(index.model_dump_json(), media_type="application/json", headers=headers)
+    places = index.model_dump(exclude={"name", "version", "api", "mcp"}).values()
+    links = "\n".join(f'<li><a href="{escape(place)}">{escape(place)}</a>' for place in places)
+    return Response(_HTML.format(version=index.version, links=links), media_type="text/html", headers=headers)
+
+
+@router.get("/auth.md", response_class=Response, responses=_page_of(_MARKDOWN))
+async def get_auth_md(request: Request) -> Response:
+    """How to get, use and revoke a credential, step by step; with endpoints, prices and limits."""
+    state = request.app.state
+    if not hasattr(state, "auth_md"):  # nothing that it is made of changes while the service runs
+        state.auth_md = auth_md(services_of(request).settings, request.app.openapi())
+    return _page(request, state.auth_md, _MARKDOWN)
+
+
+@router.get("/llms.txt", response_class=Response, responses=_page_of("text/plain"))
+async def get_llms_txt(request: Request) -> Response:
+    """The pages of the documentation with what each is for, in the form of llmstxt.org."""
+    address: str = request.state.address
+    lines: dict[bool, list[str]] = {False: [], True: []}
+    for page in documentation.pages():
+        line = f"- [{page.title}]({address}/docs/{page.name}.md): {page.summary}"
+        lines[page.name in documentation.FOR_BUILDERS].append(line)
+    text = _LLMS.format(address=address, pages="\n".join(lines[False]), others="\n".join(lines[True]))
+    return _page(request, text, "text/plain")
+
+
+@router.get("/docs/{page}.md", response_class=Response, responses=_page_of(_MARKDOWN))
+async def get_documentation_page(page: str, request: Request) -> Response:
+    """A page of the documentation, as `/llms.txt` lists them; links between pages work here."""
+    text = documentation.read(page)
+    if text is None:
+        raise NotFound("page; /llms.txt lists those that there are")
+    return _page(request, text, _MARKDOWN)
+
+
+@router.get(
+    "/docs/workflow.schema.json", response_class=Response, responses=_page_of("application/json", "object")
+)
+async def get_schema_for_editors(request: Request) -> Response:
+    """The JSON Schema of workflows, without a credential: for editors, and for links of the documentation."""
+    schema = orjson.dumps(definitions.json_schema(), option=orjson.OPT_INDENT_2).decode()
+    return _page(request, schema, "application/json")
+
+
+@router.get("/.well-known/oauth-protected-resource")
+async def get_protected_resource(request: Request) -> ProtectedResource:
+    """How the API is protected (RFC 9728): by a key in a header, with no authorization server."""
+    return _protected(request, "")
+
+
+@router.get("/.well-known/oauth-protected-resource/mcp")
+async def get_protected_mcp_server(request: Request) -> ProtectedResource:
+    """How the MCP server is protected (RFC 9728): by the same keys as the API."""
+    return _protected(request, "/mcp")
+
+
+def _protected(request: Request, path: str) -> ProtectedResource:
+    address: str = request.state.address
+    return ProtectedResource(
+        resource=f"{address}{path}",
+        resource_name="vedette",
+        bearer_methods_supported=["header"],
+        scopes_supported=sorted(keys.ALL_SCOPES),
+        resource_documentation=f"{address}/auth.md",
+    )
+
+
+def _page(request: Request, text: str, media_type: str) -> Response:
+    """The text, or 304 to who has it already."""
+    etag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+    headers = {"Cache-Control": "public, max-age=300", "ETag": etag}
+    known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    if known & {etag, "*"}:
+        return Response(status_code=304, headers=headers)
+    return Response(text, media_type=media_type, headers=headers)
