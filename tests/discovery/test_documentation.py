@@ -178,3 +178,13 @@ def test_all_pages_of_the_folder_are_served_with_a_title_and_a_summary() -> None
 )
 def test_a_question_is_answered_among_the_first_three(query: str, page: str) -> None:
     assert page in [hit.page for hit in documentation.search(query, 3)]
+
+
+@pytest.mark.parametrize("file", ["CHANGELOG.md", "SECURITY.md"])
+def test_links_of_the_changelog_and_the_security_policy_lead_to_what_there_is(file: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#([^)]+))?\)", (FOLDER.parent / file).read_text())
+    assert links
+    for path, anchor in links:
+        assert (FOLDER.parent / path).exists(), path
+        if anchor:
+            assert documentation.read(Path(path).stem, anchor), f"{path}#{anchor}"
