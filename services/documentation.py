@@ -79,10 +79,14 @@ class Documentation:
     def _index(self) -> SectionIndex:
         return SectionIndex(self._sections)
 
-    def pages(self) -> list[Page]:
-        """All pages, by name."""
+    @cached_property
+    def _pages(self) -> list[Page]:
         titles = {section.page: section.headings[0] for section in reversed(self._sections)}
         return [Page(name, titles[name], _summary(text)) for name, text in self._texts.items()]
+
+    def pages(self) -> list[Page]:
+        """All pages, by name."""
+        return list(self._pages)
 
     def read(self, name: str, anchor: str | None = None) -> str | None:
         """The Markdown of a page, or of one section of it with those below; None if there is no such thing.

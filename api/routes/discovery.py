@@ -6,6 +6,7 @@ None of it needs a credential or the database.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -186,8 +187,7 @@ async def get_documentation_page(page: str, request: Request) -> Response:
 )
 async def get_schema_for_editors(request: Request) -> Response:
     """The JSON Schema of workflows, without a credential: for editors, and for links of the documentation."""
-    schema = orjson.dumps(definitions.json_schema(), option=orjson.OPT_INDENT_2).decode()
-    return _page(request, schema, "application/json")
+    return _page(request, _schema(), "application/json")
 
 
 @router.get("/.well-known/oauth-protected-resource")
@@ -200,6 +200,11 @@ async def get_protected_resource(request: Request) -> ProtectedResource:
 async def get_protected_mcp_server(request: Request) -> ProtectedResource:
     """How the MCP server is protected (RFC 9728): by the same keys as the API."""
     return _protected(request, "/mcp")
+
+
+@cache
+def _schema() -> str:
+    return orjson.dumps(definitions.json_schema(), option=orjson.OPT_INDENT_2).decode()
 
 
 def _protected(request: Request, path: str) -> ProtectedResource:
