@@ -170,9 +170,10 @@ def _challenge(scope: Scope) -> str:
     parts = ['Bearer realm="vedette"']
     if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"]):
         parts.append('error="invalid_token"')
-    if scope["path"].startswith("/api/"):  # /metrics has a token of its own
-        address = scope["state"]["address"]
-        parts.append(f'resource_metadata="{address}/.well-known/oauth-protected-resource"')
+    path = scope["path"]
+    if path.startswith("/api/") or path == "/mcp":  # /metrics has a token of its own
+        resource = f"{scope['state']['address']}/.well-known/oauth-protected-resource"
+        parts.append(f'resource_metadata="{resource}{path if path == "/mcp" else ""}"')
     return ", ".join(parts)
 
 

@@ -57,7 +57,7 @@ async def test_without_a_valid_key_nothing_is_told(api: Api, headers: dict[str, 
     http = await api.client(**headers, **ACCEPTED)
     response = await http.post("/mcp", json=LIST)
     assert response.status_code == 401
-    assert response.headers["www-authenticate"].startswith("Bearer")
+    assert 'oauth-protected-resource/mcp"' in response.headers["www-authenticate"]
     assert "lookup" not in response.text
 
 
