@@ -86,7 +86,6 @@ def test_nothing_else_of_the_checkout_is_in_it(tmp_path: Path) -> None:
 _COMMANDS = {
     "help": "vedette --help",
     "config": "vedette config",
-    "schema": "vedette workflows schema",
     "validate": "vedette workflows validate /app/examples/visitors.json",
     "openapi": "python -c 'from api.app import create_app; from settings import load; "
     'create_app(load({"DATABASE_URL": "postgresql://nobody"})).openapi()\'',

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import AsyncGenerator
@@ -29,7 +30,7 @@ from tests.datasets import write_small_datasets
 from tests.docker.conftest import Image
 from tests.docker.containers import Containers
 from tests.docker.files import words
-from tests.stacks import eventually, free_port
+from tests.stacks import ROOT, eventually, free_port
 
 _DATABASE = "postgres:5432"
 _STANDING_IN = ("temporal-schema", "temporal", "data")
@@ -112,13 +113,7 @@ async def _postgres(containers: Containers, port: int) -> Child:
         folder=folder, stop_signal=signal.SIGINT,
     )  # fmt: skip
     await server.start()
-    password = Path(given["POSTGRES_PASSWORD_FILE"]).read_text().strip()
-    reached = {
-        "PGHOST": "127.0.0.1",
-        "PGPORT": str(port),
-        "PGPASSWORD": password,
-        "POSTGRES_USER": "postgres",
-    }
+    reached = {**_as_superuser(containers), "POSTGRES_USER": "postgres"}
 
     def accepts() -> bool:
         line = [programs / "pg_isready", "--host=127.0.0.1", f"--port={port}"]
@@ -144,8 +139,36 @@ async def client(containers: Containers) -> AsyncGenerator[httpx.AsyncClient]:
     """A client with the key of the first account, at the address that the API is published at."""
     header = (containers.folder / "data" / "first-account.header").read_text().strip()
     name, _, value = header.partition(": ")
-    async with httpx.AsyncClient(base_url=_url(containers), headers={name: value}, trust_env=False) as opened:
+    async with httpx.AsyncClient(
+        base_url=_url(containers), headers={name: value}, timeout=60, trust_env=False
+    ) as opened:
         yield opened
+
+
+async def _typed(containers: Containers, words: str, folder: Path) -> str:
+    """Type the block of docs/docker.md that has these words, in a folder; what it writes.
+
+    What it runs in a container is run here: with the environment of that service.
+    """
+    page = (ROOT / "docs" / "docker.md").read_text()
+    block = next(one for one in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if words in one)
+    lines = [line for line in block.splitlines() if not line.startswith("docker compose up")]
+    text = re.sub(r"docker compose exec -T \w+ ", "", "\n".join(lines))
+    mounted = ["vedette-credentials:/run/credentials"]
+    text = containers.here(text.replace("/data/", f"{containers.folder}/data/"), mounted)
+    given = {**containers.environment("api"), **_as_superuser(containers)}
+    done = await asyncio.to_thread(
+        subprocess.run, ["sh", "-euc", text], cwd=folder, env=given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _as_superuser(containers: Containers) -> dict[str, str]:
+    """What leads PostgreSQL's programs to the server, as their local connection does in its container."""
+    password = (containers.credentials("postgres") / "superuser_password").read_text().strip()
+    host, _, port = containers.hosts[_DATABASE].partition(":")
+    return {"PGHOST": host, "PGPORT": port, "PGPASSWORD": password}
 
 
 @pytest.mark.parametrize("name", ["postgres", "api", "worker"])
@@ -155,15 +178,34 @@ async def test_each_healthcheck_succeeds_when_all_is_up(containers: Containers, 
 
 
 async def test_every_part_but_the_data_says_that_it_is_ready(client: httpx.AsyncClient) -> None:
-    checks = (await client.get("/readyz")).json()["checks"]
-    assert {part: state for part, state in checks.items() if part != "data"} == dict.fromkeys(
-        ("database", "schema", "secrets", "workers", "temporal"), "ok"
-    )
+    async def ready() -> bool:
+        checks: dict[str, str] = (await client.get("/readyz")).json()["checks"]
+        return {state for part, state in checks.items() if part != "data"} == {"ok"}
+
+    await eventually(ready, 60, "all parts are ready")
 
 
-async def test_a_newcomer_gets_an_answer_with_the_key_of_the_first_account(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/api/agent/ip", json={"ip": "8.8.8.8"})
-    assert (answer.status_code, answer.json()["location"]["city"]) == (200, "Mountain View")
+async def test_a_newcomer_gets_the_first_answer_as_the_page_says(
+    containers: Containers, tmp_path: Path
+) -> None:
+    answer = json.loads(await _typed(containers, "/api/agent/ip", tmp_path))
+    assert answer["location"]["city"] == "Mountain View"
+
+
+async def test_a_backup_as_the_page_has_it_can_be_restored(containers: Containers, tmp_path: Path) -> None:
+    await _typed(containers, "pg_dump", tmp_path)
+    assert (tmp_path / "secret_key").read_text().strip()
+    given = {**containers.environment("api"), **_as_superuser(containers)}
+    made = "create database restored owner vedette"
+    page = (ROOT / "docs" / "docker.md").read_text()
+    restore = re.findall(r"(pg_restore .*?)--dbname=vedette < vedette.dump", page)[0]
+    commands = f"psql --username=postgres -c '{made}' && {restore} --dbname=restored vedette.dump"
+    done = subprocess.run(["sh", "-ec", commands], cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    url = Path(given["DATABASE_URL_FILE"]).read_text().strip().removesuffix("/vedette") + "/restored"
+    restored = {**given, "DATABASE_URL_FILE": "", "DATABASE_URL": url}
+    migrated = subprocess.run(containers.command("migrate"), env=restored, capture_output=True, text=True)
+    assert (migrated.returncode, migrated.stderr) == (0, "")
 
 
 async def test_a_run_of_a_workflow_is_completed_by_the_worker(
@@ -220,6 +262,18 @@ async def test_without_a_password_nobody_gets_in(containers: Containers) -> None
     host, _, port = containers.hosts[_DATABASE].partition(":")
     with pytest.raises(psycopg.OperationalError, match="no password"):
         await psycopg.AsyncConnection.connect(host=host, port=port, user="vedette", dbname="vedette")
+
+
+async def test_credentials_that_cannot_be_read_do_not_hold_the_others_up(containers: Containers) -> None:
+    file = containers.folder / "data" / "first-account.json"
+    before = file.read_bytes()
+    file.write_text("nonsense")
+    try:
+        done = await containers.run("migrate")
+    finally:
+        file.write_bytes(before)
+    assert done.returncode == 0
+    assert "`vedette keys create` makes another key" in done.stderr
 
 
 async def test_an_operators_command_runs_as_the_api_does(containers: Containers) -> None:
