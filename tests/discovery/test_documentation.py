@@ -172,7 +172,7 @@ def test_all_pages_of_the_folder_are_served_with_a_title_and_a_summary() -> None
         ("for_each", "workflows"),
         ("scopes of an API key", "security"),
         ("columns of a csv upload", "uploads"),
-        ("VEDETTE_ALLOW_PRIVATE_NETWORKS", "operations"),
+        ("VEDETTE_ALLOW_PRIVATE_NETWORKS", "webhooks"),
         ("how is a cron read in a time zone", "calendars"),
     ],
 )
