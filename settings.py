@@ -27,6 +27,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
 # Beside the keys of providers, what can be given as a file.
 _SECRETS = ("DATABASE_URL", "TEMPORAL_API_KEY", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
+# What commands that use the service over HTTP read; no settings of the service.
+_OF_CLIENTS = (f"{PREFIX}URL", f"{PREFIX}API_KEY", f"{PREFIX}API_KEY_FILE")
 
 
 class ExitCode(IntEnum):
@@ -42,6 +44,8 @@ class ExitCode(IntEnum):
     TEMPORAL = 7
     SECRET_KEY = 8
     DATA = 9
+    SERVICE = 10
+    REFUSED = 11
 
 
 class StartError(Exception):
@@ -294,7 +298,7 @@ def unknown_names(environ: Mapping[str, str], providers: Collection[str]) -> dic
         environ: the environment.
         providers: the names that `VEDETTE_PROVIDER_<NAME>_…` may have, in lower case.
     """
-    known = {*names(), *(f"{name}_FILE" for name in _SECRETS)}
+    known = {*names(), *_OF_CLIENTS, *(f"{name}_FILE" for name in _SECRETS)}
     own = [name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)]
     unknown: dict[str, str | None] = {}
     for name in sorted(environ):

@@ -6,6 +6,9 @@ What its commands do stands in the modules that they import when they are called
 from __future__ import annotations
 
 import sys
+from typing import Annotated
+
+import typer
 
 import process
 from cli import (
@@ -15,6 +18,7 @@ from cli import (
     data,
     doctor,
     keys,
+    lookup,
     migrate,
     monitors,
     persons,
@@ -24,12 +28,36 @@ from cli import (
 )
 from cli.errors import BadInput
 from cli.groups import new_group
+from cli.printing import printable
 
-app = new_group("Look up, watch and automate.")
+DEVELOPERS = "With a key, over HTTP"
+OPERATORS = "For who runs the service"
+
+app = new_group("Look up, watch and automate.", completion=True)
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
-    app.command()(command)
-for noun in (data, accounts, keys, persons, credits, secrets, workflows, monitors):
-    app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2])
+    app.command(rich_help_panel=OPERATORS)(command)
+app.command(rich_help_panel=DEVELOPERS)(lookup.lookup)
+for noun in (workflows, monitors):
+    app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
+for noun in (credits, data, accounts, keys, persons, secrets):
+    app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"vedette {version('vedette')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Look up, watch and automate."""
 
 
 def main() -> None:
@@ -50,6 +78,7 @@ def _run() -> int:
 
         if not isinstance(error, (StartError, BadInput)):
             raise
-        print(error, file=sys.stderr)
+        # What a service says is in it, too.
+        print("\n".join(map(printable, str(error).splitlines())), file=sys.stderr)
         return error.exit_code if isinstance(error, StartError) else ExitCode.USAGE
     return 0

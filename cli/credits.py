@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from cli.client import connected
 from cli.connecting import connected_settings, database_url
 from cli.errors import naming
 from cli.groups import new_group
-from cli.printing import Json, print_fields
+from cli.printing import Json, print_fields, print_record
 
 commands = new_group("Credits.")
 
@@ -18,6 +19,13 @@ MOST_CREDITS = 10**12
 """As many at once; a balance holds nine million times that."""
 
 _SHOWN = {"email": "EMAIL", "account": "EMAIL", "reference_taken": "--reference"}
+
+
+@commands.command("show")
+def credits_show(as_json: Json = False) -> None:
+    """Show the balance of the account whose key is used."""
+    with connected({}) as service:
+        print_record(service.get("/api/credits"), as_json)
 
 
 @commands.command("grant")
@@ -28,7 +36,7 @@ def credits_grant(
     reference: Annotated[str | None, typer.Option(help="The same one again adds nothing.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Add credits to an account."""
+    """Add credits to an account. For operators: it needs the database."""
     from embedded.administration import grant_credits
 
     url = database_url(connected_settings())

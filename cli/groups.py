@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 
-def new_group(help_text: str) -> typer.Typer:
-    """Make the group of one noun's commands."""
+def new_group(help_text: str, *, completion: bool = False) -> typer.Typer:
+    """Make the group of one noun's commands; that of all has the options to complete words in a shell."""
     return typer.Typer(
-        help=help_text, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        help=help_text, no_args_is_help=True, add_completion=completion, pretty_exceptions_enable=False
     )

@@ -1,9 +1,10 @@
-"""What commands print: text for people, or JSON for programs."""
+"""What commands print: text for people, in colours on a terminal, or JSON for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+_LONGEST = 60
+_STYLES = {
+    "completed": "green", "active": "green", "delivered": "green", "verified": "green", "failed": "red",
+    "cancelled": "red", "NOT VERIFIED": "bold red", "running": "yellow", "waiting": "yellow",
+    "queued": "yellow", "paused": "yellow", "draft": "yellow", "skipped": "dim", "pending": "dim", "–": "dim",
+}  # fmt: skip
 
 
 def print_data(data: object, text: str, as_json: bool) -> None:
@@ -27,6 +35,55 @@ def print_fields(created: DataclassInstance, as_json: bool) -> None:
     print_data(fields, "\n".join(f"{name:<{width}}  {value}" for name, value in fields.items()), as_json)
 
 
+def print_record(record: Mapping[str, Any], as_json: bool) -> None:
+    """Print an object of the service: for people, the fields that have a value."""
+    if as_json:
+        print(json.dumps(record, indent=2))
+    else:
+        print_rows(
+            [[name, printable(value)] for name, value in record.items() if value not in (None, [], {})]
+        )
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], none: str = "") -> None:
+    """Print a table for people, or `none` where it has no rows.
+
+    On a terminal it is as wide as that and has colours; elsewhere a row is a line, for `grep` and `awk`.
+    """
+    if not rows:
+        print(none)
+    elif sys.stdout.isatty():
+        _print_rich(head, rows)
+    else:
+        print(columns([head, *rows]))
+
+
+def print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of a name and what it stands for."""
+    if rows and sys.stdout.isatty():
+        _print_rich(None, rows)
+    elif rows:
+        print(columns(rows))
+
+
+def _print_rich(head: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD if head else None, show_header=head is not None, header_style="bold")
+    for position in range(len(rows[0])):
+        # The first column is what one copies or looks for.
+        first = position == 0
+        name = head[position] if head else ""
+        table.add_column(name, no_wrap=first, overflow="fold", style="cyan" if first else "")
+    for row in rows:
+        # No markup: texts come from anywhere.
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
 def printable(value: Any) -> str:
     """A value as text for a terminal: strings as they are, none as a dash, all else as JSON.
 
@@ -36,6 +93,24 @@ def printable(value: Any) -> str:
         return "–"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def short(value: Any, longest: int = _LONGEST) -> str:
+    """The same, cut to so many characters."""
+    text = printable(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def moment(time: str | None) -> str:
+    """A time of the service, to the minute."""
+    return time[:16].replace("T", " ") if time else "–"
+
+
+def duration(milliseconds: int | None) -> str:
+    """How long something took."""
+    if milliseconds is None:
+        return "–"
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.1f} s"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

@@ -1,0 +1,212 @@
+"""The service over HTTP, as the commands of developers use it: where it is, and what its answers mean."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from cli.errors import BadInput, Refused, failure
+from cli.place import KEY, URL, Place, find_place
+from cli.printing import printable
+
+if TYPE_CHECKING:
+    import httpx
+
+_SECONDS = 60.0
+_WAITS, _LONGEST_WAIT = 3, 60
+_RECONNECTS, _RECONNECT_SECONDS = 30, 1.0
+
+
+class SentEvent(NamedTuple):
+    """A server-sent event."""
+
+    name: str
+    data: dict[str, Any]
+
+
+class Service:
+    """The service, with an open connection."""
+
+    def __init__(self, http: httpx.Client, place: Place, shown: Mapping[str, str]) -> None:
+        """Prepare.
+
+        Args:
+            http: knows the address and the key.
+            place: of the service.
+            shown: fields, or codes of problems → the option or argument that they came in by.
+        """
+        self._http = http
+        self.place = place
+        self._shown = shown
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON at a path; parameters that are None are left out."""
+        params = {name: value for name, value in query.items() if value is not None}
+        return self.call("GET", path, params=params)
+
+    def post(self, path: str, body: Any = None, **query: Any) -> Any:
+        """The JSON that a POST answers."""
+        params = {name: value for name, value in query.items() if value is not None}
+        return self.call("POST", path, params=params, **({} if body is None else {"json": body}))
+
+    def call(self, method: str, path: str, **request: Any) -> Any:
+        """The JSON that a request answers, None where there is none.
+
+        Raises:
+            Refused: the input does not fit.
+            StartError: the service is not reached, does not do it for this key, or has failed.
+        """
+        with self.stream(method, path, **request) as response:
+            content = response.read()
+        try:
+            return json.loads(content) if content else None
+        except ValueError:
+            raise self._strange(response.status_code) from None
+
+    @contextmanager
+    def stream(self, method: str, path: str, **request: Any) -> Generator[httpx.Response]:
+        """The answer to a request, to be read as it comes. Raises what `call` does."""
+        import httpx
+
+        try:
+            for waits in range(_WAITS + 1):
+                with self._http.stream(method, path, **request) as response:
+                    if response.is_success:
+                        yield response
+                        return
+                    response.read()
+                    if not self._has_waited(response, waits):
+                        raise self._refusal(response)
+        except httpx.TimeoutException:
+            raise self._away(f"has not answered within {_SECONDS:.0f} s") from None
+        except httpx.HTTPError as error:
+            raise self._away(f"cannot be reached ({str(error) or type(error).__name__})") from None
+
+    def events(self, path: str) -> Generator[SentEvent]:
+        """The events at a path up to `end`, whatever connections it takes."""
+        import httpx
+
+        last, failures = "", 0
+        while failures < _RECONNECTS:
+            timeout = httpx.Timeout(_SECONDS)
+            headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+            try:
+                with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+                    if response.status_code == 204:
+                        return
+                    if response.is_success:
+                        for event, seen in _read_events(response):
+                            last, failures = seen, 0
+                            yield event
+                            if event.name == "end":
+                                return
+                    elif response.status_code not in (429, 502, 503, 504):
+                        response.read()
+                        raise self._refusal(response)
+            except httpx.HTTPError:
+                pass
+            failures += 1
+            time.sleep(_RECONNECT_SECONDS)
+        raise self._away("has ended the stream of events again and again")
+
+    def _has_waited(self, response: httpx.Response, waits: int) -> bool:
+        """Wait as long as the service asks to, if that is worth while."""
+        after = response.headers.get("retry-after", "")
+        if response.status_code != 429 or not after.isdecimal():
+            return False
+        if waits == _WAITS or int(after) > _LONGEST_WAIT:
+            return False
+        seconds = max(1, int(after))
+        reason = printable(_problem(response).get("message", "Too many requests."))
+        print(f"{reason} Trying again in {seconds} s ({waits + 1} of {_WAITS}).", file=sys.stderr)
+        time.sleep(seconds)
+        return True
+
+    def _refusal(self, response: httpx.Response) -> Exception:
+        """What an answer that is no success means for who typed the command."""
+        problem, status = _problem(response), response.status_code
+        if not problem:
+            return self._strange(status)
+        said = str(problem.get("message"))
+        if status == 401:
+            mend = f"Set {KEY} to a key that works; `vedette keys create --account <email>` makes one."
+            return failure(
+                f"{self.place.url} does not accept the key of {self.place.key_from}. {mend}", "REFUSED"
+            )
+        if status == 403:
+            mend = f"The key is that of {self.place.key_from}; `vedette keys create --scope` makes another."
+            return failure(f"{said} {mend}", "REFUSED")
+        if status == 402:
+            counts = f"{problem.get('required')} needed, {problem.get('balance')} there"
+            return failure(f"{said} ({counts}.) An operator adds some by `vedette credits grant`.", "REFUSED")
+        if status == 429 or status >= 500:
+            told = f"{said} ({problem.get('code')}, request {problem.get('request_id')})"
+            return failure(told, "SERVICE")
+        return Refused(self._shown, problem)
+
+    def _strange(self, status: int) -> Exception:
+        return self._away(f"does not answer as vedette does (status {status})")
+
+    def _away(self, what: str) -> Exception:
+        mend = f"Is {URL} right, and does `vedette up` run there?"
+        return failure(f"The service at {self.place.url} {what}. {mend}", "SERVICE")
+
+
+@contextmanager
+def connected(shown: Mapping[str, str]) -> Generator[Service]:
+    """Give the service for the time of the block.
+
+    Args:
+        shown: as in `Service`.
+
+    Raises:
+        StartError: nothing says where it is, or with which key it is asked.
+    """
+    import httpx
+
+    place = find_place()
+    parts = urlsplit(place.url)
+    is_plain = parts.scheme == "http"
+    if is_plain and not place.here:
+        print(f"{URL} is http: whoever is on the way to {parts.hostname} reads the key.", file=sys.stderr)
+    headers = {"Authorization": f"Bearer {place.key}", "User-Agent": "vedette-cli"}
+    # A proxy has no way to this machine, and to read who is trusted takes a while.
+    with httpx.Client(
+        base_url=place.url, headers=headers, timeout=_SECONDS, trust_env=not (is_plain and place.here),
+        verify=not is_plain,
+    ) as http:  # fmt: skip
+        yield Service(http, place, shown)
+
+
+def part(text: str) -> str:
+    """A text as one part of a path."""
+    if text in ("", ".", ".."):
+        raise BadInput(f"{text or 'An empty text'} is no id.")
+    return quote(text, safe="")
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    """The problem document of an answer; empty where it has none."""
+    try:
+        found: Any = response.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "code" in found and "message" in found else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _read_events(response: httpx.Response) -> Generator[tuple[SentEvent, str]]:
+    """The events of one connection, each with its id."""
+    fields: dict[str, str] = {}
+    for line in response.iter_lines():
+        if line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif not line:
+            if "data" in fields:
+                yield SentEvent(fields.get("event", ""), json.loads(fields["data"])), fields.get("id", "")
+            fields = {}
