@@ -1,15 +1,9 @@
-"""`vedette monitors`, on a database without a stack: the ends of runs are written here."""
+"""`vedette monitors`, without a worker: the ends of runs are written here."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
@@ -17,53 +11,28 @@ from uuid import UUID
 import orjson
 import pytest
 
-import cli
-from cli.monitors import FIRST_ACCOUNT, Type
+from cli.monitors import Type
 from database import Database
-from models import accounts, lists
-from models.audit import Actor
 from models.lists import TargetType
 from models.monitors import ending, runs, working
 from models.monitors.working import Found
 from settings import ExitCode
-from tests.stacks import environment, eventually, vedette
+from tests.api_server import Api, Person
+from tests.cli.conftest import Command
+from tests.stacks import eventually
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
 UNKNOWN = "01999999-9999-7999-8999-999999999999"
 SINCE = {"after": "2026-11-20T09:00:00Z", "by": "2026-11-22T09:00:00Z"}
 
 
 @pytest.fixture(scope="module")
-async def account(database: Database) -> UUID:
-    """The first account, with credits."""
-    async with database.transaction() as connection:
-        created = await accounts.create_account(connection, FIRST_ACCOUNT, "-", None, credits_granted=1000)
-    return created.id
+def monitors(command: Command) -> Command:
+    """Runs a `vedette monitors` command."""
+    return lambda *arguments, **names: command("monitors", *arguments, **names)
 
 
-@pytest.fixture(scope="module")
-def monitors(
-    database_url: str, account: UUID, tmp_path_factory: pytest.TempPathFactory
-) -> Generator[Command]:
-    """Does a `vedette monitors` command in this process: a process for each would take a second."""
-    names = environment(tmp_path_factory.mktemp("data"), DATABASE_URL=database_url)
-
-    def done(arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        said, complained = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
-            patch.setattr(sys, "argv", ["vedette", "monitors", *arguments])
-            code = cli._run()  # pyright: ignore[reportPrivateUsage]
-        return subprocess.CompletedProcess(arguments, code, said.getvalue(), complained.getvalue())
-
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as threads:
-        for name, value in names.items():
-            patch.setenv(name, value)
-        # Each has an event loop of its own.
-        yield lambda *arguments: threads.submit(done, arguments).result()
-
-
-def created(command: Command, *arguments: str) -> dict[str, Any]:
-    done = command("create", *arguments, "--json")
+async def created(command: Command, *arguments: str) -> dict[str, Any]:
+    done = await command("create", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -109,50 +78,44 @@ FOUND: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 async def watched(monitors: Command, database: Database) -> str:
     """A monitor with one run that has ended; its id."""
-    monitor_id = created(monitors, "--type", "ip", "--targets", ",".join(FOUND))["id"]
-    assert monitors("run", monitor_id).returncode == 0
+    monitor_id = (await created(monitors, "--type", "ip", "--targets", ",".join(FOUND)))["id"]
+    assert (await monitors("run", monitor_id)).returncode == 0
     await end_run(database, monitor_id, FOUND)
     return monitor_id
 
 
-def test_its_types_and_its_first_account_are_those_of_the_models() -> None:
-    assert (get_args(Type), FIRST_ACCOUNT) == (get_args(TargetType), accounts.FIRST_EMAIL)
-
-
-def test_it_is_a_command_like_the_others(database_url: str, account: UUID, tmp_path: Path) -> None:
-    done = vedette(tmp_path, "monitors", "list", "--json", DATABASE_URL=database_url)
-    assert (done.returncode, json.loads(done.stdout).keys()) == (0, {"monitors", "total"})
+def test_its_types_are_those_of_the_models() -> None:
+    assert get_args(Type) == get_args(TargetType)
 
 
 class TestCreate:
-    def test_targets_are_given_by_commas_and_again(self, monitors: Command) -> None:
+    async def test_targets_are_given_by_commas_and_again(self, monitors: Command) -> None:
         given = ("--targets", "Example.com, example.org", "--targets", "example.net", "--weekly")
-        made = created(monitors, "Ours", "--type", "domain", *given)
+        made = await created(monitors, "Ours", "--type", "domain", *given)
         assert (made["name"], made["target_count"], made["frequency"]) == ("Ours", 3, "weekly")
 
-    def test_a_comma_in_a_companys_name_separates_nothing(self, monitors: Command) -> None:
-        made = created(monitors, "--type", "company", "--targets", "Acme, Inc.")
+    async def test_a_comma_in_a_companys_name_separates_nothing(self, monitors: Command) -> None:
+        made = await created(monitors, "--type", "company", "--targets", "Acme, Inc.")
         assert (made["name"], made["target_count"]) == ("Acme, Inc.", 1)
 
-    def test_targets_are_read_from_a_file(self, monitors: Command, tmp_path: Path) -> None:
+    async def test_targets_are_read_from_a_file(self, monitors: Command, tmp_path: Path) -> None:
         (tmp_path / "targets").write_text("a@example.com\n\n b@example.com \r\n")
-        made = created(monitors, "--targets-file", str(tmp_path / "targets"))
+        made = await created(monitors, "--targets-file", str(tmp_path / "targets"))
         assert (made["target_count"], made["frequency"]) == (2, "monthly")
 
-    def test_a_cron_is_read_in_its_zone(self, monitors: Command) -> None:
+    async def test_a_cron_is_read_in_its_zone(self, monitors: Command) -> None:
         given = ("--cron", "0 9 * * MON", "--timezone", "Europe/Berlin")
-        made = created(monitors, "--targets", "a@example.com", *given)
+        made = await created(monitors, "--targets", "a@example.com", *given)
         assert (made["frequency"], made["cron"], made["timezone"]) == (None, given[1], given[3])
 
-    async def test_a_list_is_watched(self, monitors: Command, database: Database, account: UUID) -> None:
-        async with database.transaction() as connection:
-            actor = Actor(account, "system", name="tests")
-            watched = await lists.create(connection, actor, "Ours", "email", ["a@example.com"])
-        made = created(monitors, "--list", str(watched.id))
-        assert (made["data_source_ref"], made["target_count"]) == (str(watched.id), 1)
+    async def test_a_list_is_watched(self, monitors: Command, person: Person) -> None:
+        body = {"name": "Ours", "targets": ["a@example.com"]}
+        watched = (await person.key.post("/api/lists", json=body)).json()["id"]
+        made = await created(monitors, "--list", watched)
+        assert (made["data_source_ref"], made["target_count"]) == (watched, 1)
 
-    def test_people_are_shown_its_fields(self, monitors: Command) -> None:
-        done = monitors("create", "Ours", "--targets", "a@example.com")
+    async def test_people_are_shown_its_fields(self, monitors: Command) -> None:
+        done = await monitors("create", "Ours", "--targets", "a@example.com")
         assert "\nname              Ours\n" in done.stdout and "paused_reason" not in done.stdout
 
 
@@ -162,12 +125,11 @@ class TestCreate:
         ("create", "--targets: Give targets, or a list to watch by --list."),
         (f"create --targets a@example.com --list {UNKNOWN}", "--targets: Give targets, or a list"),
         ("create --targets here", "--targets: here: This is not an e-mail address; give"),
-        ("create {} --targets a@example.com".format("x" * 201), "NAME: A name has 1 to 200 characters."),
+        ("create {} --targets a@example.com".format("x" * 201), "NAME: At most 200 characters are allowed."),
         ("create --targets a@example.com --daily --weekly", "--cron: Give one of --hourly, --daily,"),
         ("create --targets a@example.com --daily --cron *", "--cron: Give one of --hourly, --daily,"),
         ("create --targets a@example.com --cron *", "--cron: A cron has five fields"),
         ("create --targets a@example.com --timezone Mars", "--timezone: There is no such time zone."),
-        ("create --targets x@example.com --account a@example.com", "--account: There is no such account."),
         (f"create --list {UNKNOWN}", "--list: The account has no such list."),
         ("create --list 17", "--list: The account has no such list."),
         (f"show {UNKNOWN}", "ID: There is no such monitor."),
@@ -178,57 +140,55 @@ class TestCreate:
         (f"results {UNKNOWN}", "ID: There is no such monitor."),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_one_line_that_names_the_option_and_2(
+async def test_what_does_not_fit_is_one_line_that_names_the_option_and_2(
     monitors: Command, arguments: str, said: str
 ) -> None:
-    done = monitors(*arguments.split(" "))
+    done = await monitors(*arguments.split(" "))
     assert done.returncode == ExitCode.USAGE, done.stderr
     assert done.stderr.startswith(said)
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_very_many_targets_that_do_not_fit_are_counted(monitors: Command) -> None:
-    done = monitors("create", "--targets", ",".join(f"no{number}" for number in range(100)))
+async def test_very_many_targets_that_do_not_fit_are_counted(monitors: Command) -> None:
+    done = await monitors("create", "--targets", ",".join(f"no{number}" for number in range(100)))
     lines = done.stderr.splitlines()
     assert (len(lines), lines[-1]) == (11, "--targets: There are 90 more like these.")
 
 
-def test_an_option_that_is_none_ends_with_2(monitors: Command) -> None:
-    assert monitors("create", "--type", "person", "--targets", "x").returncode == ExitCode.USAGE
+async def test_an_option_that_is_none_ends_with_2(monitors: Command) -> None:
+    assert (await monitors("create", "--type", "person", "--targets", "x")).returncode == ExitCode.USAGE
 
 
 class TestOne:
-    def test_it_is_listed_newest_first(self, monitors: Command) -> None:
-        ids = [created(monitors, "--targets", "a@example.com")["id"] for _ in range(2)]
-        found = json.loads(monitors("list", "--json").stdout)
+    async def test_it_is_listed_newest_first(self, monitors: Command) -> None:
+        ids = [(await created(monitors, "--targets", "a@example.com"))["id"] for _ in range(2)]
+        found = json.loads((await monitors("list", "--json")).stdout)
         assert [one["id"] for one in found["monitors"][:2]] == ids[::-1]
-        head, first, *_ = monitors("list").stdout.splitlines()
+        head, first, *_ = (await monitors("list")).stdout.splitlines()
         assert head.split()[0] == "id" and first.startswith(ids[1])
 
-    def test_it_is_paused_and_resumed(self, monitors: Command) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        assert json.loads(monitors("pause", monitor_id, "--json").stdout)["status"] == "paused"
-        assert json.loads(monitors("resume", monitor_id, "--json").stdout)["status"] == "active"
+    async def test_it_is_paused_and_resumed(self, monitors: Command) -> None:
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        assert json.loads((await monitors("pause", monitor_id, "--json")).stdout)["status"] == "paused"
+        assert json.loads((await monitors("resume", monitor_id, "--json")).stdout)["status"] == "active"
 
-    def test_it_is_deleted(self, monitors: Command) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        assert json.loads(monitors("delete", monitor_id, "--json").stdout) == {"status": "deleted"}
-        assert monitors("show", monitor_id).returncode == ExitCode.USAGE
+    async def test_it_is_deleted(self, monitors: Command) -> None:
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        assert json.loads((await monitors("delete", monitor_id, "--json")).stdout) == {"status": "deleted"}
+        assert (await monitors("show", monitor_id)).returncode == ExitCode.USAGE
 
-    async def test_that_of_another_account_is_not_there(self, monitors: Command, database: Database) -> None:
-        async with database.transaction() as connection:
-            other = await accounts.create_account(connection, "other@example.com", "-", None, 0)
-        monitor_id = created(monitors, "--targets", "a@example.com", "--account", other.email)["id"]
-        done = monitors("show", monitor_id)
+    async def test_that_of_another_account_is_not_there(self, monitors: Command, api: Api) -> None:
+        other = await api.person()
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        done = await monitors("show", monitor_id, VEDETTE_API_KEY=other.secret)
         assert (done.returncode, done.stderr) == (2, "ID: There is no such monitor.\n")
-        assert monitors("show", monitor_id, "--account", other.email).returncode == 0
 
 
 class TestRun:
-    def test_a_second_one_beside_the_first_is_refused_with_2(self, monitors: Command) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        assert "is queued: 0 of 1 targets." in monitors("run", monitor_id).stdout
-        done = monitors("run", monitor_id)
+    async def test_a_second_one_beside_the_first_is_refused_with_2(self, monitors: Command) -> None:
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        assert "is queued: 0 of 1 targets." in (await monitors("run", monitor_id)).stdout
+        done = await monitors("run", monitor_id)
         assert done.returncode == ExitCode.USAGE
         assert done.stderr.startswith("ID: A run of the monitor is under way")
 
@@ -239,19 +199,18 @@ class TestRun:
         self,
         monitors: Command,
         database: Database,
-        account: UUID,
+        person: Person,
         found: dict[str, Any],
         code: int,
         status: str,
     ) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        command = asyncio.to_thread(monitors, "run", monitor_id, "--wait", "--json")
-        waiting = asyncio.create_task(command)
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        waiting = asyncio.ensure_future(monitors("run", monitor_id, "--wait", "--json"))
 
         async def accepted() -> bool:
             async with database.connection() as connection:
                 found, _ = await runs.list_some(
-                    connection, account, monitor_id=UUID(monitor_id), limit=1, offset=0
+                    connection, person.account.id, monitor_id=UUID(monitor_id), limit=1, offset=0
                 )
                 return bool(found)
 
@@ -262,8 +221,8 @@ class TestRun:
 
 
 class TestResults:
-    def test_people_see_what_has_changed_and_since_when(self, monitors: Command, watched: str) -> None:
-        lines = monitors("results", watched).stdout.splitlines()
+    async def test_people_see_what_has_changed_and_since_when(self, monitors: Command, watched: str) -> None:
+        lines = (await monitors("results", watched)).stdout.splitlines()
         assert [line.split("  ")[0].strip() for line in lines] == [
             "target", "8.8.8.8", "8.8.8.8", "8.8.8.8", "1.1.1.1", "9.9.9.9",
         ]  # fmt: skip
@@ -273,43 +232,45 @@ class TestResults:
         assert lines[4].endswith("unchanged") and lines[5].endswith("failed: No source answered.")
 
     async def test_of_a_list_the_first_items_are_shown(self, monitors: Command, database: Database) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        monitors("run", monitor_id)
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        await monitors("run", monitor_id)
         detail = {"since": SINCE, "sources": ["x"], "added": list(range(1000)), "removed": [], "changed": []}
         changes = {"news": {"old": [], "new": detail["added"]}}
         found = {"changes": text(changes), "details": text({"news": detail})}
         await end_run(database, monitor_id, {"a@example.com": found})
-        assert "+ 0, + 1, + 2, + 3, + 4, and 995 more  " in monitors("results", monitor_id).stdout
+        assert "+ 0, + 1, + 2, + 3, + 4, and 995 more  " in (await monitors("results", monitor_id)).stdout
 
-    def test_what_would_steer_a_terminal_is_escaped(self, monitors: Command, watched: str) -> None:
-        said = monitors("results", watched).stdout
+    async def test_what_would_steer_a_terminal_is_escaped(self, monitors: Command, watched: str) -> None:
+        said = (await monitors("results", watched)).stdout
         assert r"Google → Google \x1b[31mLLC" in said and "\x1b" not in said
 
-    def test_programs_get_whole_answers(self, monitors: Command, watched: str) -> None:
-        found = json.loads(monitors("results", watched, "--json").stdout)
+    async def test_programs_get_whole_answers(self, monitors: Command, watched: str) -> None:
+        found = json.loads((await monitors("results", watched, "--json")).stdout)
         assert [one["target"] for one in found] == list(FOUND)
         assert found[0]["changes"] == CHANGES and found[1]["data"] == {"ip": "1.1.1.1"}
 
-    def test_only_targets_that_have_changed_are_given(self, monitors: Command, watched: str) -> None:
-        found = json.loads(monitors("results", watched, "--changes", "--json").stdout)
+    async def test_only_targets_that_have_changed_are_given(self, monitors: Command, watched: str) -> None:
+        found = json.loads((await monitors("results", watched, "--changes", "--json")).stdout)
         assert [one["target"] for one in found] == ["8.8.8.8"]
 
     async def test_the_last_run_with_results_is_taken_and_another_by_its_id(
         self, monitors: Command, database: Database
     ) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        monitors("run", monitor_id)
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        await monitors("run", monitor_id)
         await end_run(database, monitor_id, {"a@example.com": {}})
-        second = json.loads(monitors("run", monitor_id, "--json").stdout)["id"]
-        assert len(json.loads(monitors("results", monitor_id, "--json").stdout)) == 1
-        assert monitors("results", monitor_id, second, "--json").stdout == "[]\n"
+        second = json.loads((await monitors("run", monitor_id, "--json")).stdout)["id"]
+        assert len(json.loads((await monitors("results", monitor_id, "--json")).stdout)) == 1
+        assert (await monitors("results", monitor_id, second, "--json")).stdout == "[]\n"
 
     @pytest.mark.parametrize("run_id", [UNKNOWN, "17"])
-    def test_a_run_that_is_not_there_is_named(self, monitors: Command, watched: str, run_id: str) -> None:
-        done = monitors("results", watched, run_id)
+    async def test_a_run_that_is_not_there_is_named(
+        self, monitors: Command, watched: str, run_id: str
+    ) -> None:
+        done = await monitors("results", watched, run_id)
         assert (done.returncode, done.stderr) == (2, "RUN: The monitor has no such run.\n")
 
-    def test_a_monitor_without_results_says_so(self, monitors: Command) -> None:
-        monitor_id = created(monitors, "--targets", "a@example.com")["id"]
-        done = monitors("results", monitor_id)
+    async def test_a_monitor_without_results_says_so(self, monitors: Command) -> None:
+        monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
+        done = await monitors("results", monitor_id)
         assert (done.returncode, done.stderr) == (2, "RUN: No run of the monitor has results yet.\n")
