@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,7 @@ from cli.connecting import connected_settings, database_url
 from cli.credits import MOST_CREDITS
 from cli.errors import BadInput, naming
 from cli.groups import new_group
-from cli.printing import Json, print_fields
+from cli.printing import Json, moment, print_fields, print_table, printable
 
 commands = new_group("Accounts.")
 
@@ -62,6 +64,31 @@ def accounts_reset_password(
     with naming(_SHOWN):
         reset = asyncio.run(reset_password(url, email, password=password))
     print_fields(reset, as_json)
+
+
+@commands.command("list")
+def accounts_list(
+    limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 100, as_json: Json = False
+) -> None:
+    """List the accounts, newest first."""
+    from embedded.inventory import list_accounts
+
+    found = asyncio.run(list_accounts(database_url(connected_settings()), limit))
+    if as_json:
+        told = [one | {"id": str(one["id"]), "created_at": _written(one["created_at"])} for one in found]
+        print(json.dumps({"accounts": told}, indent=2))
+        return
+    rows = [
+        [str(one["id"]), one["email"], printable(one["name"]), f"{one['credits']:,}", f"{one['keys']:,}",
+         moment(_written(one["created_at"]))]
+        for one in found
+    ]  # fmt: skip
+    head = ["id", "email", "name", "credits", "keys", "created"]
+    print_table(head, rows, "There are no accounts.")
+
+
+def _written(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _read_password(file: Path | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from cli.connecting import connected_settings, database_url
 from cli.errors import naming
 from cli.groups import new_group
-from cli.printing import Json, print_data, print_fields
+from cli.printing import Json, moment, print_data, print_fields, print_table, printable
 
 commands = new_group("API keys.")
 
@@ -37,6 +38,29 @@ def keys_create(
     with naming(_SHOWN):
         created = asyncio.run(create_key(url, account, name=name, scopes=scope, days=days))
     print_fields(created, as_json)
+
+
+@commands.command("list")
+def keys_list(
+    account: Annotated[str | None, typer.Option(help="The e-mail of an account; all by default.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List API keys, newest first; none of them can be read again."""
+    from embedded.inventory import list_keys
+
+    url = database_url(connected_settings())
+    with naming(_SHOWN):
+        found = asyncio.run(list_keys(url, account, limit))
+    if as_json:
+        print(json.dumps({"keys": found}, indent=2))
+        return
+    rows = [
+        [one["id"], one["account"], printable(one["name"]), one["key_preview"], " ".join(one["scopes"]),
+         moment(one["last_used"]), "revoked" if one["revoked_at"] else moment(one["expires_at"])]
+        for one in found
+    ]  # fmt: skip
+    print_table(["id", "account", "name", "key", "scopes", "last used", "ends"], rows, "There are no keys.")
 
 
 @commands.command("revoke")
