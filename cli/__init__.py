@@ -22,8 +22,10 @@ from cli import (
     migrate,
     monitors,
     persons,
+    runs,
     secrets,
     up,
+    workflow_files,
     workflows,
 )
 from cli.errors import BadInput
@@ -37,10 +39,12 @@ app = new_group("Look up, watch and automate.", completion=True)
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
     app.command(rich_help_panel=OPERATORS)(command)
 app.command(rich_help_panel=DEVELOPERS)(lookup.lookup)
-for noun in (workflows, monitors):
+for noun in (workflows, runs, monitors):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
 for noun in (credits, data, accounts, keys, persons, secrets):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
+# It adds to the commands of `workflows` when it is imported.
+assert workflow_files.commands is workflows.commands
 
 
 def _print_version(asked: bool) -> None:

@@ -1,40 +1,176 @@
-"""`vedette workflows`: workflows as files."""
+"""`vedette workflows`: list, show, run and try them; `cli.workflow_files` has what is done with files."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
+from cli.client import connected, part
+from cli.documents import read_document
+from cli.errors import BadInput, Refused
 from cli.groups import new_group
-from cli.printing import Json, print_data
+from cli.names import all_workflows, find_workflow
+from cli.printing import Json, moment, print_data, print_record, print_table, printable
+from cli.runs import end_with, follow, print_run
 
-commands = new_group("Workflows, as files.")
+commands = new_group("Workflows, on the service and as files.")
+
+Named = Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow.")]
+Input = Annotated[
+    str | None,
+    typer.Option("--input", metavar="JSON|@FILE", help="What `trigger` is; @- reads standard input."),
+]
+Status = Literal["active", "paused", "draft"]
+
+SHOWN = {
+    "not_found": "ID|NAME", "input": "--input", "workflow_not_active": "ID|NAME", "mocks": "--mocks",
+    "version_mismatch": "ID|NAME",
+}  # fmt: skip
 
 
-@commands.command("validate")
-def workflows_validate(
-    file: Annotated[
-        typer.FileBinaryRead, typer.Argument(metavar="FILE", help="JSON; - reads standard input.")
-    ],
+@commands.command("list")
+def workflows_list(
+    status: Annotated[Status | None, typer.Option(help="Only those with this status.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is wrong with a workflow, all at once. Exits with 1 if something is."""
-    from models.definitions import validate_text
-    from providers.registry import answer_shapes, lookup_fields
+    """List the workflows of the account, newest first."""
+    with connected(SHOWN) as service:
+        found = list(all_workflows(service, status))
+    if as_json:
+        print(json.dumps({"workflows": found, "total": len(found)}, indent=2))
+        return
+    rows = [
+        [one["id"], printable(one["name"]), one["status"], one["trigger"]["type"], f"v{one['version']}",
+         f"{one['runs_total']:,}", moment(one["last_run_at"])]
+        for one in found
+    ]  # fmt: skip
+    head = ["id", "name", "status", "trigger", "version", "runs", "last run"]
+    print_table(head, rows, "There are no workflows.")
 
-    report = validate_text(file.read(), lookup_fields(), answer_shapes())
-    found = {name: [one._asdict() for one in getattr(report, name)] for name in ("errors", "warnings")}
-    told = [f"{e.pointer[1:] or '(whole)'}: {e.message}" for e in report.errors] or ["The workflow is valid."]
-    told += [f"{warning.pointer[1:]}: warning: {warning.message}" for warning in report.warnings]
-    print_data({"valid": not report.errors} | found, "\n".join(told), as_json)
-    raise typer.Exit(1 if report.errors else 0)
+
+@commands.command("show")
+def workflows_show(workflow: Named, as_json: Json = False) -> None:
+    """Show a workflow."""
+    with connected(SHOWN) as service:
+        found = service.get(_path(find_workflow(service, workflow, "ID|NAME")))
+    shown = found if as_json else {name: value for name, value in found.items() if name != "steps"}
+    print_record(shown, as_json)
+    if not as_json:
+        rows = [[printable(step["id"]), step["type"], printable(step["config"])] for step in found["steps"]]
+        print_table(["step", "type", "config"], rows, "It has no steps.")
 
 
-@commands.command("schema")
-def workflows_schema() -> None:
-    """Print the JSON Schema of workflows, for editors."""
-    from models.definitions import json_schema
+@commands.command("run")
+def workflows_run(
+    workflow: Named,
+    input: Input = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="For its end; exits with 1 if it was not completed.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="The same, and show each step as it goes.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Start a run of a workflow."""
+    body = {"input": read_input(input, "--input")}
+    with connected(SHOWN) as service:
+        started = service.post(f"{_path(find_workflow(service, workflow, 'ID|NAME'))}/run", body)
+        if wait or watch:
+            end_with(follow(service, started["run_id"], aloud=watch), as_json)
+    print_data(started, f"The run {started['run_id']} is {started['status']}.", as_json)
 
-    print(json.dumps(json_schema(), indent=2))
+
+@commands.command("test")
+def workflows_test(
+    workflow: Named,
+    input: Input = None,
+    file: Annotated[
+        typer.FileBinaryRead | None, typer.Option(help="Try the steps of this file instead of its own.")
+    ] = None,
+    mocks: Annotated[
+        str | None, typer.Option(metavar="JSON|@FILE", help="Outputs by step, in place of their own.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """See what a run would do: nothing is stored, sent or charged. Exits with 1 if it would fail."""
+    body: dict[str, Any] = {"input": read_input(input, "--input")}
+    document = None if file is None else read_document(file.name, file.read())
+    if document is not None:
+        value: Any = document.value
+        if not isinstance(value, dict) or "steps" not in value:
+            raise BadInput(f"--file: {document.name} has no steps.")
+        body["steps"] = value["steps"]
+    if mocks is not None:
+        body["mocks"] = read_input(mocks, "--mocks")
+    with connected(SHOWN) as service:
+        path = f"{_path(find_workflow(service, workflow, 'ID|NAME'))}/test"
+        try:
+            run = service.post(path, body)
+        except Refused as refused:
+            if document is None or not refused.errors:
+                raise
+            raise document.refusal(refused.errors, str(refused)) from None
+    print_run(run, as_json)
+    raise typer.Exit(0 if run["status"] == "completed" else 1)
+
+
+@commands.command("pause")
+def workflows_pause(workflow: Named, as_json: Json = False) -> None:
+    """Let a workflow start no runs."""
+    _set_status(workflow, "paused", as_json)
+
+
+@commands.command("resume")
+def workflows_resume(workflow: Named, as_json: Json = False) -> None:
+    """Let a workflow start runs again."""
+    _set_status(workflow, "active", as_json)
+
+
+@commands.command("delete")
+def workflows_delete(
+    workflow: Named,
+    cancel_runs: Annotated[bool, typer.Option("--cancel-runs", help="End its runs too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a workflow. Its runs stay readable, and go on."""
+    with connected(SHOWN) as service:
+        found = find_workflow(service, workflow, "ID|NAME")
+        deleted = service.call("DELETE", _path(found), params={"cancel_runs": cancel_runs})
+    print_data(deleted, f"The workflow {printable(found['name'])} ({found['id']}) is deleted.", as_json)
+
+
+def read_input(given: str | None, option: str) -> Any:
+    """The JSON of an option, or of the file that it names after an @, which may be YAML too.
+
+    Raises:
+        BadInput: it is neither, or there is no such file.
+    """
+    if given is None:
+        return None
+    try:
+        if not given.startswith("@"):
+            return json.loads(given)
+        content = sys.stdin.buffer.read() if given == "@-" else Path(given[1:]).read_bytes()
+        return read_document(given[1:], content).value
+    except OSError as error:
+        raise BadInput(f"{option}: {given[1:]} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise BadInput(
+            f"{option}: This is not JSON. Quote it for the shell, or name a file as @FILE."
+        ) from None
+
+
+def _set_status(workflow: str, status: Status, as_json: bool) -> None:
+    with connected(SHOWN) as service:
+        found = find_workflow(service, workflow, "ID|NAME")
+        if found["status"] != status:  # each change makes a version
+            found = service.call("PATCH", _path(found), json={"status": status})
+    name = printable(found["name"])
+    print_data(found, f"The workflow {name} ({found['id']}) is {found['status']}.", as_json)
+
+
+def _path(workflow: dict[str, Any]) -> str:
+    return f"/api/workflows/{part(str(workflow['id']))}"

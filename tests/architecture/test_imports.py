@@ -28,7 +28,7 @@ ALLOWED = {
     # The processes that its commands run, and the rest of what `vedette` does.
     "cli": {
         "cli", "embedded", "services", "models", "providers", "temporal", "migrations.upgrade", "worker",
-        "api.http.server",
+        "api.http.server", "outbound.signing", "language.validation.definition",
     } | LEAVES,
 }  # fmt: skip
 DISPATCHERS = {"dispatcher", "delivery_dispatcher", "dispatch_loop"}

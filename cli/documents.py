@@ -1,0 +1,219 @@
+"""Workflows in files, as JSON or YAML, and the line at which each of their fields stands.
+
+YAML is read as its core schema has it: `yes`, `on` and `2026-01-01` are texts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cli.errors import BadInput
+from cli.printing import printable
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_PLAIN = {"": None, "~": None, "null": None, "true": True, "false": False}
+_TAGS = "tag:yaml.org,2002:"
+_TEXT = f"{_TAGS}str"
+_KNOWN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value"}
+# Aliases stand for what they name each time, and what they name may have aliases.
+_MOST_VALUES = 100_000
+# YAML ends lines with these, or drops them, where they are not escaped.
+_BREAKS = set("\r\x85\u2028\u2029\ufeff")
+_DEEPEST = 100
+
+
+@dataclass
+class Document:
+    """What a file has.
+
+    Attributes:
+        name: of the file, for people.
+        value: what it says, as JSON has it.
+        lines: JSON pointer → line, of all that is in it.
+    """
+
+    name: str
+    value: Any
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+
+    def line_of(self, pointer: str) -> int | None:
+        """The line at which a field stands, or what it is missing from; None where that is not known."""
+        while pointer not in self.lines and pointer:
+            pointer = pointer.rpartition("/")[0]
+        return self.lines.get(pointer)
+
+    def told(self, pointer: str, message: str) -> str:
+        """A line for people: `file.yaml:12 steps[2].config.expression: what is wrong`."""
+        line = self.line_of(pointer)
+        where = f"{self.name}:{line}" if line else self.name
+        place = place_of(pointer)
+        return (
+            f"{where} {printable(place)}: {printable(message)}" if place else f"{where}: {printable(message)}"
+        )
+
+    def refusal(self, errors: Sequence[Mapping[str, Any]], otherwise: str) -> BadInput:
+        """What the service has against it, each with its place; `otherwise` where it names none."""
+        told = [self.told(one["pointer"], one["message"]) for one in errors if one.get("pointer") is not None]
+        return BadInput("\n".join(told) or f"{self.name}: {otherwise}")
+
+
+class NoDocument(BadInput):
+    """A file that is neither JSON nor YAML, or has what JSON has not."""
+
+
+def read_document(name: str, content: bytes) -> Document:
+    """Read a file.
+
+    Raises:
+        NoDocument: naming the line.
+    """
+    import yaml
+
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NoDocument(f"{name}: This is not UTF-8 text.") from None
+    if text.lstrip().startswith(("{", "[")):
+        return _read_json(name, text)
+    try:
+        _refuse_depth(name, text)
+        node = yaml.compose(text, _loader())
+        reader = _Reader(name)
+        return Document(name, reader.value(node, ""), reader.lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}" if mark else name
+        raise NoDocument(f"{where}: This is not YAML: {error.problem or error.context}.") from None
+    except yaml.YAMLError as error:
+        raise NoDocument(f"{name}: This is not YAML: {error}.") from None
+
+
+def _read_json(name: str, text: str) -> Document:
+    """Read JSON; its lines are found as if it were YAML, which nearly all JSON is."""
+    import orjson
+    import yaml
+
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        message = f"This is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        raise NoDocument(f"{name}:{error.lineno}: {message}") from None
+    reader = _Reader(name)
+    try:
+        # What stands between tokens may be tabs, which YAML has not.
+        text = text.replace("\t", " ")
+        _refuse_depth(name, text)
+        reader.value(yaml.compose(text, _loader()), "")
+    except (yaml.YAMLError, NoDocument):
+        reader.lines.clear()
+    return Document(name, value, reader.lines)
+
+
+def _refuse_depth(name: str, text: str) -> None:
+    """See that a text is not nested so deep that the loader in C ends the process."""
+    import yaml
+
+    depth = 0
+    event: Any
+    for event in yaml.parse(text, _loader()):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise NoDocument(f"{name}:{event.start_mark.line + 1}: This is nested too deep.")
+
+
+def _loader() -> Any:
+    """What finds the structure of YAML: the one in C where there is one."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Reader:
+    """Makes of YAML's nodes what JSON has."""
+
+    def __init__(self, name: str) -> None:
+        self.lines: dict[str, int] = {}
+        self._name = name
+        self._values = 0
+
+    def value(self, node: Any, pointer: str) -> Any:
+        """The value of a node; what is in it is noted with its line."""
+        import yaml
+
+        self._values += 1
+        if node is None:
+            raise NoDocument(f"{self._name}: There is nothing in it.")
+        line = int(node.start_mark.line) + 1
+        if self._values > _MOST_VALUES:
+            raise NoDocument(f"{self._name}:{line}: These are too many values.")
+        if node.tag.removeprefix(_TAGS) not in _KNOWN_TAGS:
+            raise NoDocument(f"{self._name}:{line}: The tag {node.tag} is not known; give a plain value.")
+        self.lines.setdefault(pointer, line)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, pointer)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(one, f"{pointer}/{index}") for index, one in enumerate(node.value)]
+        return self._scalar(node, line)
+
+    def _mapping(self, node: Any, pointer: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line, key = int(key_node.start_mark.line) + 1, key_node.value
+            if not isinstance(key, str):
+                raise NoDocument(f"{self._name}:{line}: The name of a field is a text.")
+            if key in found:
+                raise NoDocument(f"{self._name}:{line}: The field {key!r} is there twice.")
+            place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            self.lines[place] = line
+            found[key] = self.value(value_node, place)
+        return found
+
+    def _scalar(self, node: Any, line: int) -> Any:
+        text: str = node.value
+        # A plain text with this tag has it written out, but for numbers such as 1e3, which YAML 1.1 has not.
+        is_text = node.tag == _TEXT and (text in _PLAIN or not set(text) & set("eE"))
+        if is_text or node.style in ("'", '"', "|", ">"):
+            return text
+        if text in _PLAIN:
+            return _PLAIN[text]
+        if not _NUMBER.fullmatch(text):
+            return text
+        number = float(text) if set(text) & set(".eE") else int(text)
+        if isinstance(number, float) and math.isinf(number):
+            raise NoDocument(f"{self._name}:{line}: This number is too large.")
+        return number
+
+
+def place_of(pointer: str) -> str:
+    """A JSON pointer as people write it: `steps[2].config.expression`."""
+    place = ""
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        place += f"[{name}]" if name.isdecimal() else f".{name}" if place else name
+    return place
+
+
+def written(value: Mapping[str, Any]) -> str:
+    """The YAML of a document, which `read_document` reads as the same."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes texts that could be taken for something else in quotes, and long ones in lines."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            """Write each value where it stands."""
+            return True
+
+    def text(dumper: Any, data: str) -> yaml.ScalarNode:
+        lines = "|" if "\n" in data.rstrip("\n") else None
+        return dumper.represent_scalar(_TEXT, data, style='"' if set(data) & _BREAKS else lines)
+
+    Dumper.add_representer(str, text)
+    number = re.compile(f"^(?:{_NUMBER.pattern})$")
+    untyped: Any = Dumper
+    untyped.add_implicit_resolver(f"{_TAGS}float", number, None)
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100)

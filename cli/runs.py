@@ -1,0 +1,185 @@
+"""`vedette runs`: what workflows have done, step by step."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+
+from cli.client import Service, connected, part
+from cli.groups import new_group
+from cli.names import find_workflow
+from cli.printing import Json, duration, moment, print_data, print_rows, print_table, printable, short
+
+commands = new_group("Runs: what workflows have done, step by step.")
+
+Status = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+RunId = Annotated[str, typer.Argument(metavar="ID")]
+
+_SHOWN = {
+    "not_found": "ID", "from_step": "--from-step", "version": "--version", "run_not_ended": "ID",
+    "nothing_to_retry": "ID", "workflow_not_active": "ID", "limit": "--limit",
+}  # fmt: skip
+_PAGE = 100
+_PATH = "/api/workflows/runs"
+
+
+@commands.command("list")
+def runs_list(
+    workflow: Annotated[str | None, typer.Option(metavar="ID|NAME", help="Only runs of this one.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only those with this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List runs, newest first."""
+    with connected({**_SHOWN, "not_found": "--workflow"}) as service:
+        workflow_id = find_workflow(service, workflow, "--workflow")["id"] if workflow else None
+        found: list[dict[str, Any]] = []
+        page = 0
+        while len(found) < limit:
+            page += 1
+            query = {"workflow_id": workflow_id, "status": status, "page": page, "limit": min(limit, _PAGE)}
+            answer = service.get(_PATH, **query)
+            found += answer["runs"]
+            if not answer["runs"] or len(found) >= answer["total"]:
+                break
+    if as_json:
+        print(json.dumps({"runs": found[:limit]}, indent=2))
+        return
+    rows = [
+        [run["id"], printable(run["workflow_name"]), run["status"], run["trigger"],
+         f"{run['steps_completed']}/{run['steps_total']}", moment(run["started_at"]),
+         duration(run["duration_ms"]), short(_why(run["error"]))]
+        for run in found[:limit]
+    ]  # fmt: skip
+    head = ["id", "workflow", "status", "trigger", "steps", "started", "took", "why"]
+    print_table(head, rows, "There are no runs.")
+
+
+@commands.command("show")
+def runs_show(run_id: RunId, as_json: Json = False) -> None:
+    """Show a run: its steps, how long they took, why one failed, and what came of it."""
+    with connected(_SHOWN) as service:
+        print_run(service.get(_path(run_id)), as_json)
+
+
+@commands.command("watch")
+def runs_watch(run_id: RunId, as_json: Json = False) -> None:
+    """Watch a run until it ends. Exits with 1 if it was not completed."""
+    with connected(_SHOWN) as service:
+        end_with(follow(service, run_id, aloud=not as_json), as_json)
+
+
+@commands.command("retry")
+def runs_retry(
+    run_id: RunId,
+    from_step: Annotated[str | None, typer.Option(help="Do this step again, and all that needs it.")] = None,
+    version: Annotated[
+        int | None, typer.Option(help="Of the workflow; the one that the run ran by default.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Exit with 1 if it was not completed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run it again, as a new run that takes over what this one has finished."""
+    given = {"from_step": from_step, "version": version}
+    body = {name: value for name, value in given.items() if value is not None}
+    with connected(_SHOWN) as service:
+        started = service.post(f"{_path(run_id)}/retry", body)
+        if wait:
+            end_with(follow(service, started["run_id"], aloud=False), as_json)
+    print_data(started, f"The run {started['run_id']} is {started['status']}.", as_json)
+
+
+@commands.command("cancel")
+def runs_cancel(run_id: RunId, as_json: Json = False) -> None:
+    """End a run now. One that has ended stays as it is."""
+    with connected(_SHOWN) as service:
+        run = service.post(f"{_path(run_id)}/cancel")
+    print_data(run, f"The run {run['id']} is {run['status']}.", as_json)
+
+
+def follow(service: Service, run_id: str, *, aloud: bool) -> dict[str, Any]:
+    """Give a run at its end; aloud, say on standard error what happens until then."""
+    run: dict[str, Any] | None = None
+    said: dict[str, str] = {}
+    try:
+        for event in service.events(f"{_path(run_id)}/events"):
+            run = run if event.name == "step" else event.data
+            if aloud:
+                _say([event.data] if event.name == "step" else event.data["steps"], said)
+    except KeyboardInterrupt:
+        print(f"The run goes on. `vedette runs watch {run_id}` follows it.", file=sys.stderr)
+        raise
+    return run or service.get(_path(run_id))
+
+
+def _say(steps: Sequence[Mapping[str, Any]], said: dict[str, str]) -> None:
+    """Say where steps stand, where that is new."""
+    for step in steps:
+        if said.get(step["id"], "pending") != (now := _told(step)):
+            said[step["id"]] = now
+            print(f"{printable(step['id'])}  {now}", file=sys.stderr, flush=True)
+
+
+def end_with(run: Mapping[str, Any], as_json: bool) -> None:
+    """Print a run that has ended, and end the command by what came of it."""
+    print_run(run, as_json)
+    raise typer.Exit(0 if run["status"] == "completed" else 1)
+
+
+def print_run(run: Mapping[str, Any], as_json: bool) -> None:
+    """Print a run."""
+    if as_json:
+        print(json.dumps(run, indent=2))
+        return
+    counts = f"{run['steps_completed']} of {run['steps_total']} steps"
+    fields = {
+        "run": None if run["test"] else run["id"],
+        "workflow": f"{run['workflow_name']} (version {run['workflow_version']})",
+        "status": run["status"],
+        "done": f"{counts} in {duration(run['duration_ms'])}, {run['credits_used']:,} credits",
+        "why": _why(run["error"]),
+        "restarted from": run["restarted_from"],
+        "started by": run["parent_run_id"],
+    }
+    print_rows([[name, printable(value)] for name, value in fields.items() if value])
+    urls: dict[str, str] = run.get("resume_urls") or {}
+    for step, url in urls.items():
+        print(f"{printable(step)} waits for an answer at {printable(url)}")
+    if run["steps"]:
+        rows = [_row(step) for step in run["steps"]]
+        print_table(["step", "type", "status", "started", "took", "tries", "what came of it"], rows)
+    if run["output"] is not None:
+        print(f"output: {short(run['output'], 2000)}")
+
+
+def _row(step: Mapping[str, Any]) -> list[str]:
+    came = _why(step["error"]) or (short(step["output"]) if step["output"] is not None else "")
+    mocked = "mocked: " if step.get("mocked") else ""
+    return [
+        printable(step["id"]), step["type"], step["status"], (step["started_at"] or "–")[11:19] or "–",
+        duration(step["duration_ms"]), str(step["attempts"]), mocked + came,
+    ]  # fmt: skip
+
+
+def _told(step: Mapping[str, Any]) -> str:
+    """Where a step stands, and why."""
+    if step["status"] == "pending":
+        return "pending"
+    tries = f", attempt {step['attempts']}" if step["attempts"] > 1 else ""
+    why = _why(step["error"])
+    return f"{step['status']}{tries}{': ' + why if why else ''}"
+
+
+def _why(error: Mapping[str, Any] | None) -> str:
+    if not error:
+        return ""
+    step = f"{printable(error['step'])}: " if error.get("step") else ""
+    return f"{step}{printable(error.get('message'))} ({printable(error.get('code'))})"
+
+
+def _path(run_id: str) -> str:
+    return f"{_PATH}/{part(run_id)}"

@@ -1,0 +1,248 @@
+"""`vedette workflows validate`, `apply`, `export`, `schema`: workflows as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from difflib import unified_diff
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.client import Service, connected, part
+from cli.documents import Document, NoDocument, read_document, written
+from cli.errors import BadInput, Refused
+from cli.names import find_workflow, named
+from cli.printing import Json, printable
+from cli.workflows import SHOWN, Named, commands
+
+_FILE = "JSON or YAML; - reads standard input."
+
+
+@commands.command("validate")
+def workflows_validate(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(metavar="FILE", help=_FILE)],
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with a workflow, all at once, without a service. Exits with 1 if something is."""
+    from models.definitions import validate
+    from providers.registry import answer_shapes, lookup_fields
+
+    try:
+        document = read_document(_name(file), file.read())
+    except NoDocument as error:
+        wrong = {"pointer": "", "code": "invalid_json", "message": str(error)}
+        found = {"valid": False, "errors": [wrong], "warnings": []}
+        print(json.dumps(found, indent=2) if as_json else error)
+        raise typer.Exit(1) from None
+    report = validate(document.value, None, lookup_fields=lookup_fields(), answers=answer_shapes())
+    if as_json:
+        found = {
+            name: [one._asdict() | {"line": document.line_of(one.pointer)} for one in getattr(report, name)]
+            for name in ("errors", "warnings")
+        }
+        print(json.dumps({"valid": not report.errors} | found, indent=2))
+    else:
+        for one in report.errors:
+            print(document.told(one.pointer, one.message))
+        if not report.errors:
+            print("The workflow is valid.")
+        for one in report.warnings:
+            print(document.told(one.pointer, f"warning: {one.message}"))
+    raise typer.Exit(1 if report.errors else 0)
+
+
+@commands.command("apply")
+def workflows_apply(
+    files: Annotated[list[typer.FileBinaryRead], typer.Argument(metavar="FILE...", help=_FILE)],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing, and show what would be changed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Create the workflows of these files, or bring those of the same names to what the files say.
+
+    A file with an `id` is for the workflow of that id, whatever its name. What a file leaves out goes back to
+    its default, but the status stays.
+    """
+    documents = [_readable(file) for file in files]
+    _refuse_repeats(documents)
+    done: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    with connected(SHOWN) as service:
+        for document in documents:
+            try:
+                done.append(_apply(service, document, dry_run))
+            except BadInput as error:
+                wrong.append(str(error))
+            else:
+                if not as_json:
+                    _tell(document, done[-1], dry_run)
+    if as_json:
+        print(json.dumps([{name: one[name] for name in one if name != "diff"} for one in done], indent=2))
+    if wrong:
+        raise BadInput("\n".join(wrong))
+
+
+@commands.command("export")
+def workflows_export(
+    workflow: Named,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="The default, but for files named .json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", dir_okay=False, help="Instead of standard output.")
+    ] = None,
+) -> None:
+    """Print a workflow as the file that `apply` takes."""
+    if as_yaml and as_json:
+        raise BadInput("--yaml: Give one of --yaml and --json.")
+    with connected(SHOWN) as service:
+        found = find_workflow(service, workflow, "ID|NAME")
+        exported = service.get(f"/api/workflows/{found['id']}/export")
+    is_json = as_json or (not as_yaml and output is not None and output.suffix == ".json")
+    text = json.dumps(exported, indent=2, ensure_ascii=False) + "\n" if is_json else written(exported)
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise BadInput(f"--output: {output} cannot be written: {error.strerror}.") from None
+
+
+@commands.command("schema")
+def workflows_schema() -> None:
+    """Print the JSON Schema of workflows, for editors."""
+    from models.definitions import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+
+
+def _readable(file: typer.FileBinaryRead) -> Document:
+    document = read_document(_name(file), file.read())
+    value: Any = document.value
+    if not isinstance(value, dict):
+        raise BadInput(f"{document.name}: A workflow is an object.")
+    if not isinstance(document.value.get("name"), str):
+        raise BadInput(document.told("/name", "A workflow needs a name."))
+    return document
+
+
+def _refuse_repeats(documents: Sequence[Document]) -> None:
+    """See that no two files are for the same workflow: each would undo the other."""
+    seen: dict[str, str] = {}
+    for document in documents:
+        key = str(document.value.get("id") or document.value["name"].strip())
+        if (first := seen.setdefault(key, document.name)) != document.name:
+            raise BadInput(f"{document.name}: {first} has the same workflow.")
+
+
+def _apply(service: Service, document: Document, dry_run: bool) -> dict[str, Any]:
+    """What was done with a workflow, or would be: `action`, and what the workflow is then.
+
+    Raises:
+        BadInput: the service does not take the file, each error with its place in it.
+    """
+    current = _current(service, document)
+    wanted = {name: value for name, value in document.value.items() if name != "id"}
+    try:
+        if current is None:
+            diff = _diff({}, wanted)
+            if dry_run:
+                return _checked(service, document, wanted, {"action": "created", "id": None, "diff": diff})
+            made = service.post("/api/workflows", wanted)
+            return _done("created", made)
+        path = f"/api/workflows/{part(str(current['id']))}"
+        exported = service.get(f"{path}/export")
+        wanted = {**_defaults(), "status": exported["status"], **wanted}
+        before, after = _comparable(exported), _comparable(wanted)
+        if before is not None and before == after:
+            return _done("unchanged", current)
+        if dry_run:
+            found = _done("updated", current) | {"diff": _diff(exported, wanted)}
+            return _checked(service, document, wanted, found)
+        headers = {"If-Match": f'"v{current["version"]}"'}
+        return _done("updated", service.call("PATCH", path, json=wanted, headers=headers))
+    except Refused as refused:
+        raise document.refusal(refused.errors, str(refused)) from None
+
+
+def _current(service: Service, document: Document) -> dict[str, Any] | None:
+    """The workflow that a file is for, if it is there."""
+    if "id" in document.value:
+        try:
+            return service.get(f"/api/workflows/{part(str(document.value['id']))}")
+        except Refused:
+            raise BadInput(document.told("/id", "There is no such workflow; leave the id out.")) from None
+    found = named(service, document.value["name"].strip())
+    if len(found) > 1:
+        ids = ", ".join(str(one["id"]) for one in found)
+        raise BadInput(document.told("/name", f"Several workflows have this name; add the id of one: {ids}."))
+    return found[0] if found else None
+
+
+def _checked(
+    service: Service, document: Document, wanted: dict[str, Any], found: dict[str, Any]
+) -> dict[str, Any]:
+    """What would be done, where the service would take it."""
+    report = service.post("/api/workflows/validate", wanted)
+    if not report["valid"]:
+        raise document.refusal(report["errors"], "")
+    return found | {"warnings": report["warnings"]}
+
+
+def _done(action: str, workflow: dict[str, Any]) -> dict[str, Any]:
+    names = ("id", "name", "version", "status", "webhook_url")
+    known = {name: workflow.get(name) for name in names}
+    return {"action": action, **known, "warnings": workflow.get("warnings") or []}
+
+
+def _defaults() -> dict[str, Any]:
+    """What a definition has that says nothing but its name."""
+    from language.validation.definition import Document as Definition
+
+    plain = Definition.model_validate({"name": "x"}).model_dump(mode="json")
+    return {name: value for name, value in plain.items() if name not in ("name", "status")}
+
+
+def _comparable(document: dict[str, Any], *, brief: bool = False) -> dict[str, Any] | None:
+    """A definition as the service reads it, with all its defaults, or in brief without them.
+
+    None where this release cannot read it.
+    """
+    from pydantic import ValidationError
+
+    from language.validation.definition import Document as Definition
+
+    known = {name: value for name, value in document.items() if name in Definition.model_fields}
+    try:
+        return Definition.model_validate(known).model_dump(mode="json", exclude_defaults=brief)
+    except ValidationError:
+        return None
+
+
+def _diff(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What would change, line by line as YAML."""
+    read = [_comparable(one, brief=True) or one for one in (before, after)]
+    old, new = (written(one).splitlines() if one else [] for one in read)
+    lines = list(unified_diff(old, new, lineterm="", n=2))[2:]
+    return "\n".join(printable(line) for line in lines if not line.startswith("@@"))
+
+
+def _tell(document: Document, found: dict[str, Any], dry_run: bool) -> None:
+    """Say what was done with a file."""
+    name = printable(document.value["name"])
+    action, version = found["action"], found.get("version")
+    if dry_run and action != "unchanged":
+        print(f"{document.name}: {name} would be {action}")
+        print(found["diff"])
+    else:
+        to = f" to version {version}" if action == "updated" else f" ({found['id']})"
+        print(f"{document.name}: {name} {action}{to}")
+    for one in found["warnings"]:
+        print(document.told(one["pointer"], f"warning: {one['message']}"))
+
+
+def _name(file: typer.FileBinaryRead) -> str:
+    return "-" if file.name == "<stdin>" else file.name
