@@ -17,6 +17,8 @@ from cli import (
     credits,
     data,
     doctor,
+    events,
+    jobs,
     keys,
     lookup,
     migrate,
@@ -39,7 +41,7 @@ app = new_group("Look up, watch and automate.", completion=True)
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
     app.command(rich_help_panel=OPERATORS)(command)
 app.command(rich_help_panel=DEVELOPERS)(lookup.lookup)
-for noun in (workflows, runs, monitors):
+for noun in (workflows, runs, monitors, jobs, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
 for noun in (credits, data, accounts, keys, persons, secrets):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import httpx
@@ -19,7 +20,7 @@ from tests.stacks import CLI, ROOT, StackProcess, environment, vedette
 
 
 def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
-    heavy = ("temporalio", "fastapi", "psycopg", "pydantic")
+    heavy = ("temporalio", "fastapi", "psycopg", "pydantic", "httpx", "yaml", "rich.table")
     program = f"import sys, cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -30,6 +31,24 @@ def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
         timeout=180,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    said = vedette(tmp_path, "--version").stdout
+    assert said == f"vedette {tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("vedette work", {"workflows", "worker"}),
+        ("vedette runs re", {"retry"}),
+        ("vedette jobs run --ty", {"--type"}),
+    ],
+)
+def test_a_shell_completes_nouns_verbs_and_options(tmp_path: Path, words: str, completed: set[str]) -> None:
+    names = {"_VEDETTE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert set(vedette(tmp_path, **names).stdout.split()) == completed
 
 
 def test_a_wrong_command_line_ends_with_2(tmp_path: Path) -> None:
@@ -135,6 +154,22 @@ class TestAccountsAndKeys:
             me = client.get("/api/auth/me", headers={"X-API-Key": key["key"]}).json()
         assert me["user"]["email"] == email
 
+    def test_they_are_listed_without_secrets(self, stack: StackProcess) -> None:
+        email = "listed@example.com"
+        vedette(stack.data, "accounts", "create", email, "--credits", "7")
+        made = json.loads(vedette(stack.data, "keys", "create", "--account", email, "--json").stdout)
+        accounts = json.loads(vedette(stack.data, "accounts", "list", "--json").stdout)["accounts"]
+        [account] = [one for one in accounts if one["email"] == email]
+        assert (account["credits"], account["keys"]) == (7, 1)
+        listed = vedette(stack.data, "keys", "list", "--account", email, "--json").stdout
+        [key] = json.loads(listed)["keys"]
+        assert (key["id"], key["account"], key["revoked_at"]) == (made["id"], email, None)
+        assert made["key"] not in listed
+        vedette(stack.data, "keys", "revoke", key["id"])
+        assert (
+            vedette(stack.data, "keys", "list", "--account", email).stdout.splitlines()[1].endswith("revoked")
+        )
+
     def test_a_password_of_ones_own_comes_from_a_file(self, stack: StackProcess, tmp_path: Path) -> None:
         (tmp_path / "password").write_text("correct horse battery\n")
         arguments = ("accounts", "create", "own@example.com", "--password-file", str(tmp_path / "password"))
@@ -144,7 +179,7 @@ class TestAccountsAndKeys:
             assert client.post("/api/auth/login", json=login).status_code == 200
 
 
-def test_a_monitor_is_created_run_and_read_without_the_api(stack: StackProcess) -> None:
+def test_a_monitor_is_created_run_and_read_with_the_key_of_the_stack(stack: StackProcess) -> None:
     targets = ("--type", "ip", "--targets", "8.8.8.8,1.1.1.1", "--daily")
     created = vedette(stack.data, "monitors", "create", *targets, "--json")
     monitor_id = json.loads(created.stdout)["id"]
@@ -168,6 +203,7 @@ ADMIN, NOBODY = "admin@vedette.internal", "nobody@example.com"
         ("accounts create new@example.com --password-file bytes", "--password-file: This is not UTF-8 text."),
         (f"accounts reset-password {NOBODY}", "EMAIL: There is no such account."),
         ("keys create --account here", "--account: This is not an e-mail address."),
+        (f"keys list --account {NOBODY}", "--account: There is no such account."),
         (f"keys create --account {NOBODY}", "--account: There is no such account."),
         (f"keys create --account {ADMIN} --scope all", "--scope: There is no scope all"),
         (f"keys create --account {ADMIN} --name=", "--name: A name has 1 to 200 characters."),
@@ -268,9 +304,10 @@ class TestWorkflows:
     def test_a_bad_file_is_told_line_by_line_with_1(self, tmp_path: Path) -> None:
         done = self.validate(tmp_path, self.BAD)
         assert done.returncode == 1
+        file = tmp_path / "workflow.json"
         assert sorted(line.split(": ")[0] for line in done.stdout.splitlines()) == [
-            "name",
-            "steps/0/config/filed",
+            f"{file}:1 name",
+            f"{file}:1 steps[0].config.filed",
         ]
         assert "Did you mean field?" in done.stdout
 
@@ -287,19 +324,26 @@ class TestWorkflows:
         done = self.validate(tmp_path, json.dumps({"name": "x", "steps": [step]}))
         valid, warning = done.stdout.splitlines()
         assert (done.returncode, valid) == (0, "The workflow is valid.")
-        assert warning.startswith("steps/0/config/url: warning: ") and "KEY" in warning
+        assert "workflow.json:1 steps[0].config.url: warning: " in warning and "KEY" in warning
 
     def test_the_fields_of_lookups_are_known_without_a_server(self, tmp_path: Path) -> None:
         config = {"field": "trigger.ip", "fields": ["locaton.city"]}
         step = {"id": "a", "type": "ip_lookup", "config": config}
         done = self.validate(tmp_path, json.dumps({"name": "x", "steps": [step]}))
-        assert (done.returncode, done.stdout) == (
-            1, "steps/0/config/fields/0: The answer has no such field. Did you mean location.city?\n",
-        )  # fmt: skip
+        assert done.returncode == 1
+        place, _, said = done.stdout.partition(": ")
+        assert place.endswith("workflow.json:1 steps[0].config.fields[0]")
+        assert said == "The answer has no such field. Did you mean location.city?\n"
 
     def test_what_is_not_json_is_told_with_the_place_and_1(self, tmp_path: Path) -> None:
         done = self.validate(tmp_path, '{"name":\n}')
         assert done.returncode == 1 and "line 2" in done.stdout
+
+    def test_yaml_is_told_with_its_lines(self, tmp_path: Path) -> None:
+        text = "name: x\nsteps:\n- id: a\n  type: ip_lookup\n  config:\n    filed: trigger.ip\n"
+        done = self.validate(tmp_path, text)
+        [line] = done.stdout.splitlines()
+        assert line.partition(".json")[2].startswith(":6 steps[0].config.filed: ")
 
     def test_a_dash_is_standard_input(self, tmp_path: Path) -> None:
         done = subprocess.run(
