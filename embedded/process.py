@@ -28,15 +28,20 @@ _LOG_BYTES = 16 * 1024 * 1024
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-def bound_to_parent(death_signal: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+def bound_to_parent(
+    death_signal: signal.Signals = signal.SIGTERM, *, niceness: int = 0
+) -> Callable[[], None]:
     """What a new child runs between fork and exec, so that the kernel signals it when its parent dies.
 
+    With a `niceness` it lets others go first.
+
     It must come after a change of user, which clears the arrangement. The kernel watches the *thread* that
-    forked: start children from the main thread only. Elsewhere than on Linux it does nothing.
+    forked: start children from the main thread only. Elsewhere than on Linux it signals nothing.
     """
     parent = os.getpid()
 
     def bind() -> None:
+        os.nice(niceness)
         if _libc is not None:
             _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
             if os.getppid() != parent:  # the parent died in between

@@ -30,6 +30,7 @@ _PACKAGE = "github.com/temporalio/cli/cmd/temporal"
 _DOWNLOADS = "https://temporal.download/cli"
 _PROBE_SECONDS = 4
 _DOWNLOAD_SECONDS = 300
+_NICENESS = 10  # of a build, which takes every processor for minutes: requests are answered meanwhile
 
 
 def cache_folder(data: Path) -> Path:
@@ -161,7 +162,7 @@ async def _build(cache: Path, report: Report) -> str:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=bound_to_parent(),
+                    preexec_fn=bound_to_parent(niceness=_NICENESS),
                 )
             try:
                 code = await process.wait()
