@@ -83,6 +83,7 @@ class Temporal:
         self._namespace = namespace
         self._pages = Pages() if pages else None
         self._ports: tuple[int, int, int] | None = None
+        self._held = contextlib.ExitStack()
         self._child: Child | None = None
 
     @property
@@ -107,6 +108,16 @@ class Temporal:
         """The address of its web pages, if it has any."""
         return self._pages.url if self._pages else None
 
+    def reserve(self) -> str:
+        """Choose the ports, and hold them until the server starts: those of an earlier call stay.
+
+        Returns:
+            The address, which refuses connections until then.
+        """
+        if self._ports is None:
+            self._ports = _held_ports(self._held)
+        return self.address
+
     async def start(self) -> None:
         """Start the server and wait until it accepts, with its namespace and search attributes in place.
 
@@ -118,15 +129,15 @@ class Temporal:
         user, made = account(self._data / "postgres"), program.stat()
         program = runnable(program, program, f"temporal-{made.st_mtime_ns:x}-{made.st_size:x}", user)
         self._file = reachable_folder(self._data / "temporal", user) / "temporal.db"
-        if self._ports is None:
-            self._ports = _free_ports()
+        self.reserve()
         self._child = Child(
             "temporal",
-            self._command(program, self._ports),
+            self._command(program),
             log=self._log,
             environment=_environment(),
             user=user,
         )
+        self._held.close()
         await self._child.start()
         if self._pages is not None:
             await self._pages.start()
@@ -136,15 +147,17 @@ class Temporal:
 
     async def stop(self, seconds: float = 6) -> None:
         """Stop it, and wait until it has let go of its file."""
+        self._held.close()
         if self._pages is not None:
             await self._pages.stop()
         if self._child is not None:
             await self._child.stop(seconds)
 
-    def _command(self, program: Path, ports: tuple[int, int, int]) -> list[str]:
+    def _command(self, program: Path) -> list[str]:
+        assert self._ports is not None
         command = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"]
         command += ["--db-filename", str(self._file)]
-        for name, port in zip(("port", "http-port", "metrics-port"), ports, strict=True):
+        for name, port in zip(("port", "http-port", "metrics-port"), self._ports, strict=True):
             command += [f"--{name}", str(port)]
         if self._pages is None:
             command += ["--headless"]
@@ -238,12 +251,11 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
 
 
-def _free_ports() -> tuple[int, int, int]:
-    """Three free ports on the loopback address, held together so that they differ."""
-    with contextlib.ExitStack() as held:
-        ports: list[int] = []
-        for _ in range(3):
-            listener = held.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-        return ports[0], ports[1], ports[2]
+def _held_ports(held: contextlib.ExitStack) -> tuple[int, int, int]:
+    """Three free ports on the loopback address, which nobody else gets while they are held."""
+    ports: list[int] = []
+    for _ in range(3):
+        holder = held.enter_context(socket.socket())
+        holder.bind(("127.0.0.1", 0))
+        ports.append(holder.getsockname()[1])
+    return ports[0], ports[1], ports[2]

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from io import StringIO
@@ -218,6 +219,17 @@ async def test_a_server_that_an_earlier_start_left_running_is_stopped_first(
         assert command_line(left) == ""
     finally:
         await second.stop()
+
+
+async def test_its_address_is_nobody_elses_while_it_waits_to_start(tmp_path: Path) -> None:
+    server = Temporal(tmp_path, tmp_path / "temporal.log", Report())
+    host, _, port = server.reserve().partition(":")
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server((host, int(port)))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    assert server.reserve() == f"{host}:{port}"
+    await server.stop()
 
 
 def test_the_module_that_is_built_is_the_version_that_is_named() -> None:
