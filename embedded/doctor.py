@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from psycopg.rows import DictRow, dict_row
 
 from embedded import cluster, folder, temporal_binary
 from embedded.connections import check_database, check_temporal, masked
+from embedded.folder import RunningStack
 from models import accounts, history, root_key, workers
 from providers.inventory import take_stock
 from sealing import Keyring, root_keys, source_of_keys
@@ -50,7 +51,8 @@ class Finding:
 async def examine(settings: Settings) -> list[Finding]:
     """Look at every part. Nothing is changed or started."""
     database_url = settings.database_url.get_secret_value() if settings.database_url else None
-    findings = [_python(), _data_folder(settings.data), _stack(settings)]
+    stack = folder.running(settings.data)
+    findings = [_python(), _data_folder(settings.data), _stack(stack)]
     findings.append(await _guarded("database", lambda: _database(database_url, settings.data)))
     usable = database_url if database_url and findings[-1].state == "ok" else None
     if usable:
@@ -62,7 +64,7 @@ async def examine(settings: Settings) -> list[Finding]:
     findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
     findings.append(await _guarded("temporal", lambda: _temporal(settings)))
     findings.append(_lookup_data(settings))
-    return findings
+    return findings if stack is None or stack.ready else [_awaited(one) for one in findings]
 
 
 async def _guarded(part: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
@@ -92,11 +94,21 @@ def _data_folder(data: Path) -> Finding:
     return Finding("data folder", "ok", text)
 
 
-def _stack(settings: Settings) -> Finding:
-    running = folder.running(settings.data)
+def _stack(running: RunningStack | None) -> Finding:
     if running is None:
         return Finding("stack", "warning", "none runs over this data folder", "Start it with `vedette up`.")
-    return Finding("stack", "ok", f"runs as process {running.pid} at {running.url}")
+    text = f"runs as process {running.pid} at {running.url}"
+    if running.ready:
+        return Finding("stack", "ok", text)
+    remedy = "It serves lookups and accepts events. What it waits for is said where it was started."
+    return Finding("stack", "warning", f"{text}, and is still starting", remedy)
+
+
+def _awaited(finding: Finding) -> Finding:
+    """The same of a stack that is still starting: what comes last is not broken because it is not there."""
+    if finding.part not in ("workers", "temporal") or finding.state != "broken":
+        return finding
+    return replace(finding, state="warning", text="not up yet", remedy="Workflows begin when it is.")
 
 
 async def _database(url: str | None, data: Path) -> Finding:

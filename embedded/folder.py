@@ -33,8 +33,9 @@ class RunningStack:
         command: its command line, by which it is told from a later process with the same id.
         url: where its API answers.
         database_url: its database.
-        temporal_address: its Temporal server.
-        temporal_ui: the web pages of that server; None unless it is the built-in one.
+        temporal_address: its Temporal server, which answers from when the stack is ready.
+        temporal_ui: the web pages of that server; None unless it is the built-in one and up.
+        ready: whether it takes runs forward; before that the API alone serves.
         children: process id and command line of each child, by name.
     """
 
@@ -44,6 +45,7 @@ class RunningStack:
     database_url: str
     temporal_address: str
     temporal_ui: str | None = None
+    ready: bool = False
     children: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
 
 

@@ -15,7 +15,7 @@ _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 30.0
 _STEADY_SECONDS = 60.0
 _ATTEMPTS_BEFORE_READY = 3
 # With these a child says that a setting or the folder is wrong, which no second attempt mends; the other
-# two (a database, a Temporal server that is away) mean this only until the stack has once been ready.
+# two (a database, a Temporal server that is away) mean this only until the child has once worked.
 _FATAL = frozenset({ExitCode.SETTING, ExitCode.PORT_TAKEN, ExitCode.DATA_FOLDER, ExitCode.SECRET_KEY})
 _FATAL_AT_FIRST = _FATAL | {ExitCode.DATABASE, ExitCode.TEMPORAL}
 
@@ -33,8 +33,7 @@ class Keeper:
             on_failure: called when a child says, or shows, that it will never come up.
             on_start: called when a child has been started again.
         """
-        self.ready = False
-        """Whether the stack has once been ready: from then on nothing but a bad setting makes it give up."""
+        self._came_up: set[str] = set()
         self._report = report
         self._on_failure = on_failure
         self._on_start = on_start
@@ -48,6 +47,10 @@ class Keeper:
             current: the child as it runs now.
         """
         self._tasks.append(asyncio.create_task(self._keep(start, current), name=f"keep {current().name}"))
+
+    def came_up(self, *names: str) -> None:
+        """Note that these have once worked: from then on nothing but a bad setting makes us give one up."""
+        self._came_up.update(names)
 
     async def release(self) -> None:
         """Watch no longer, so that children can be stopped."""
@@ -81,10 +84,10 @@ class Keeper:
 
     def _failure(self, child: Child, code: int, ends: int) -> StartError | None:
         """Why the whole stack should stop after this end of a child, or None."""
-        words = child.last_words()
-        if code in (_FATAL if self.ready else _FATAL_AT_FIRST):
+        words, worked = child.last_words(), child.name in self._came_up
+        if code in (_FATAL if worked else _FATAL_AT_FIRST):
             return StartError(words, ExitCode(code))
-        if not self.ready and ends >= _ATTEMPTS_BEFORE_READY:
+        if not worked and ends >= _ATTEMPTS_BEFORE_READY:
             return StartError(
                 f"{child.name} does not start; the end of {child.log}:\n{words}", ExitCode.UNEXPECTED
             )

@@ -11,6 +11,7 @@ from typing import TextIO
 
 _PATIENCE_SECONDS = 2
 _EVERY_SECONDS = 10
+_MOST_PAUSE_SECONDS = 30  # of what takes minutes, so that what was said before stays in sight
 
 
 class Report:
@@ -32,7 +33,7 @@ class Report:
 
     @contextlib.asynccontextmanager
     async def during(self, part: str, text: str) -> AsyncGenerator[None]:
-        """Say `text` when the block has taken two seconds, and every ten seconds that it is still going."""
+        """Say `text` when the block has taken two seconds, and ever less often that it is still going."""
         ticker = asyncio.create_task(self._tick(part, text), name=f"progress of {part}")
         try:
             yield
@@ -43,6 +44,8 @@ class Report:
         started = time.monotonic()
         await asyncio.sleep(_PATIENCE_SECONDS)
         self.say(part, f"{text} …")
+        pause = _EVERY_SECONDS
         while True:
-            await asyncio.sleep(_EVERY_SECONDS)
+            await asyncio.sleep(pause)
             self.say(part, f"{text} … {time.monotonic() - started:.0f} s")
+            pause = min(pause + _EVERY_SECONDS, _MOST_PAUSE_SECONDS)

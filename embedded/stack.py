@@ -5,32 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import socket
 import time
-from collections.abc import Awaitable
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import httpx
+from pydantic import SecretStr
 
 from embedded import folder
+from embedded.announcement import announce_serving
 from embedded.cluster import account
 from embedded.connections import check_database, migrate
-from embedded.first_account import (
-    CredentialsError,
-    credentials_file,
-    ensure_first_account,
-    header_file,
-    refresh_credentials,
-)
+from embedded.first_account import ensure_first_account
 from embedded.folder import RunningStack
 from embedded.keeper import Keeper
 from embedded.listener import listen
 from embedded.postgres import Postgres
 from embedded.process import Child, cap_log, command_line, stop_leftover
+from embedded.readiness import until_complete, until_served
 from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
 from embedded.unprivileged import Access, hand_over, let_pass, private_folder
@@ -80,6 +76,7 @@ class Stack:
         self._tasks: list[asyncio.Task[None]] = []
         self._access = Access(None)
         self._listener: socket.socket | None = None
+        self._database = asyncio.Event()
         self._postgres: Postgres | None = None
         self._temporal: Temporal | None = None
         self._fetch: Child | None = None
@@ -130,23 +127,16 @@ class Stack:
         self._fetch = self._child("data", "data", "fetch", "--if-missing")
         await self._fetch.start()
         self._tasks.append(asyncio.create_task(self._relay(self._fetch), name="relay"))
-        database_url, (address, ui) = await _both(self._start_database(), self._start_temporal())
+        address = self._settings.temporal_address
+        if address is None:
+            pages, namespace = self._settings.temporal_ui, self._settings.temporal_namespace
+            log = self._log("temporal")
+            self._temporal = Temporal(self._data, log, self._report, namespace=namespace, pages=pages)
+            address = self._temporal.reserve()
         self._settings = self._settings.model_copy(update={"temporal_address": address})
-        created = await ensure_first_account(self._settings, database_url)
-        hand_over(self._data / "secret.key", self._access.user)
-        self._record = RunningStack(
-            pid=os.getpid(),
-            command=command_line(os.getpid()),
-            url=self._settings.address,
-            database_url=database_url,
-            temporal_address=address,
-            temporal_ui=ui,
-        )
-        self._keep_parts()
-        await self._start_programs(database_url, address)
+        self._tasks.append(asyncio.create_task(self._housekeeping(), name="housekeeping"))
+        await _both(self._serve(), self._take_runs_forward())
         await self._until_ready()
-        await self._until_data()
-        self._announce(created=created)
 
     def _prepare_user(self) -> None:
         """Started as root, choose whom the parts run as, and give that user what it works with."""
@@ -180,41 +170,76 @@ class Stack:
             self._postgres = Postgres(self._data, self._log("postgres"), self._report)
             await self._postgres.start()
             url = self._postgres.url
+            self._keep_part(self._postgres)
             self._report.say("postgres", f"up ({time.monotonic() - started:.1f} s)")
         async with self._report.during("postgres", "migrating the database"):
             await asyncio.to_thread(migrate, url)
         return url
 
-    async def _start_temporal(self) -> tuple[str, str | None]:
-        given, namespace = self._settings.temporal_address, self._settings.temporal_namespace
-        if given is not None:
-            await prepare_given(self._settings)
-            return given, None
-        started = time.monotonic()
-        pages = self._settings.temporal_ui
-        self._temporal = Temporal(
-            self._data, self._log("temporal"), self._report, namespace=namespace, pages=pages
+    async def _serve(self) -> None:
+        """Start what requests need, which is the database and the API, and say when it answers."""
+        database_url = await self._start_database()
+        created = await ensure_first_account(self._settings, database_url)
+        hand_over(self._data / "secret.key", self._access.user)
+        self._settings = self._settings.model_copy(update={"database_url": SecretStr(database_url)})
+        assert self._settings.temporal_address is not None
+        self._record = RunningStack(
+            pid=os.getpid(),
+            command=command_line(os.getpid()),
+            url=self._settings.address,
+            database_url=database_url,
+            temporal_address=self._settings.temporal_address,
         )
-        await self._temporal.start()
-        self._report.say("temporal", f"up ({time.monotonic() - started:.1f} s)")
-        return self._temporal.address, self._temporal.ui
-
-    async def _start_programs(self, database_url: str, address: str) -> None:
-        environment = {
-            "DATABASE_URL": database_url,
-            "TEMPORAL_ADDRESS": address,
-            "TEMPORAL_NAMESPACE": self._settings.temporal_namespace,
-            "VEDETTE_PORT": str(self._settings.port),
-        }
-        for number in range(self._settings.worker_processes):
-            self._workers.append(self._child(_numbered("worker", number), "worker", environment=environment))
+        self._database.set()
         for number in range(self._settings.api_processes):
             name = _numbered("api", number)
-            self._apis.append(self._child(name, "api", environment=environment, stdin=self._listener))
-        for child in (*self._workers, *self._apis):
+            self._apis.append(self._program(name, "api", stdin=self._listener))
+        await self._start_programs(self._apis)
+        async with self._report.during("vedette", "waiting for the API"):
+            missing = await until_served(self._settings)
+        self._keeper.came_up("postgres", *(child.name for child in self._apis))
+        announce_serving(self._report, self._settings, self._seconds(), missing, created=created)
+        if self._fetch is not None and self._fetch.pid is not None:
+            self._report.say("data", "is still being fetched; until then IP lookups know little")
+
+    async def _take_runs_forward(self) -> None:
+        """Start what runs need beside that: Temporal, which may have to be built first, and the workers."""
+        ui = await self._start_temporal()
+        await self._database.wait()
+        assert self._record is not None
+        self._record = replace(self._record, temporal_ui=ui)
+        for number in range(self._settings.worker_processes):
+            self._workers.append(self._program(_numbered("worker", number), "worker"))
+        await self._start_programs(self._workers)
+
+    async def _start_temporal(self) -> str | None:
+        """Start the built-in server, or see that the given one can be used; the address of web pages."""
+        if self._temporal is None:
+            await prepare_given(self._settings)
+            return None
+        started = time.monotonic()
+        await self._temporal.start()
+        self._keep_part(self._temporal)
+        self._report.say("temporal", f"up ({time.monotonic() - started:.1f} s)")
+        return self._temporal.ui
+
+    async def _start_programs(self, children: Iterable[Child]) -> None:
+        for child in children:
             await child.start()
             self._keeper.keep(child.start, lambda child=child: child)
             self._note()
+
+    def _program(self, name: str, command: str, stdin: socket.socket | None = None) -> Child:
+        """One of our own programs, which is told of the servers that there are."""
+        settings = self._settings
+        assert settings.database_url is not None and settings.temporal_address is not None
+        environment = {
+            "DATABASE_URL": settings.database_url.get_secret_value(),
+            "TEMPORAL_ADDRESS": settings.temporal_address,
+            "TEMPORAL_NAMESPACE": settings.temporal_namespace,
+            "VEDETTE_PORT": str(settings.port),
+        }
+        return self._child(name, command, environment=environment, stdin=stdin)
 
     def _child(
         self,
@@ -241,25 +266,28 @@ class Stack:
         return self._data / "logs" / f"{name}.log"
 
     async def _until_ready(self) -> None:
-        """Wait until all answers but the lookup data; after a minute of answers go on with what there is."""
-        deadline = time.monotonic() + _READY_SECONDS
-        missing = None
-        async with self._report.during("vedette", "waiting for the API and the worker"):
-            async with httpx.AsyncClient(trust_env=False, timeout=2) as client:
-                while missing is None or (missing and time.monotonic() < deadline):
-                    missing = await _missing(client, _reachable_address(self._settings))
-                    await asyncio.sleep(0 if missing == [] else 0.05)
+        """Wait until all answers, and say so; after a minute of answers go on with what there is."""
+        async with self._report.during("vedette", "waiting for the worker"):
+            missing = await until_complete(self._settings, _READY_SECONDS)
         if missing:
-            self._report.say("vedette", f"not all is well: {'; '.join(missing)}")
-        self._keeper.ready = True
+            parts = "; ".join(f"{name}: {state}" for name, state in missing.items())
+            self._report.say("vedette", f"not all is well: {parts}")
+        self._keeper.came_up(*(child.name for child in self._children()))
+        assert self._record is not None
+        self._record = replace(self._record, ready=True)
+        self._note()
+        await self._until_data()
+        self._report.say("vedette", f"ready at {self._record.url} ({self._seconds():.1f} s)")
+        if self._record.temporal_ui:
+            self._report.say("temporal", f"web pages at {self._record.temporal_ui}")
+        self._report.say("vedette", "Ctrl-C stops it")
 
     async def _until_data(self) -> None:
-        """Give the first fetch of lookup data a minute more; then it goes on in the background."""
+        """Give the first fetch of lookup data a minute more; then it goes on, as has been said."""
         assert self._fetch is not None
         try:
             code = await asyncio.wait_for(asyncio.shield(self._fetch.wait()), _DATA_SECONDS)
         except TimeoutError:
-            self._report.say("data", "is still being fetched; until then IP lookups know little")
             return
         if code != 0:
             self._report.say("data", "not all could be fetched; `vedette data fetch` tries again")
@@ -274,41 +302,20 @@ class Stack:
                 return
             await asyncio.sleep(_RELAY_SECONDS)
 
-    def _announce(self, *, created: bool) -> None:
-        assert self._record is not None
-        say, url = self._report.say, self._record.url
-        say("vedette", f"ready at {url} ({time.monotonic() - self._started:.1f} s)")
-        if self._record.temporal_ui:
-            say("temporal", f"web pages at {self._record.temporal_ui}")
-        header = self._announce_account(show_key=created and self._report.on_terminal)
-        say("try", f"curl -s {url}/api/agent/ip -H {shlex.quote(header)} \\")
-        say("", "-H 'Content-Type: application/json' -d '{\"ip\": \"8.8.8.8\"}'")
-        say("vedette", "Ctrl-C stops it")
-
-    def _announce_account(self, *, show_key: bool) -> str:
-        """Say where the first account's credentials are; the header that curl sends, in curl's words."""
-        file, header = credentials_file(self._data), header_file(self._data)
-        try:
-            account = refresh_credentials(self._settings)
-        except CredentialsError as error:
-            self._report.say("account", f"warning: {error}; `vedette keys create` makes another key")
-            account = None
-        else:
-            if account is not None:
-                self._report.say("account", f"e-mail, password and key of the first account are in {file}")
-        if account is not None and show_key:
-            self._report.say("account", f"{account.email}, key {account.api_key}")
-            return f"Authorization: Bearer {account.api_key}"
-        return f"@{header}" if header.exists() else "Authorization: Bearer <key>"
+    def _seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
 
     # ---- staying up
 
-    def _keep_parts(self) -> None:
-        """Watch over the built-in servers from now on, and over logs and disk."""
-        for part in (self._postgres, self._temporal):
-            if part is not None:
-                self._keeper.keep(part.start, lambda part=part: part.child)
-        self._tasks.append(asyncio.create_task(self._housekeeping(), name="housekeeping"))
+    def _keep_part(self, part: Postgres | Temporal) -> None:
+        """Watch over a built-in server from now on."""
+        self._keeper.keep(part.start, lambda: part.child)
+
+    def _children(self) -> list[Child]:
+        """The processes of this stack, but for the one that fetches data."""
+        parts = [part.child for part in (self._postgres, self._temporal) if part and part.started]
+        return [*parts, *self._workers, *self._apis]
 
     def _fail(self, failure: StartError) -> None:
         self._failure = failure
@@ -331,8 +338,7 @@ class Stack:
         """Write `stack.json` with the processes of this moment."""
         if self._record is None:
             return
-        parts = [part.child for part in (self._postgres, self._temporal) if part and part.started]
-        running = [(child, child.pid) for child in (*parts, *self._workers, *self._apis)]
+        running = [(child, child.pid) for child in self._children()]
         children = {child.name: (pid, " ".join(child.command)) for child, pid in running if pid}
         # On a full disk the file of before stays.
         with contextlib.suppress(OSError):
@@ -361,36 +367,16 @@ class Stack:
         self._report.say("vedette", "stopped")
 
 
-async def _both(
-    database: Awaitable[str], temporal: Awaitable[tuple[str, str | None]]
-) -> tuple[str, tuple[str, str | None]]:
-    """Await the two side by side; when one fails, the other is not waited for."""
-    first, second = asyncio.ensure_future(database), asyncio.ensure_future(temporal)
+async def _both(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Await them side by side; when one fails, the others are not waited for."""
+    tasks = [asyncio.ensure_future(one) for one in coroutines]
     try:
-        return await asyncio.gather(first, second)
+        await asyncio.gather(*tasks)
     finally:
-        for task in (first, second):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 0 else f"{name}-{number + 1}"
-
-
-def _reachable_address(settings: Settings) -> str:
-    """Where this machine reaches the API, whatever its public address is."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-
-
-async def _missing(client: httpx.AsyncClient, address: str) -> list[str] | None:
-    """What `/readyz` says is not well, but for the lookup data; None while it does not answer with 200."""
-    try:
-        answer = await client.get(f"{address}/readyz")
-        checks: dict[str, str] = answer.json()["checks"] if answer.status_code == 200 else {}
-    except (httpx.HTTPError, ValueError, KeyError):
-        return None
-    if not checks:
-        return None
-    return [f"{name}: {state}" for name, state in checks.items() if state != "ok" and name != "data"]

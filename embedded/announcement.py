@@ -1,0 +1,50 @@
+"""What a start says to whoever goes on from there: what works by now, the first account, a `curl`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+
+from embedded.first_account import CredentialsError, credentials_file, header_file, refresh_credentials
+from embedded.report import Report
+from settings import Settings
+
+_WAITED_FOR = {"temporal": "Temporal", "workers": "the worker"}
+
+
+def announce_serving(
+    report: Report, settings: Settings, seconds: float, missing: Collection[str], *, created: bool
+) -> None:
+    """Say that requests are answered, what workflows still wait for, and what to try.
+
+    Args:
+        report: where it is said.
+        settings: with the real data folder and port.
+        seconds: how long it took.
+        missing: the parts that `/readyz` says are missing.
+        created: whether the first account was made by this start: a terminal is shown its key once.
+    """
+    waited_for = " and ".join(text for part, text in _WAITED_FOR.items() if part in missing)
+    rest = f"; workflows wait for {waited_for}" if waited_for else ""
+    url = settings.address
+    report.say("vedette", f"serving lookups and accepting events at {url} ({seconds:.1f} s){rest}")
+    header = _announce_account(report, settings, show_key=created and report.on_terminal)
+    report.say("try", f"curl -s {url}/api/agent/ip -H {shlex.quote(header)} \\")
+    report.say("", "-H 'Content-Type: application/json' -d '{\"ip\": \"8.8.8.8\"}'")
+
+
+def _announce_account(report: Report, settings: Settings, *, show_key: bool) -> str:
+    """Say where the first account's credentials are; the header that curl sends, in curl's words."""
+    file, header = credentials_file(settings.data), header_file(settings.data)
+    try:
+        account = refresh_credentials(settings)
+    except CredentialsError as error:
+        report.say("account", f"warning: {error}; `vedette keys create` makes another key")
+        account = None
+    else:
+        if account is not None:
+            report.say("account", f"e-mail, password and key of the first account are in {file}")
+    if account is not None and show_key:
+        report.say("account", f"{account.email}, key {account.api_key}")
+        return f"Authorization: Bearer {account.api_key}"
+    return f"@{header}" if header.exists() else "Authorization: Bearer <key>"
