@@ -1,0 +1,17 @@
+"""What stands in the pages and is not run as it stands, with the reason. What is not used has to go."""
+
+from __future__ import annotations
+
+# Lines of shell blocks, without their comments, that set up what a test has already: what there is instead.
+SETTING_UP: dict[str, str] = {
+    "make run": "the running service of the tests; tests/embedded runs `vedette up`",
+    "VEDETTE_ALLOW_PRIVATE_NETWORKS=127.0.0.1/32 make run": "the service is started with this setting",
+    "make test": "these are the tests",
+    "make test ARGS=\"-m 'not live' --numprocesses 2\"": "these are the tests",
+    "make abuse": "tests/abuse runs it",
+    "make lint": "ruff and pyright run beside the tests",
+}
+
+# Blocks: page, language and first line.
+NOT_RUN: dict[tuple[str, str, str], str] = {
+}  # fmt: skip
