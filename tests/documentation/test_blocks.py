@@ -64,7 +64,7 @@ TRUE = {
     "the refusal that is shown":
         '```sh\ncurl -s "$VEDETTE_URL/api/credits"\n```\n```json answer\n{"code": "not_authenticated"}\n```',
     "a body that is accepted": '```json POST /api/agent/ip\n{"ip": "8.8.8.8"}\n```',
-    "an instance of a schema": '```json Whoami\n{}\n```',
+    "an instance of a schema": '```json FieldProblem\n{"pointer": "/ip", "code": "a", "message": "b"}\n```',
     "a workflow in YAML":
         "```yaml\nname: example\nsteps:\n  - {id: a, type: delay, config: {seconds: 1}}\n```",
     "a trigger": '```json\n{"type": "manual"}\n```',
@@ -82,7 +82,7 @@ FALSE = {
     "an answer of nothing": "```json answer\n{}\n```",
     "a line that was not written": "```sh\nseq 9\n```\n```text output\n10\n```",
     "a body that is refused": '```json POST /api/agent/ip\n{"ip": "nonsense"}\n```',
-    "another schema": '```json Problem\n{}\n```',
+    "another schema": '```json FieldProblem\n{}\n```',
     "an unknown schema": '```json Nothing\n{}\n```',
     "a workflow with a fault": '```json\n{"name": "example", "steps": [{"id": "a", "type": "delay"}]}\n```',
     "JSON that is neither": '```json\n{"a": 1}\n```',
