@@ -44,7 +44,8 @@ async def service(
     write_small_datasets(data)
     async with AsyncExitStack() as stack:
         domains = await stack.enter_async_context(serving("domain"))
-        domains.say("rdapdomain", "ok")
+        for exchange in domains.say("rdapdomain", "ok"):
+            exchange.setdefault("query", {})
         sources = providers | {"rdapdomain": domains.providers["rdapdomain"]}
         limits = {f"VEDETTE_LIMIT_{name}": "off" for name in ("LOGIN", "BULK", "IP", "LOOKUPS", "BREACHES")}
         running = StackProcess(

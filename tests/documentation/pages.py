@@ -44,8 +44,8 @@ class Block:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What names it in a table of exceptions: page, language and first line."""
-        return self.page, self.language, self.text.strip().partition("\n")[0]
+        """What names it in a table of exceptions: page, language and first line, with single spaces."""
+        return self.page, self.language, " ".join(self.text.strip().partition("\n")[0].split())
 
 
 @dataclass
