@@ -14,5 +14,12 @@ SETTING_UP: dict[str, str] = {
 
 # Blocks: page, language and first line (with single spaces between its words).
 NOT_RUN: dict[tuple[str, str, str], str] = {
+    ("docs/clients.md", "sh", "openapi-python-client generate --url http://127.0.0.1:8000/openapi.json "
+        "--output-path vedette_client --meta none"): "tests/openapi/test_clients.py generates this client",
+    ("docs/clients.md", "python", "from vedette_client import AuthenticatedClient"):
+        "tests/openapi/python_program.py does the same",
+    ("docs/clients.md", "sh", "npx openapi-typescript http://127.0.0.1:8000/openapi.json "
+        "--output vedette.d.ts"):
+        "tests/openapi/test_clients.py generates these types",
     ("docs/architecture.md", "", "client who waits (?wait, /events)"): "a drawing",
-}
+}  # fmt: skip

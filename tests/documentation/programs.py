@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 from abc import ABC, abstractmethod
@@ -139,7 +138,7 @@ class JavaScript(Program):
         self._module.write_text(program, encoding="utf-8")
 
     def _command(self) -> Sequence[str]:
-        return [shutil.which("node") or "node", "--throw-deprecation", str(self._module)]
+        return ["node", "--throw-deprecation", str(self._module)]
 
     def _turn(self, block: Block, text: str) -> str:
         return "next\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ from tests.stacks import ROOT, StackProcess
 
 SHOWN_ADDRESS = "http://127.0.0.1:8000"
 SHOWN_RECEIVER = "127.0.0.1:9000"
-_EXECUTED = {"sh": "sh", "python": "py", "js": "mjs"}
+_EXECUTED = ("sh", "python", "js")
+_SETTINGS = ("VEDETTE_", "DATABASE_URL", "TEMPORAL_", "SUPERVISOR_")
 _SENT = re.compile(r"(POST|PUT|PATCH|DELETE) (/\S+)")
 _COMMENT = re.compile(r"\s+#\s.*$")
 
@@ -43,27 +46,25 @@ class Reader:
         account: theirs.
         folder: where they are: it looks like a checkout with its data folder.
         receiver: the address that the pages call 127.0.0.1:9000.
-        used: the exceptions that were needed.
+        skipped: why blocks were not run here.
     """
 
     stack: StackProcess
     account: Account
     folder: Path
     receiver: str
-    used: set[Any] = field(default_factory=set[Any])
+    skipped: str | None = None
     _programs: dict[str, Program] = field(default_factory=dict[str, Program])
     _outputs: list[str] = field(default_factory=list[str])
 
     def furnish(self) -> None:
         """Put into the folder what a page may name."""
         (self.folder / "data").mkdir(parents=True)
-        for name in ("docs", "templates"):
-            (self.folder / name).symlink_to(ROOT / name)
-        (self.folder / ".venv").symlink_to(Path(os.environ.get("VIRTUAL_ENV", ROOT / ".venv")))
-        (self.folder / "examples").mkdir()
-        for example in (ROOT / "examples").iterdir():
-            if example.is_file():
-                (self.folder / "examples" / example.name).write_text(self._here(example.read_text()))
+        for name in ("docs", "templates", "examples"):
+            shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for example in filter(Path.is_file, (self.folder / "examples").rglob("*")):
+            example.write_text(self._here(example.read_text(encoding="utf-8")), encoding="utf-8")
+        (self.folder / ".venv").symlink_to(sys.prefix)
         account = {"url": self.stack.url, **vars(self.account)}
         (self.folder / "data" / "first-account.json").write_text(json.dumps(account, indent=2) + "\n")
         header = f"Authorization: Bearer {self.account.api_key}\n"
@@ -71,7 +72,7 @@ class Reader:
 
     def environment(self) -> dict[str, str]:
         """The environment of the blocks: what getting-started exports, and no settings of whoever tests."""
-        inherited = {name: value for name, value in os.environ.items() if "VEDETTE" not in name}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
         return inherited | {
             "PATH": f"{self.folder / '.venv' / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
@@ -90,7 +91,7 @@ class Reader:
         scripts = [
             self._here(block.text)
             for block in blocks
-            if block.language == "js" and not self._is_excepted(block)
+            if block.language == "js" and block.key not in exceptions.NOT_RUN
         ]
         environment = self.environment()
         self._programs = {
@@ -105,14 +106,11 @@ class Reader:
             for program in self._programs.values():
                 await program.close()
 
-    def _is_excepted(self, block: Block) -> bool:
-        if block.key in exceptions.NOT_RUN:
-            self.used.add(block.key)
-            return True
-        return False
-
     async def _do(self, block: Block, expected_code: str | None) -> None:
-        if self._is_excepted(block):
+        if block.key in exceptions.NOT_RUN:
+            return
+        if block.language == "js" and shutil.which("node") is None:
+            self.skipped = "node is not installed"
             return
         if block.language in _EXECUTED and not block.role:
             await self._execute(block, expected_code)
@@ -149,9 +147,7 @@ class Reader:
         lines: list[str] = []
         for line in text.splitlines():
             command = _COMMENT.sub("", line).strip()
-            if command in exceptions.SETTING_UP:
-                self.used.add(command)
-            else:
+            if command not in exceptions.SETTING_UP:
                 lines.append(line)
         return "\n".join(lines) + "\n"
 
