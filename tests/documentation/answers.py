@@ -14,7 +14,7 @@ from typing import Any, cast
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_KEY = re.compile(r"vedette_live_\w+")
+_KEY = re.compile(r"vedette_live_[\w…]+")
 _VARYING = (_UUID, _TIME, _DATE, _KEY)
 # Members whose number depends on the machine and the moment.
 _MEASURED = re.compile(r"(.*_)?ms|eta_seconds|dataset_age")

@@ -12,6 +12,11 @@ SETTING_UP: dict[str, str] = {
     "make lint": "ruff and pyright run beside the tests",
 }
 
+# Pages whose shell blocks need what the tests cannot have.
+SHELL_NOT_RUN: dict[str, str] = {
+    "docs/docker.md": "needs Docker; tests/docker checks the commands of the page",
+}
+
 # Blocks: page, language and first line (with single spaces between its words).
 NOT_RUN: dict[tuple[str, str, str], str] = {
     ("docs/clients.md", "sh", "openapi-python-client generate --url http://127.0.0.1:8000/openapi.json "

@@ -28,6 +28,12 @@ _SENT = re.compile(r"(POST|PUT|PATCH|DELETE) (/\S+)")
 _COMMENT = re.compile(r"\s+#\s.*$")
 
 
+def _is_excepted(block: Block) -> bool:
+    return block.key in exceptions.NOT_RUN or (
+        block.language == "sh" and block.page in exceptions.SHELL_NOT_RUN
+    )
+
+
 @dataclass
 class Account:
     """Whose credentials a reader has."""
@@ -89,9 +95,7 @@ class Reader:
             BlockFailed: one is not true.
         """
         scripts = [
-            self._here(block.text)
-            for block in blocks
-            if block.language == "js" and block.key not in exceptions.NOT_RUN
+            self._here(block.text) for block in blocks if block.language == "js" and not _is_excepted(block)
         ]
         environment = self.environment()
         self._programs = {
@@ -107,7 +111,7 @@ class Reader:
                 await program.close()
 
     async def _do(self, block: Block, expected_code: str | None) -> None:
-        if block.key in exceptions.NOT_RUN:
+        if _is_excepted(block):
             return
         if block.language == "js" and shutil.which("node") is None:
             self.skipped = "node is not installed"

@@ -36,6 +36,7 @@ async def test_every_block_of_the_page_does_what_it_says(page: str, reader: Read
 def test_every_exception_is_of_a_block_that_there_is() -> None:
     keys = [block.key for found in BLOCKS.values() for block in found]
     assert set(exceptions.NOT_RUN) <= set(keys)
+    assert set(exceptions.SHELL_NOT_RUN) <= {page for page, found in BLOCKS.items() if found}
     assert all(keys.count(key) == 1 for key in exceptions.NOT_RUN), "two blocks begin alike"
 
 
