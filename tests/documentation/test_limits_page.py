@@ -26,6 +26,7 @@ from models.jobs import accepting as jobs
 from models.monitors import monitors, watched
 from outbound import client
 from providers import lookup
+from providers.base import RemoteSource
 from providers.company import identity
 from providers.company import kind as company
 from providers.darkweb import kind as darkweb
@@ -43,6 +44,7 @@ ROWS = {
     for name, bound in re.findall(r"^\| (?!---|What)(.*?) \| (.*?) \|", section, re.MULTILINE)
 }
 KIB, DAY = 1024, timedelta(days=1).total_seconds()
+TTLS = [one.spec.ttl for kind in KINDS.values() for one in kind.sources if isinstance(one, RemoteSource)]
 DEFAULTS, FILE = Settings.model_construct(), csv_files.Bounds()
 
 
@@ -105,9 +107,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "an `Idempotency-Key` is remembered for": f"{kept_answers.KEPT_HOURS} hours",
         "`limit` of a page": f"{schema(cursors.Limit)['maximum']}",
         "`offset`": f"{schema(cursors.Offset)['maximum']:,}",
-        "`wait`": f"{schema(runs.Wait)['anyOf'][0]['maximum']} s"
-        if "anyOf" in schema(runs.Wait)
-        else f"{schema(runs.Wait)['maximum']} s",
+        "`wait`": f"{schema(runs.Wait)['anyOf'][0]['maximum']} s",
         "password": f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH:,} characters",
     },
     "Lookups": {
@@ -188,8 +188,9 @@ BOUNDS: dict[str, dict[str, str]] = {
         "headers of a webhook": f"{schema(webhook_bodies.Headers)['maxProperties']}",
         "time for an endpoint to answer": f"{delivering.SECONDS:.0f} s",
         "body of its answer that is kept": size(delivering._BODY_BYTES),
-        "attempts at a delivery": f"{len(DEFAULTS.webhook_schedule) + 1}, over some "
-        f"{({3: 'three'})[round(sum(DEFAULTS.webhook_schedule) / DAY)]} days",
+        "attempts at a delivery": (
+            f"{len(DEFAULTS.webhook_schedule) + 1}, over {sum(DEFAULTS.webhook_schedule) // DAY:.0f} days"
+        ),
         "only failures until a webhook is switched off": f"{endpoints.PATIENCE.days} days",
         "overlap of an old signing secret": (
             f"{schema(webhook_bodies.Rotation, 'overlap_seconds')['maximum'] / DAY:.0f} days"
@@ -200,7 +201,7 @@ BOUNDS: dict[str, dict[str, str]] = {
     "What is kept": {
         "runs, batches, jobs, events and deliveries": f"{DEFAULTS.retention_days} days",
         "runs of a monitor": "the same, or its own `retention_days`",
-        "answers of sources": "as",
+        "answers of sources": f"{min(TTLS) / 60:.0f} minutes to {max(TTLS) / DAY:.0f} days",
     },
 }
 CASES = [(section, row) for section, rows in BOUNDS.items() for row in rows]
