@@ -26,6 +26,7 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
     ("docs/clients.md", "sh", "npx openapi-typescript http://127.0.0.1:8000/openapi.json "
         "--output vedette.d.ts"):
         "tests/openapi/test_clients.py generates these types",
+    ("docs/mcp.md", "json", "{"): "settings of an MCP client, which is no part of this",
     ("docs/expressions.md", "json", "{"): "data; tests/language/test_expression_page.py reads it",
     ("docs/architecture.md", "", "client who waits (?wait, /events)"): "a drawing",
 }  # fmt: skip
