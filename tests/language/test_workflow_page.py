@@ -1,4 +1,4 @@
-"""docs/workflows.md, docs/ingest.md and docs/workflow.schema.json say what is so."""
+"""docs/workflows.md, ingest.md, triggers.md and workflow.schema.json say what is so."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLISHED = DOCS / "workflow.schema.json"
 PAGE = (DOCS / "workflows.md").read_text()
 EXAMPLES: list[dict[str, Any]] = [
     json.loads(block)
-    for page in (PAGE, (DOCS / "ingest.md").read_text())
+    for page in (PAGE, *((DOCS / name).read_text() for name in ("ingest.md", "triggers.md")))
     for block in re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 ]
 
