@@ -10,6 +10,7 @@ SETTING_UP: dict[str, str] = {
     "make test ARGS=\"-m 'not live' --numprocesses 2\"": "these are the tests",
     "make abuse": "tests/abuse runs it",
     "make lint": "ruff and pyright run beside the tests",
+    'make test ARGS="tests/providers/test_contract.py -k greynoise"': "these are the tests",
 }
 
 # Pages whose shell blocks need what the tests cannot have.
@@ -29,4 +30,8 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
     ("docs/mcp.md", "json", "{"): "settings of an MCP client, which is no part of this",
     ("docs/expressions.md", "json", "{"): "data; tests/language/test_expression_page.py reads it",
     ("docs/architecture.md", "", "client who waits (?wait, /events)"): "a drawing",
+    ("docs/adding-a-source.md", "json", "{"): "a fixture: test_adding_a_source_page.py compares it",
+    ("docs/webhooks.md", "python", "import base64"): "a receiver: test_verifying_page.py runs it",
+    ("docs/webhooks.md", "js", 'import crypto from "node:crypto";'): "a receiver: test_verifying_page.py",
+    ("docs/webhooks.md", "go", "package main"): "a receiver: test_verifying_page.py builds and runs it",
 }  # fmt: skip

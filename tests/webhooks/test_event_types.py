@@ -161,5 +161,5 @@ def test_the_page_has_all_types_in_order_and_no_other() -> None:
 
 
 def test_the_page_shows_an_example_of_the_catalogue() -> None:
-    (shown,) = re.findall("^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall("^```json answer\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert json.loads(shown) == EVENT_TYPES["workflow.run.failed"].example

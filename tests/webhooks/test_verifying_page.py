@@ -45,8 +45,9 @@ class Receiver:
 
 
 def block(language: str) -> str:
-    """The one code block of the page in this language."""
-    (code,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    """The one code block in this language below "Verifying"."""
+    section = PAGE.partition("\n## Verifying\n")[2].partition("\n## ")[0]
+    (code,) = re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return code
 
 
