@@ -28,9 +28,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "The events, until the end.",
         "content": {
             "text/event-stream": {
-                "itemSchema": {
-                    "type": "object",
-                    "properties": {name: {"type": "string"} for name in ("event", "id", "data")},
+                "schema": {
+                    "type": "string",
+                    "description": "Server-sent events with `event`, `id` and `data`, which is JSON.",
                 }
             }
         },

@@ -41,6 +41,28 @@ def _read() -> dict[str, Entry]:
 
 CATALOGUE = _read()
 
+_SECTIONS: dict[Place, tuple[str, str]] = {
+    "answers": (
+        "Answers",
+        "The `code` of an answer that is no success, with its status.",
+    ),
+    "fields": (
+        "Fields",
+        "In the `errors` of an answer with status 400, or of what validating a workflow finds.",
+    ),
+    "warnings": ("Warnings", "In the `warnings` of a workflow, which is saved all the same."),
+    "runs": (
+        "Runs",
+        "In the `error` of a run, of a step, of an item or a target of one, or of an attempt at a delivery.",
+    ),
+}
+_PAGE = """# Error codes
+
+Programs read `code`; it never changes. `GET /errors/<code>` of a running service shows one with an example,
+as HTML, Markdown or JSON by `Accept`. [clients.md](clients.md) shows an answer with an error as a whole.
+This page is written by `.venv/bin/python -m api.http.catalogue > docs/errors.md`.
+"""
+
 
 def type_of(address: str, code: str) -> str:
     """The `type` of a problem: the URL of its page.
@@ -98,3 +120,19 @@ def example_of(entry: Entry, address: str) -> dict[str, Any]:
         request_id="4f0c9d2ab31e5d7f6a80c1e2",
         details=details,
     )
+
+
+def page() -> str:
+    """All codes as a page of Markdown, by where they stand: docs/errors.md."""
+    parts = [_PAGE]
+    for place, (title, told) in _SECTIONS.items():
+        parts.append(f"\n## {title}\n\n{told}\n\n| Code | Cause | Remedy |\n| --- | --- | --- |\n")
+        for entry in (one for one in CATALOGUE.values() if one.place == place):
+            code = f"`{entry.code}`{f' {entry.status}' if entry.status else ''}"
+            cells = [code, entry.cause.replace("|", r"\|"), entry.remedy.replace("|", r"\|")]
+            parts.append(f"| {' | '.join(cells)} |\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -17,6 +17,8 @@ from fastapi.routing import APIRoute
 from api.deps import AGENT_PREFIX, SESSION_SCHEME
 from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
+from api.http.openapi_codes import list_codes
+from api.http.openapi_texts import introduce, summary_of
 from api.http.openapi_webhooks import webhook_operations
 
 _REFERENCE = "#/components/schemas/"
@@ -65,6 +67,7 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
     problem = ProblemDocument.model_json_schema(ref_template=_REFERENCE + "{model}")
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
+    list_codes(schemas)
     if "securitySchemes" in components:
         components["securitySchemes"]["apiKey"] = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
     address = document["servers"][0]["url"]
@@ -78,8 +81,9 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
         for described in schema.get("properties", {}).values():
             _tell_default(described)
     for path, _, operation in operations(document):
-        _complete(path, operation)
+        _complete(path, operation, schemas)
     _tell_mounts_apart(document)
+    introduce(document)
     document["webhooks"] = webhook_operations()
     return document
 
@@ -114,8 +118,9 @@ def _tell_default(described: dict[str, Any]) -> None:
         described["description"] = f"{described.get('description', '')} Default: {text}.".strip()
 
 
-def _complete(path: str, operation: Operation) -> None:
+def _complete(path: str, operation: Operation, schemas: dict[str, Any]) -> None:
     _state_security(operation)
+    operation["summary"] = summary_of(operation["operationId"])
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":
             parameter.setdefault("description", _of_path(parameter["name"]))
@@ -134,9 +139,21 @@ def _complete(path: str, operation: Operation) -> None:
             refused["schema"] = {"$ref": f"{_REFERENCE}Problem"}
             refused["examples"] = dict(sorted(refused["examples"].items()))
             response["description"] = f"{HTTPStatus(int(status)).phrase}: {', '.join(refused['examples'])}"
+        if response["description"] == "Successful Response":
+            response["description"] = _told(response, schemas)
         headers = response.setdefault("headers", {})
         headers.update(_REQUEST_ID, **(_RETRY_AFTER if status in ("429", "503") else {}))
     operation["responses"] = dict(sorted(responses.items()))
+
+
+def _told(response: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """What an answer is: the first sentence about its object."""
+    for content in response.get("content", {}).values():
+        name = content.get("schema", {}).get("$ref", "").removeprefix(_REFERENCE)
+        if name:
+            return f"{schemas[name]['description'].split('. ')[0].split(chr(10))[0].rstrip('.')}."
+        return "The answer."
+    return "It is done; there is nothing more to say."
 
 
 def _state_security(operation: Operation) -> None:
@@ -191,8 +208,11 @@ def _tell_mounts_apart(document: dict[str, Any]) -> None:
         first, usual = shortest.setdefault(name, (path, method))
         if (path, method) != shortest[name]:
             further = [part for part in path.split("/") if part not in first.split("/") and "{" not in part]
-            added = [method] if method != usual else []
-            operation["operationId"] = "_".join([name, *further, *added]).replace("-", "_")
+            added = [*further, method.upper()] if method != usual else further
+            operation["operationId"] = "_".join([name, *added]).replace("-", "_").lower()
+            operation["summary"] += f" ({', '.join(added)})"
+            operation["description"] += f"\n\nThe same as `{usual.upper()} {first}`."
+            operation["x-same-as"] = name
 
 
 def _name_of(route: APIRoute) -> str:

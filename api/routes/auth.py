@@ -22,7 +22,7 @@ from models.accounts import Account, EmailTaken
 from models.errors import Forbidden, Unauthenticated
 from models.views import View
 
-router = APIRouter(prefix="/api/auth", tags=["authentication"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/auth", tags=["auth"], route_class=StrictRoute)
 
 SessionCaller = Annotated[Caller, authorised(None, session_only=True)]
 Email = Annotated[str, StringConstraints(min_length=3, max_length=254)]

@@ -27,7 +27,7 @@ from models.uploads import UploadStatus, UploadView
 from services.spooling import spooled
 from services.uploaded_rows import read_inputs
 
-router = APIRouter(prefix="/api/workflows", tags=["runs"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
 

@@ -167,10 +167,8 @@ def _options(kind: str) -> Any:
 
 
 _EVENT = {
-    "type": "object",
-    "description": "One event of the stream.",
-    "properties": {"data": {"type": "string", "description": "JSON; of the last event `[DONE]`."}},
-    "required": ["data"],
+    "type": "string",
+    "description": "Server-sent events; the `data` of each is JSON, that of the last is `[DONE]`.",
 }
 _EVENTS = {
     "schema": _EVENT,

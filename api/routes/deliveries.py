@@ -19,7 +19,7 @@ from models import deliveries, resending
 from models.deliveries import DeliveryDetail, DeliveryStatus, DeliveryView
 from models.events import QUEUED_CHANNEL
 
-router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/webhooks", tags=["events"], route_class=StrictRoute)
 
 Owner = Annotated[Caller, authorised("webhooks")]
 

@@ -15,7 +15,7 @@ from api.http.catalogue import CATALOGUE, Entry, Place, example_of
 from api.http.json_body import StrictRoute
 from models.errors import NotFound
 
-router = APIRouter(prefix="/errors", tags=["errors"], route_class=StrictRoute)
+router = APIRouter(prefix="/errors", tags=["service"], route_class=StrictRoute)
 
 _PLACES: dict[Place, str] = {
     "answers": "The code of an answer with status {status}.",

@@ -26,7 +26,7 @@ from models.monitors import working
 from models.views import View
 from providers.inventory import State, Stock, take_stock
 
-router = APIRouter(tags=["health"], route_class=StrictRoute)
+router = APIRouter(tags=["service"], route_class=StrictRoute)
 
 _TIMEOUT = 1.0
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})

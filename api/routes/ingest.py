@@ -51,7 +51,7 @@ class _IngestRoute(StrictRoute):
         return handle_event
 
 
-router = APIRouter(prefix="/api/workflows/ingest", tags=["ingest"], route_class=_IngestRoute)
+router = APIRouter(prefix="/api/workflows/ingest", tags=["triggers"], route_class=_IngestRoute)
 
 _MAX_FIELDS = 1000
 _CHARSETS = (b"utf-8", b"utf8", b"iso-8859-1", b"iso8859-1", b"latin-1", b"latin1")

@@ -14,7 +14,7 @@ from api.http.validation import Body
 from models import ingest_tokens
 from models.views import View
 
-router = APIRouter(prefix="/api/workflows", tags=["ingest"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)
 
 
 class TokenRotation(Body):

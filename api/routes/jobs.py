@@ -30,7 +30,7 @@ from services.csv_files import write_csv
 from services.jobs import Table
 from services.spooling import spooled
 
-router = APIRouter(prefix="/api/bulk-jobs", tags=["bulk"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/bulk-jobs", tags=["jobs"], route_class=StrictRoute)
 
 Owner = Annotated[Caller, authorised("bulk")]
 Format = Literal["csv", "jsonl", "json"]
@@ -44,7 +44,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
         "description": "The file.",
         "content": {
             "text/csv": {"schema": {"type": "string"}},
-            "application/jsonl": {"itemSchema": {"type": "object"}},
+            "application/jsonl": {"schema": {"type": "string", "description": "An object in each line."}},
             "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
         },
     }

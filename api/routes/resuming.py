@@ -19,7 +19,7 @@ from models import resume_tokens, resuming
 from models.errors import NotFound
 from models.runs import QUEUED_CHANNEL
 
-router = APIRouter(prefix="/api/workflows/resume", tags=["ingest"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/workflows/resume", tags=["triggers"], route_class=StrictRoute)
 
 # The body is read here, for it may be missing.
 _REQUEST: dict[str, Any] = {

@@ -16,7 +16,7 @@ from models import secrets
 from models.secrets import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, NAME, SecretView
 from models.views import View
 
-router = APIRouter(prefix="/api/workflows/secrets", tags=["workflows"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/workflows/secrets", tags=["secrets"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
 Force = Annotated[bool, Query(description="Delete it even if workflows use it.")]

@@ -12,7 +12,7 @@ from api.http.json_body import StrictRoute
 from models import templates
 from models.templates import Category, Template
 
-router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/workflows", tags=["templates"], route_class=StrictRoute)
 
 
 class TemplateList(BaseModel):

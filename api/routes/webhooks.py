@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -20,8 +19,6 @@ from models import deliveries, endpoints
 from models.deliveries import DeliveryDetail
 from models.endpoints import Chosen, EndpointView
 from models.errors import FieldError, Invalid
-from models.event_types import EVENT_TYPES
-from models.views import View
 from outbound.signing import new_secret
 from services import delivering
 
@@ -52,23 +49,6 @@ class Webhooks(BaseModel):
     """All webhooks of the account, newest first."""
 
     webhooks: list[EndpointView] = Field(description="The webhooks.")
-
-
-class EventTypeView(View):
-    """A type of events."""
-
-    name: str = Field(description="What webhooks subscribe to.")
-    description: str = Field(description="When such an event is written.")
-    json_schema: dict[str, Any] = Field(
-        alias="schema", description="The JSON Schema (draft 2020-12) of the whole event."
-    )
-    example: dict[str, Any] = Field(description="Such an event as it is sent.")
-
-
-class EventTypes(View):
-    """All types of events."""
-
-    event_types: list[EventTypeView] = Field(description="The types.")
 
 
 @router.get("")
@@ -114,24 +94,6 @@ async def delete_webhook_by_body(
     if named is None:
         raise Invalid([FieldError("/id", "required", "Name the webhook, here or as `?id=`.")])
     await delete_webhook(named, request, caller, services)
-
-
-@router.get("/event-types")
-async def list_event_types(caller: Owner) -> EventTypes:
-    """The types of events, each with the JSON Schema of the whole event and an example."""
-    return _event_types()
-
-
-@cache
-def _event_types() -> EventTypes:
-    return EventTypes(
-        event_types=[
-            EventTypeView(
-                name=one.name, description=one.description, schema=one.envelope_schema(), example=one.example
-            )
-            for one in EVENT_TYPES.values()
-        ]
-    )
 
 
 @router.post("/test", responses=problems("not_found"))

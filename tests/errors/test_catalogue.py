@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.http.catalogue import CATALOGUE
+from api.http.catalogue import CATALOGUE, page
 from settings import Settings
 from tests.api_server import Api, running
 
@@ -97,6 +97,11 @@ def test_a_code_is_written_out_where_it_is_given() -> None:
     """Else the test above could not see it."""
     others = {place: ast.unparse(code) for place, code in given() if not is_word(code)}
     assert {place: text for place, text in others.items() if not PASSED_ON.fullmatch(text)} == {}
+
+
+def test_the_page_of_all_codes_is_the_catalogue() -> None:
+    """Else: `.venv/bin/python -m api.http.catalogue > docs/errors.md`."""
+    assert (ROOT / "docs" / "errors.md").read_text() == page()
 
 
 def test_an_entry_has_what_its_place_needs() -> None:

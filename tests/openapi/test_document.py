@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
 from api.app import create_app
+from api.http import openapi_texts
 from api.http.catalogue import CATALOGUE
 from api.http.openapi import Application, operations, problems
 from models.lookups import LookupAnswer
@@ -84,14 +85,15 @@ def test_an_operation_is_called_as_its_function_is(app: FastAPI, document: dict[
 
 
 def test_further_mounts_of_a_handler_are_named_by_what_their_paths_add() -> None:
-    router = APIRouter()
+    router = APIRouter(tags=["lists"])
 
     @router.get("/api/agent/lists/{id}/bulk-targets")
     @router.get("/api/agent/lists/{id}")
     @router.put("/api/agent/lists/{id}")
     @router.put("/api/lists/{id}")
     @router.get("/api/lists/{id}")
-    async def get_list(id: str) -> None: ...
+    async def get_list(id: str) -> None:
+        """The list."""
 
     app = Application(servers=[{"url": "http://localhost"}])
     app.include_router(router)
@@ -244,6 +246,42 @@ def test_ingest_says_what_its_senders_are_told(document: dict[str, Any]) -> None
     names = {status: schema["$ref"].rpartition("/")[2] for status, schema in told.items()}
     assert names == {"200": "RunResult", "202": "RunAccepted"}
     assert all("Idempotent-Replayed" in responses[status]["headers"] for status in told)
+
+
+def test_every_code_is_listed_where_it_stands(schemas: dict[str, Any]) -> None:
+    names = {"answers": "AnswerCode", "fields": "FieldCode", "warnings": "WarningCode", "runs": "RunCode"}
+    for place, name in names.items():
+        expected = [code for code, entry in CATALOGUE.items() if entry.place == place]
+        assert schemas[name]["x-extensible-enum"] == expected
+        assert all(f"- `{code}`" in schemas[name]["description"] for code in expected)
+    assert schemas["Problem"]["properties"]["code"]["$ref"].endswith("/AnswerCode")
+    assert schemas["FieldProblem"]["properties"]["code"]["$ref"].endswith("/FieldCode")
+
+
+def test_every_tag_is_described_and_stands_in_one_group(document: dict[str, Any]) -> None:
+    tags = [tag["name"] for tag in document["tags"]]
+    assert all(tag["description"] for tag in document["tags"])
+    assert [tag for group in document["x-tagGroups"] for tag in group["tags"]] == tags
+    found = [operation["tags"] for _, _, operation in operations(document)]
+    assert all(len(one) == 1 for one in found)
+    assert list(dict.fromkeys(one[0] for one in found)) == tags  # in this order
+
+
+def test_summaries_are_short_and_tell_operations_apart(document: dict[str, Any]) -> None:
+    summaries = [operation["summary"] for _, _, operation in operations(document)]
+    assert max(map(len, summaries)) <= 60
+    assert len(set(summaries)) == len(summaries)
+
+
+def test_every_summary_is_of_an_operation(document: dict[str, Any]) -> None:
+    names = {operation["operationId"] for _, _, operation in operations(document)}
+    assert not openapi_texts._SUMMARIES.keys() - names  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_document_says_whose_it_is(document: dict[str, Any]) -> None:
+    assert document["info"].keys() == {"title", "summary", "description", "version", "license"}
+    assert document["info"]["license"] == {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+    assert document["externalDocs"]["url"].endswith("/docs/reference")
 
 
 def test_every_code_of_an_answer_is_an_example(document: dict[str, Any]) -> None:

@@ -1,0 +1,51 @@
+"""The types of events, for those who subscribe to them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from api.deps import Caller, authorised
+from api.http.json_body import StrictRoute
+from models.event_types import EVENT_TYPES
+from models.views import View
+
+router = APIRouter(prefix="/api/webhooks", tags=["events"], route_class=StrictRoute)
+
+
+class EventTypeView(View):
+    """A type of events."""
+
+    name: str = Field(description="What webhooks subscribe to.")
+    description: str = Field(description="When such an event is written.")
+    json_schema: dict[str, Any] = Field(
+        alias="schema", description="The JSON Schema (draft 2020-12) of the whole event."
+    )
+    example: dict[str, Any] = Field(description="Such an event as it is sent.")
+
+
+class EventTypes(View):
+    """All types of events."""
+
+    event_types: list[EventTypeView] = Field(description="The types.")
+
+
+@router.get("/event-types")
+async def list_event_types(caller: Annotated[Caller, authorised("webhooks")]) -> EventTypes:
+    """The types of events, each with the JSON Schema of the whole event and an example."""
+    return _event_types()
+
+
+@cache
+def _event_types() -> EventTypes:
+    return EventTypes(
+        event_types=[
+            EventTypeView(
+                name=one.name, description=one.description, schema=one.envelope_schema(), example=one.example
+            )
+            for one in EVENT_TYPES.values()
+        ]
+    )
