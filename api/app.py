@@ -26,6 +26,7 @@ from api.routes import (
     credits,
     deliveries,
     discovery,
+    docs,
     dry_runs,
     error_pages,
     event_types,
@@ -93,6 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
         servers=[{"url": settings.address}],
         lifespan=lifespan,
         middleware=[Middleware(Edge, settings=settings)],
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -125,6 +127,7 @@ def create_app(settings: Settings) -> FastAPI:
         health,
         error_pages,
         discovery,
+        docs,
     ):
         app.include_router(module.router)
     return app

@@ -105,6 +105,7 @@ class Api:
         routes: RouteTable = self.app.state.routes
         _, found = routes.matches({"type": "http", "path": path, "method": method})
         ours = "route" in found and found["route"].endpoint.__module__.startswith("api.")
+        ours = ours and found["route"].include_in_schema
         if ours and response.headers.get("content-type") == media_type:
             code = orjson.loads(await response.aread())["code"]
             operation = _document()["paths"][routes.template(found)][method.lower()]

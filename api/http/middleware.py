@@ -36,13 +36,6 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-# The interactive documentation loads its script and style from the address that FastAPI gives it.
-_DOCS = (
-    b"content-security-policy",
-    b"default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; style-src 'unsafe-inline'"
-    b" https://cdn.jsdelivr.net; img-src 'self' data: https://fastapi.tiangolo.com; connect-src 'self';"
-    b" frame-ancestors 'none'",
-)
 _NO_STORE = (b"cache-control", b"no-store")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 
@@ -56,7 +49,6 @@ class Edge:
         self._hosts = KnownHosts(settings)
         common = [*_HEADERS, _HSTS] if settings.address.startswith("https://") else _HEADERS
         self._api_headers = [*common, _CLOSED, _NO_STORE]
-        self._docs_headers = [*common, _DOCS]
         self._other_headers = [*common, _CLOSED]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,9 +84,8 @@ class Edge:
             )
 
     def _headers_for(self, path: str) -> list[tuple[bytes, bytes]]:
-        if path.startswith("/api/") or path == "/mcp":
-            return self._api_headers
-        return self._docs_headers if path == "/docs" else self._other_headers
+        closed = path.startswith("/api/") or path == "/mcp"
+        return self._api_headers if closed else self._other_headers
 
 
 class _Answer:
