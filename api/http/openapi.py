@@ -18,6 +18,7 @@ from api.deps import AGENT_PREFIX, SESSION_SCHEME
 from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
 from api.http.openapi_codes import list_codes
+from api.http.openapi_examples import show
 from api.http.openapi_texts import introduce, summary_of
 from api.http.openapi_webhooks import webhook_operations
 
@@ -82,6 +83,8 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
             _tell_default(described)
     for path, _, operation in operations(document):
         _complete(path, operation, schemas)
+    for _, _, operation in operations(document):
+        show(document, operation["operationId"], operation)
     _tell_mounts_apart(document)
     introduce(document)
     document["webhooks"] = webhook_operations()
