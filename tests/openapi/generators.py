@@ -1,4 +1,4 @@
-"""The client generators: no part of the virtual environment, whose versions theirs do not go with."""
+"""The client generators, and what checks the document: no part of the virtual environment, whose versions theirs do not go with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.pinned_packages import made_once, npm_packages, run
 
 HERE = Path(__file__).parent
 TYPESCRIPT = HERE / "typescript"
+REDOCLY = HERE / "redocly"
 PYTHON_LOCK = HERE / "openapi-python-client.lock"
 
 
@@ -28,3 +29,8 @@ def openapi_python_client() -> Path:
 def openapi_typescript() -> Path:
     """The `node_modules` with openapi-typescript and TypeScript."""
     return npm_packages(TYPESCRIPT / "package-lock.json")
+
+
+def redocly() -> Path:
+    """The program `redocly`, to be run by node."""
+    return npm_packages(REDOCLY / "package-lock.json") / "@redocly" / "cli" / "bin" / "cli.js"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.api_server import Api
 from tests.openapi import generators
-from tests.openapi.generators import HERE, TYPESCRIPT
+from tests.openapi.generators import HERE, REDOCLY, TYPESCRIPT
 from tests.pinned_packages import run
 
 
@@ -46,3 +47,15 @@ async def test_openapi_typescript_makes_types_that_hold(document: Path, tmp_path
     for name in ("program.ts", "tsconfig.json"):
         shutil.copy(TYPESCRIPT / name, tmp_path)
     await asyncio.to_thread(run, "node", packages / "typescript" / "bin" / "tsc", cwd=tmp_path)
+
+
+async def test_redocly_finds_nothing_wrong_with_the_document(document: Path) -> None:
+    """It asks nobody for news, tells nobody of itself, and would reach nobody."""
+    tool = await asyncio.to_thread(generators.redocly)
+    said = await asyncio.to_thread(
+        run, "node", tool, "lint", document, "--config", REDOCLY / "redocly.yaml", "--format", "json",
+        REDOCLY_TELEMETRY="off", REDOCLY_SUPPRESS_UPDATE_NOTICE="true", REDOCLY_SUPPRESS_NOTIFICATIONS="true",
+        HTTPS_PROXY="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9",
+    )  # fmt: skip
+    found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    assert (found["totals"]["errors"], found["totals"]["warnings"]) == (0, 0), found["problems"][:5]
