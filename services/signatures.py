@@ -131,6 +131,9 @@ _SCHEMES = {
     "hmac-sha256": _Scheme(("X-Signature",), _plain),
 }
 
+SIGNED_BY = {name: scheme.headers for name, scheme in _SCHEMES.items()}
+"""By the name of a scheme, the headers that are its signature."""
+
 
 def _from_hex(text: str) -> bytes:
     return bytes.fromhex(text) if _HEX.fullmatch(text) else b""

@@ -147,7 +147,7 @@ def introduce(document: dict[str, Any]) -> None:
     order = list(TAGS)
 
     def place(item: tuple[str, dict[str, Any]]) -> int:
-        tag = next(iter(item[1].values()))["tags"][0]
-        return order.index(tag) if tag in order else len(order)
+        tags = next(iter(item[1].values())).get("tags", [])
+        return min((order.index(tag) for tag in tags if tag in order), default=len(order))
 
     document["paths"] = dict(sorted(document["paths"].items(), key=place))

@@ -29,7 +29,7 @@ from models.accepting import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.errors import FieldError, Invalid
 from models.targets import Target
 from services.event_checks import Charge
-from services.signatures import Signed, repeat_key
+from services.signatures import SIGNED_BY, Signed, repeat_key
 
 _QUERY = re.compile(rb"|wait=([1-9]|[12][0-9]|30)")
 
@@ -77,6 +77,18 @@ _REQUEST: dict[str, Any] = {
             "schema": {"type": "string", "maxLength": MAX_DEDUPE_LENGTH},
         }
         for name, whose in (("Idempotency-Key", "The sender's"), ("webhook-id", "Standard Webhooks'"))
+    ]
+    + [
+        {
+            "name": name,
+            "in": "header",
+            "description": f"Part of the signature, where the workflow's trigger asks for one of the scheme"
+            f" `{scheme}`; the body is signed byte by byte.",
+            "schema": {"type": "string"},
+        }
+        for scheme, names in SIGNED_BY.items()
+        for name in names
+        if name != "webhook-id"
     ],
 }
 
@@ -105,6 +117,9 @@ async def ingest(
     wait: Wait = None,
 ) -> Response:
     """Accept an event for the workflow with this ingest token: it will be run, once.
+
+    The body is any JSON, an array or a text too, or a form. No credential is needed but the token in the URL;
+    a workflow whose trigger has a `signature` takes signed events alone.
 
     Events with one `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies: a
     repeat is told where the first run stands or, with `wait`, what came of it.

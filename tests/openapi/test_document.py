@@ -236,7 +236,10 @@ def test_ingest_says_what_it_takes(document: dict[str, Any]) -> None:
         "application/json", "application/x-www-form-urlencoded", "multipart/form-data",
     }  # fmt: skip
     headers = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "header"}
-    assert headers == {"Idempotency-Key", "webhook-id"}
+    assert headers == {
+        "Idempotency-Key", "webhook-id", "webhook-timestamp", "webhook-signature", "X-Hub-Signature-256",
+        "Stripe-Signature", "X-Slack-Request-Timestamp", "X-Slack-Signature", "X-Signature",
+    }  # fmt: skip
     assert "422" not in operation["responses"]  # other bodies with one key are one event
 
 
@@ -286,4 +289,4 @@ def test_the_document_says_whose_it_is(document: dict[str, Any]) -> None:
 
 def test_every_code_of_an_answer_is_an_example(document: dict[str, Any]) -> None:
     answers = {code for code, entry in CATALOGUE.items() if entry.place == "answers"}
-    assert document["components"]["examples"].keys() == answers
+    assert document["components"]["examples"].keys() >= answers
