@@ -1,4 +1,4 @@
-"""The client generators, and what checks the document: no part of the virtual environment, whose versions theirs do not go with."""
+"""The client generators, and what checks the document: their versions do not go with those of ours."""
 
 from __future__ import annotations
 

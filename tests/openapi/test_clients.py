@@ -34,7 +34,7 @@ async def test_openapi_python_client_makes_a_client_that_works(
     )  # fmt: skip
     await asyncio.to_thread(run, python, "-m", "compileall", "-q", package)
     shutil.copy(HERE / "python_program.py", tmp_path)
-    person = await api.person()
+    person = await api.person(credits=5)
     await asyncio.to_thread(
         run, python, "-W", "error", tmp_path / "python_program.py", api.url, person.secret, cwd=tmp_path
     )
