@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 _REFERENCE = "#/components/schemas/"
 _BOUNDS = {
@@ -123,4 +123,4 @@ class Fields:
 def _values(schema: Schema) -> Schema | None:
     """The schema of the values of an object with any names."""
     values: Any = schema.get("additionalProperties")
-    return values if isinstance(values, dict) else None
+    return cast(Schema, values) if isinstance(values, dict) else None

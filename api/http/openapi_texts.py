@@ -36,6 +36,8 @@ TAGS = {
     "credits": "The balance, and every change of it.",
     "keys": "API keys and what each may do.",
     "auth": "Accounts, sessions and passwords.",
+    "mcp": "The same for agents, by the Model Context Protocol.",
+    "discovery": "What newcomers, agents and their clients look for first.",
     "service": "Whether the service works, its counters, and what its error codes mean.",
 }
 
@@ -45,6 +47,7 @@ TAG_GROUPS = {
     "Automate": ["workflows", "runs", "triggers", "secrets", "templates"],
     "Be told": ["webhooks", "events"],
     "Account": ["credits", "keys", "auth"],
+    "Agents": ["mcp", "discovery"],
     "Service": ["service"],
 }
 
@@ -119,6 +122,14 @@ _SUMMARIES = {
     "logout": "Log out",
     "me": "Show who makes the request",
     "change_password": "Change the password",
+    "call_mcp": "Call the MCP server",
+    "get_index": "Get what answers here",
+    "get_auth_md": "Read how to get in",
+    "get_llms_txt": "Read what there is, as a language model",
+    "get_documentation_page": "Read a page of the documentation",
+    "get_schema_for_editors": "Get the JSON Schema of workflows without a key",
+    "get_protected_resource": "Get how the API is protected",
+    "get_protected_mcp_server": "Get how the MCP server is protected",
     "healthz": "Check that this process answers",
     "readyz": "Check that the service can work",
     "get_metrics": "Get counters for Prometheus",

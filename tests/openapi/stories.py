@@ -201,6 +201,8 @@ async def account(tell: Recorder) -> None:
     changed = {"current_password": login["password"], "new_password": "another horse, another battery"}
     await ada("change_password", changed)
     await ada("logout")
+    for name in ("get_index", "get_protected_resource", "get_protected_mcp_server"):
+        await tell(name, session=False, headers={"Accept": "application/json"})
     await tell("healthz")
     await tell("readyz")
     await tell("get_error_page", code="insufficient_credits", headers={"Accept": "application/json"})
