@@ -37,9 +37,9 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
         "description": "The answer, as a stream of events: progress first, where a tool tells of it.",
         "content": {
             "text/event-stream": {
-                "itemSchema": {
-                    "type": "object",
-                    "properties": {name: {"type": "string"} for name in ("event", "id", "data")},
+                "schema": {
+                    "type": "string",
+                    "description": "Server-sent events with `event`, `id` and `data`, which is JSON.",
                 }
             },
             "application/json": {"schema": {"type": "object"}},
