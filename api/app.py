@@ -16,6 +16,7 @@ from api.http import errors
 from api.http.limiter import Limiter
 from api.http.middleware import Edge
 from api.http.openapi import Application
+from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
 from api.routes import (
@@ -94,10 +95,12 @@ def create_app(settings: Settings) -> FastAPI:
         servers=[{"url": settings.address}],
         lifespan=lifespan,
         middleware=[Middleware(Edge, settings=settings)],
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
+    app.state.derived = Derived(app)
     errors.install(app)
     for module in (
         auth,

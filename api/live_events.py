@@ -28,10 +28,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "The events, until the end.",
         "content": {
             "text/event-stream": {
-                "schema": {
-                    "type": "string",
-                    "description": "Server-sent events with `event`, `id` and `data`, which is JSON.",
-                }
+                "schema": {"description": "Events with `event`, `id` and `data`, which is JSON."}
             }
         },
     },

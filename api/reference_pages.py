@@ -113,11 +113,9 @@ def index_page(document: dict[str, Any]) -> str:
     return _page("vedette: reference", parts)
 
 
-def tag_page(document: dict[str, Any], tag: str) -> str | None:
-    """The page with every operation of a tag and each of their fields; None if there is no such tag."""
-    description = next((one["description"] for one in document["tags"] if one["name"] == tag), None)
-    if description is None:
-        return None
+def tag_page(document: dict[str, Any], tag: str) -> str:
+    """The page with every operation of a tag that there is, and each of their fields."""
+    description = next(one["description"] for one in document["tags"] if one["name"] == tag)
     writer = _Writer(document)
     parts = [f"<h1>{tag}</h1>", _marked_up(description)]
     for path, method, operation in _of_tag(document, tag):

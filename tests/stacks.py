@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -104,10 +106,12 @@ def alive(children: dict[str, tuple[int, str]]) -> list[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody listens on, and that the kernel gives to nobody who asks for any."""
+    for port in random.sample(range(15_000, 32_000), 100):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there is no free port")
 
 
 class StackProcess:

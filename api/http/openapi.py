@@ -153,7 +153,7 @@ def _told(response: dict[str, Any], schemas: dict[str, Any]) -> str:
     """What an answer is: the first sentence about its object."""
     for content in response.get("content", {}).values():
         name = content.get("schema", {}).get("$ref", "").removeprefix(_REFERENCE)
-        if name:
+        if name and "description" in schemas[name]:
             return f"{schemas[name]['description'].split('. ')[0].split(chr(10))[0].rstrip('.')}."
         return "The answer."
     return "It is done; there is nothing more to say."

@@ -22,7 +22,10 @@ Key = Annotated[
     ),
 ]
 Full = Annotated[bool, Field(description="Give the whole answer, however long; else it is cut to 8 KB.")]
-Seconds = Annotated[int, Field(ge=0, le=120, description="How long to wait for the end; 0 answers at once.")]
+MAX_WAIT_SECONDS = 120
+Seconds = Annotated[
+    int, Field(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait for the end; 0 answers at once.")
+]
 
 
 class Toolbox:

@@ -166,10 +166,8 @@ def _options(kind: str) -> Any:
     return options_among(field_names(kind))
 
 
-_EVENT = {
-    "type": "string",
-    "description": "Server-sent events; the `data` of each is JSON, that of the last is `[DONE]`.",
-}
+# No type: to some readers of OpenAPI a stream is a text, to others the events in it.
+_EVENT = {"description": "Server-sent events; the `data` of each is JSON, that of the last is `[DONE]`."}
 _EVENTS = {
     "schema": _EVENT,
     "example": 'data: {"total":1}\n\n'

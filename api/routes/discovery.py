@@ -5,8 +5,7 @@ None of it needs a credential or the database.
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
+from functools import cache, partial
 from html import escape
 from typing import Any
 
@@ -17,6 +16,7 @@ from pydantic import ConfigDict, Field
 from api.auth_md import auth_md
 from api.deps import services_of
 from api.http.json_body import StrictRoute
+from api.http.pages import derived_of, readable
 from models import definitions, keys
 from models.errors import NotFound
 from models.views import View
@@ -155,10 +155,8 @@ async def get_index(request: Request) -> Response:
 @router.get("/auth.md", response_class=Response, responses=_page_of(_MARKDOWN))
 async def get_auth_md(request: Request) -> Response:
     """How to get, use and revoke a credential, step by step; with endpoints, prices and limits."""
-    state = request.app.state
-    if not hasattr(state, "auth_md"):  # nothing that it is made of changes while the service runs
-        state.auth_md = auth_md(services_of(request).settings, request.app.openapi())
-    return _page(request, state.auth_md, _MARKDOWN)
+    made = await derived_of(request).get("auth.md", partial(auth_md, services_of(request).settings))
+    return readable(request, made, _MARKDOWN)
 
 
 @router.get("/llms.txt", response_class=Response, responses=_page_of("text/plain"))
@@ -170,7 +168,7 @@ async def get_llms_txt(request: Request) -> Response:
         line = f"- [{page.title}]({address}/docs/{page.name}.md): {page.summary}"
         lines[page.name in documentation.FOR_BUILDERS].append(line)
     text = _LLMS.format(address=address, pages="\n".join(lines[False]), others="\n".join(lines[True]))
-    return _page(request, text, "text/plain")
+    return readable(request, text, "text/plain")
 
 
 @router.get("/docs/{page}.md", response_class=Response, responses=_page_of(_MARKDOWN))
@@ -179,7 +177,7 @@ async def get_documentation_page(page: str, request: Request) -> Response:
     text = documentation.read(page)
     if text is None:
         raise NotFound("page; /llms.txt lists those that there are")
-    return _page(request, text, _MARKDOWN)
+    return readable(request, text, _MARKDOWN)
 
 
 @router.get(
@@ -187,7 +185,7 @@ async def get_documentation_page(page: str, request: Request) -> Response:
 )
 async def get_schema_for_editors(request: Request) -> Response:
     """The JSON Schema of workflows, without a credential: for editors, and for links of the documentation."""
-    return _page(request, _schema(), "application/json")
+    return readable(request, _schema(), "application/json")
 
 
 @router.get("/.well-known/oauth-protected-resource")
@@ -216,13 +214,3 @@ def _protected(request: Request, path: str) -> ProtectedResource:
         scopes_supported=sorted(keys.ALL_SCOPES),
         resource_documentation=f"{address}/auth.md",
     )
-
-
-def _page(request: Request, text: str, media_type: str) -> Response:
-    """The text, or 304 to who has it already."""
-    etag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
-    headers = {"Cache-Control": "public, max-age=300", "ETag": etag}
-    known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
-    if known & {etag, "*"}:
-        return Response(status_code=304, headers=headers)
-    return Response(text, media_type=media_type, headers=headers)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import NamedTuple
 
+import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 from api.http.json_body import StrictRoute
+from api.http.openapi_texts import TAGS
+from api.http.pages import derived_of, readable
 from api.reference_pages import START, STYLE, index_page, tag_page, try_page
 from models.errors import NotFound
 
-router = APIRouter(prefix="/docs", include_in_schema=False, route_class=StrictRoute)
+router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 
 _CLOSED = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _READ = {"Content-Security-Policy": f"{_CLOSED}; style-src 'self'; img-src data:"}
@@ -33,53 +34,46 @@ _OURS = {
 }
 
 
-class _Asset(NamedTuple):
-    content: bytes
-    media_type: str
-    etag: str
-
-
 @cache
-def _asset(name: str) -> _Asset | None:
+def _asset(name: str) -> tuple[str, bytes]:
+    """The media type and the content of a file that there is."""
     if name in _OURS:
         media_type, text = _OURS[name]
-        content = text.encode()
-    elif name in _OF_PACKAGE:
-        media_type = _OF_PACKAGE[name]
-        content = files("fastapi_offline").joinpath("static", name).read_bytes()
-    else:
-        return None
-    return _Asset(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+        return media_type, text.encode()
+    return _OF_PACKAGE[name], files("fastapi_offline").joinpath("static", name).read_bytes()
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("/openapi.json", response_class=Response)
+async def get_openapi(request: Request) -> Response:
+    """The OpenAPI document."""
+    return readable(request, await derived_of(request).get("openapi.json", orjson.dumps), "application/json")
+
+
+@router.get("/docs", response_class=HTMLResponse)
 async def try_api() -> Response:
     """Every operation, to be read and tried out."""
     return HTMLResponse(try_page(), headers=_TRY)
 
 
-@router.get("/assets/{name}", response_class=Response)
+@router.get("/docs/assets/{name}", response_class=Response)
 async def get_asset(name: str, request: Request) -> Response:
     """A file of these pages."""
-    found = _asset(name) if name in _OURS or name in _OF_PACKAGE else None
-    if found is None:
+    if name not in _OURS and name not in _OF_PACKAGE:
         raise NotFound("file")
-    headers = {"ETag": found.etag, "Cache-Control": "public, max-age=3600"}
-    if found.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(found.content, headers=headers, media_type=found.media_type)
+    media_type, content = _asset(name)
+    return readable(request, content, media_type, {"Cache-Control": "public, max-age=3600"})
 
 
-@router.get("/reference", response_class=HTMLResponse)
+@router.get("/docs/reference", response_class=HTMLResponse)
 async def get_reference(request: Request) -> Response:
     """Every operation in a line."""
-    return HTMLResponse(index_page(request.app.openapi()), headers=_READ)
+    return readable(request, await derived_of(request).get("reference", index_page), "text/html", _READ)
 
 
-@router.get("/reference/{tag}", response_class=HTMLResponse)
+@router.get("/docs/reference/{tag}", response_class=HTMLResponse)
 async def get_reference_of(tag: str, request: Request) -> Response:
     """The operations of a tag, with each field of what they take and answer."""
-    page = tag_page(request.app.openapi(), tag)
-    if page is None:
+    if tag not in TAGS:
         raise NotFound("page")
-    return HTMLResponse(page, headers=_READ)
+    made = await derived_of(request).get(f"reference/{tag}", partial(tag_page, tag=tag))
+    return readable(request, made, "text/html", _READ)

@@ -15,7 +15,7 @@ from api.http.errors import Problem
 from api.http.json_body import StrictRequest, StrictRoute, parse_json
 from api.http.middleware import KnownHosts
 from api.http.openapi import problems
-from models.errors import Forbidden
+from models.errors import FieldError, Forbidden, Invalid
 from settings import Settings
 
 router = APIRouter(tags=["mcp"], route_class=StrictRoute)
@@ -32,21 +32,23 @@ _MESSAGES: dict[str, Any] = {
         },
     }
 }
+# Of a message that it cannot read, the SDK says so in the words of JSON-RPC.
+_ERRORS: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The answer, as a stream of events: progress first, where a tool tells of it.",
         "content": {
             "text/event-stream": {
-                "schema": {
-                    "type": "string",
-                    "description": "Server-sent events with `event`, `id` and `data`, which is JSON.",
-                }
+                "schema": {"description": "Events with `event`, `id` and `data`, which is JSON."}
             },
             "application/json": {"schema": {"type": "object"}},
         },
     },
     202: {"description": "A notification was taken."},
+    **problems("api_key_required", "forbidden_origin", "invalid_input"),
+    406: {"description": "`Accept` lacks one of the two types that an answer may have.", "content": _ERRORS},
 }
+_ANSWERS[400]["content"] |= _ERRORS
 
 
 class _Handed(Response):
@@ -68,7 +70,7 @@ class _Handed(Response):
     "/mcp",
     response_class=Response,
     openapi_extra=_MESSAGES,
-    responses={**_ANSWERS, **problems("api_key_required", "forbidden_origin")},
+    responses=_ANSWERS,
 )
 async def call_mcp(
     request: Request, caller: Annotated[Caller, authorised(None)], services: ServicesDep
@@ -84,7 +86,9 @@ async def call_mcp(
     body = await request.raw()
     if request.media_type != "application/json":
         raise Problem(415, "unsupported_media_type", "Send JSON (application/json).")
-    parse_json(body)
+    message = parse_json(body)
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise Invalid([FieldError("", "wrong_type", "Send one JSON-RPC 2.0 message: an object.")])
     return _Handed(services.mcp, body)
 
 

@@ -39,7 +39,7 @@ def test_each_command_and_option_of_the_pages_is_there(text: str) -> None:
 
 
 def test_the_workflow_of_the_page_is_valid() -> None:
-    [text] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    [text] = re.findall(r"<<'END'\n(.*?)^END", PAGE, re.DOTALL | re.MULTILINE)
     document = read_document("page", text.encode())
     report = validate(document.value, None, lookup_fields=lookup_fields(), answers=answer_shapes())
     assert not report.errors and not report.warnings

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from activities import sending
 from api import job_bodies, monitor_bodies, target_bodies, webhook_bodies
 from api.http import cursors, idempotency, json_body, multipart, protocol
+from api.mcp import answers, toolbox
 from api.routes import bulk, ingest_tokens, runs
 from engine import dry_run, window
 from language import definition, responding, step_evaluation
@@ -197,6 +198,10 @@ BOUNDS: dict[str, dict[str, str]] = {
         ),
         "keys of an account": f"{keys.MAX_KEYS:,}",
         "session": f"{DEFAULTS.session_hours} hours",
+    },
+    "Tools of agents": {
+        "answer": size(answers.MAX_BYTES),
+        "`wait_seconds`": f"{toolbox.MAX_WAIT_SECONDS} s",
     },
     "What is kept": {
         "runs, batches, jobs, events and deliveries": f"{DEFAULTS.retention_days} days",

@@ -129,13 +129,15 @@ async def test_there_are_no_sessions_to_listen_to_or_to_end(person: Person, meth
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
 
 
-async def test_an_unknown_tool_and_a_bad_message_are_errors_of_the_protocol(
+async def test_unknown_tools_and_methods_and_what_is_no_message_are_refused(
     agent: Agent, person: Person
 ) -> None:
     assert await agent.refused("fly") == "Unknown tool: fly"
-    response = await person.key.post("/mcp", json={"nonsense": 1}, headers=ACCEPTED)
-    assert response.status_code == 400
-    assert "error" in response.json()
+    for message in ({"nonsense": 1}, [LIST], "text"):
+        response = await person.key.post("/mcp", json=message, headers=ACCEPTED)
+        assert (response.status_code, response.json()["code"]) == (400, "invalid_input")
+    response = await person.key.post("/mcp", json={**LIST, "method": "fly"}, headers=ACCEPTED)
+    assert '"code":-32601' in response.text
 
 
 async def test_many_clients_at_once_get_their_own_answers(api: Api) -> None:
