@@ -23,6 +23,12 @@ SwaggerUIBundle({
   defaultModelsExpandDepth: -1,
   filter: true,
   validatorUrl: null,
+  // The page may have come by another name of the service than its public one: the browser lets it call that.
+  requestInterceptor: (request) => {
+    const url = new URL(request.url, location.href);
+    request.url = location.origin + url.pathname + url.search;
+    return request;
+  },
 });
 """
 

@@ -10,11 +10,12 @@ from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door
-from api.mcp.toolbox import Toolbox
+from api.mcp.toolbox import Limit, Offset, Toolbox, Total
 from api.routes.lists import ListCreated
 from models.credits import BalanceView
 from models.lists import ListView, TargetType
 from services import documentation
+from services.section_index import shortened
 
 toolbox = Toolbox()
 
@@ -27,13 +28,21 @@ async def get_credits(ctx: Ctx) -> CallToolResult:
     return answered(await Door(ctx).get("/api/credits"))
 
 
-@toolbox.tool("List contact lists", schema(lists={"type": "array", "items": schema_of(ListView)}), reads=True)
+@toolbox.tool(
+    "List contact lists",
+    schema(lists={"type": "array", "items": schema_of(ListView)}, total=Total),
+    reads=True,
+)
 async def list_contact_lists(
     ctx: Ctx,
     type: Annotated[TargetType | None, Field(description="Only lists of this type of targets.")] = None,
+    limit: Limit = 20,
+    offset: Offset = 0,
 ) -> CallToolResult:
     """The account's contact lists, newest first: their ids, names, types and how many targets they have."""
-    return answered({"lists": await Door(ctx).get("/api/lists", type=type)}, hint="name a `type`")
+    found = await Door(ctx).get("/api/lists", type=type)
+    shown = {"lists": found[offset : offset + limit], "total": len(found)}
+    return answered(shown, hint="use a smaller `limit` and `offset`")
 
 
 @toolbox.tool("Create a contact list", schema_of(ListCreated))
@@ -74,7 +83,7 @@ async def search_docs(
             "page": hit.page,
             "heading": hit.heading,
             "url": f"{address}/docs/{hit.page}.md#{hit.anchor}",
-            "text": (documentation.read(hit.page, hit.anchor) or hit.excerpt)[:_SECTION_CHARACTERS],
+            "text": shortened(documentation.read(hit.page, hit.anchor) or hit.excerpt, _SECTION_CHARACTERS),
         }
         for hit in hits
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote, urlencode
@@ -25,7 +26,10 @@ Ctx: TypeAlias = Context[Any, Any]
 _KEPT_HEADERS = frozenset({b"host", b"authorization", b"x-api-key", b"x-forwarded-for", b"user-agent"})
 # What has no notification, and the time that a run has been at work, is looked at as often.
 _LOOK_SECONDS = 1.0
-_MOST_ERRORS = 20
+# Who waits long is seldom at its end just now: many of them shall not keep the service from its work.
+_LONGEST_LOOK_SECONDS = 5.0
+_MOST_ERRORS, _LONGEST = 10, 400
+_ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 # Where the catalogue speaks of requests, and a model has tools.
 _REMEDIES = {
     "invalid_input": "Mend what is listed, and call the tool again.",
@@ -162,7 +166,7 @@ class Door:
             "path": path,
             "raw_path": quote(path).encode(),
             "root_path": "",
-            "headers": [*kept, *((name.encode(), _latin(value)) for name, value in own.items())],
+            "headers": [*kept, *((name.encode(), value.encode()) for name, value in own.items())],
             SOURCE: "mcp",
         }
 
@@ -184,37 +188,40 @@ class Door:
             seconds: after which it is given as it is, ended or not.
         """
         loop = asyncio.get_running_loop()
-        deadline, waiter = loop.time() + seconds, self._services.waiter
+        started, waiter, told = loop.time(), self._services.waiter, -1.0
         with waiter.watching(UUID(id)) as notified:
             while True:
-                seen = await look()
-                await self._ctx.report_progress(done(seen), total)
-                left = deadline - loop.time()
-                if done(seen) >= total or left <= 0 or waiter.closed:
+                seen, elapsed = await look(), loop.time() - started
+                ended = done(seen) >= total
+                # Each must be more than the one before: time passes, whether something gets done or not.
+                share = 0 if ended else elapsed / (elapsed + seconds + 1)
+                if done(seen) + share > told:
+                    told = done(seen) + share
+                    await self._ctx.report_progress(told, total)
+                left = seconds - elapsed
+                if ended or left <= 0 or waiter.closed:
                     return seen
-                await woken(notified, min(left, _LOOK_SECONDS))
+                pause = min(max(_LOOK_SECONDS, elapsed / 4), _LONGEST_LOOK_SECONDS)
+                await woken(notified, min(left, pause))
 
 
 def in_path(text: str) -> str:
-    """A text as one segment of a path, whatever is in it."""
-    return text if text and all(one.isalnum() or one in "-_" for one in text) else "none"
+    """An id as one segment of a path; of another text, such as the name of a neighbouring path, `none`."""
+    return text if _ID.fullmatch(text) else "none"
 
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _latin(value: str) -> bytes:
-    return value.encode("latin-1", "replace")
-
-
 def _told(problem: Mapping[str, Any], retry_after: str | None) -> str:
     """The problem for a model: what is wrong, where, and what to do about it."""
-    lines = [f"{problem['code']}: {problem['detail']}"]
+    lines = [f"{problem['code']}: {problem['detail'][:1000]}"]
     errors = problem.get("errors", [])
     if errors:
         listed = [
-            f"- {_place(error)}: {error['message']} ({error['code']})" for error in errors[:_MOST_ERRORS]
+            f"- {_place(error)[:200]}: {error['message'][:_LONGEST]} ({error['code']})"
+            for error in errors[:_MOST_ERRORS]
         ]
         more = [f"- and {len(errors) - _MOST_ERRORS} more"] if len(errors) > _MOST_ERRORS else []
         lines = [f"{problem['code']}:", *listed, *more]

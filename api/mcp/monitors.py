@@ -10,7 +10,7 @@ from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
-from api.mcp.toolbox import Full, Key, Seconds, Toolbox
+from api.mcp.toolbox import Full, Key, Limit, Offset, Seconds, Toolbox, Total
 from models.lists import TargetType
 from models.monitors.monitors import Frequency, MonitorView
 from models.monitors.results import ResultView
@@ -24,14 +24,20 @@ _RUN = schema_of(MonitorRunView)
 
 
 @toolbox.tool(
-    "List monitors", schema(monitors={"type": "array", "items": schema_of(MonitorView)}), reads=True
+    "List monitors",
+    schema(monitors={"type": "array", "items": schema_of(MonitorView)}, total=Total),
+    reads=True,
 )
 async def list_monitors(
     ctx: Ctx,
     type: Annotated[TargetType | None, Field(description="Only monitors of this type of targets.")] = None,
+    limit: Limit = 20,
+    offset: Offset = 0,
 ) -> CallToolResult:
     """The account's monitors, newest first, with when each runs next and what its last run has found."""
-    return answered(await Door(ctx).get("/api/monitors", type=type), hint="name a `type`")
+    found: list[Any] = (await Door(ctx).get("/api/monitors", type=type))["monitors"]
+    shown = {"monitors": found[offset : offset + limit], "total": len(found)}
+    return answered(shown, hint="use a smaller `limit` and `offset`")
 
 
 @toolbox.tool("Create a monitor", schema_of(MonitorView))

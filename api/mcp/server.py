@@ -58,7 +58,7 @@ class _Server(MCPServer[Any]):
 def _arguments_told(name: str, error: ValidationError) -> str:
     lines = [f"invalid_input: {name} cannot be called like this."]
     for found in error.errors(include_url=False, include_input=False)[:20]:
-        place = ".".join(map(str, found["loc"])) or "the arguments"
+        place = ".".join(map(str, found["loc"]))[:200] or "the arguments"
         missing = found["type"] == "extra_forbidden"
         lines.append(f"- {place}: {'there is no such argument' if missing else found['msg']}")
     lines.append("What to do: call it again with arguments that fit the tool's input schema.")

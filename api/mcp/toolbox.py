@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
+from api.http.errors import Problem
+from api.http.json_body import parse_json
 from api.mcp.answers import JSONObject
 
 Function: TypeAlias = Callable[..., Awaitable[CallToolResult]]
@@ -22,6 +25,9 @@ Key = Annotated[
     ),
 ]
 Full = Annotated[bool, Field(description="Give the whole answer, however long; else it is cut to 8 KB.")]
+Limit = Annotated[int, Field(ge=1, le=100, description="How many to give at most.")]
+Offset = Annotated[int, Field(ge=0, le=1_000_000, description="How many to leave out.")]
+Total: JSONObject = {"type": "integer", "description": "How many there are in all."}
 MAX_WAIT_SECONDS = 120
 Seconds = Annotated[
     int, Field(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait for the end; 0 answers at once.")
@@ -69,12 +75,32 @@ class Toolbox:
                 ),
                 structured_output=False,
             )
+            made.fn_metadata = _Arguments(arg_model=made.fn_metadata.arg_model)
             made.parameters = _strict(made)
             made.fn_metadata.output_schema = answers
             self.tools.append(made)
             return function
 
         return declare
+
+
+class _Arguments(FuncMetadata):
+    """Arguments of which some clients write objects and lists as JSON in a text."""
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Read such texts by the rules of bodies, but where a text is what is asked for."""
+        return {name: self._read(name, value) for name, value in data.items()}
+
+    def _read(self, name: str, value: Any) -> Any:
+        field = self.arg_model.model_fields.get(name)
+        expected: Any = str if field is None else field.annotation
+        if not isinstance(value, str) or expected in (str, str | None):
+            return value
+        try:
+            parsed = parse_json(value.encode())
+        except Problem:
+            return value
+        return parsed if isinstance(parsed, dict | list) else value
 
 
 def _strict(made: Tool) -> JSONObject:

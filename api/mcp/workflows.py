@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, cast
 
+import orjson
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import answered, schema, schema_of
+from api.mcp.answers import MAX_BYTES, answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import Full, Toolbox
 from api.routes.workflows import Validity
@@ -31,6 +33,8 @@ Definition = Annotated[
 _WORKFLOW = schema_of(WorkflowView)
 # What only changes with time, or is a key to something: of use to programs alone.
 _LEFT_OUT = frozenset({"next_runs", "resume_urls"})
+# What stands for a hidden workflow where only its account would know it.
+_NOBODYS = b"00000000-0000-0000-0000-000000000000"
 
 
 async def visible(door: Door, workflow_id: str) -> dict[str, Any]:
@@ -74,8 +78,10 @@ def _references(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _shown(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
+    """A workflow. What is empty in its steps has a meaning, and comes back with the next change: it stays."""
     shown = {name: value for name, value in workflow.items() if name not in _LEFT_OUT}
-    return answered(shown, full=full, hint="set `full` in get_workflow")
+    fits = len(orjson.dumps(shown)) <= MAX_BYTES
+    return answered(shown, full=full or fits, hint="set `full` in get_workflow")
 
 
 @toolbox.tool(
@@ -111,7 +117,12 @@ async def list_workflow_templates(
 @toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
 async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
     """Say all that is wrong or doubtful with a workflow, and store nothing. Do this before you store it."""
-    return answered(await Door(ctx).post("/api/workflows/validate", definition))
+    door, text = Door(ctx), orjson.dumps(definition)
+    for _, workflow_id in _references(definition):
+        with suppress(ToolError):
+            if not (await door.get(f"/api/workflows/{in_path(workflow_id)}"))["agents"]:
+                text = text.replace(workflow_id.encode(), _NOBODYS)
+    return answered(await door.post("/api/workflows/validate", orjson.loads(text)))
 
 
 @toolbox.tool(

@@ -43,13 +43,13 @@ def _asset(name: str) -> tuple[str, bytes]:
     return _OF_PACKAGE[name], files("fastapi_offline").joinpath("static", name).read_bytes()
 
 
-@router.get("/openapi.json", response_class=Response)
+@router.api_route("/openapi.json", methods=["GET", "HEAD"], response_class=Response)
 async def get_openapi(request: Request) -> Response:
     """The OpenAPI document."""
     return readable(request, await derived_of(request).get("openapi.json", orjson.dumps), "application/json")
 
 
-@router.get("/docs", response_class=HTMLResponse)
+@router.api_route("/docs", methods=["GET", "HEAD"], response_class=HTMLResponse)
 async def try_api() -> Response:
     """Every operation, to be read and tried out."""
     return HTMLResponse(try_page(), headers=_TRY)

@@ -101,7 +101,11 @@ def _check_origin(request: Request, settings: Settings) -> None:
     origin = request.headers.get("origin")
     if origin is None:
         return
-    host, hosts = urlsplit(origin).netloc, KnownHosts(settings)
+    hosts = KnownHosts(settings)
+    try:
+        host = urlsplit(origin).netloc
+    except ValueError:  # such as http://[
+        host = ""
     # Where every name is one of ours, a page of another name is told from one of this by the name it calls.
     if not (host == request.headers.get("host") if hosts.any else hosts.know(host)):
         message = "A page of this origin may not call the service. VEDETTE_ALLOWED_HOSTS names further hosts."

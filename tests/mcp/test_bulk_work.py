@@ -27,9 +27,14 @@ async def test_a_job_with_the_same_key_is_one_job(agent: Agent) -> None:
     assert (await agent.call("start_bulk_job", **asked))["id"] == first["id"]
 
 
-async def test_rows_of_a_job_under_way_are_refused_with_what_to_do(agent: Agent, person: Person) -> None:
-    text = await agent.refused("get_bulk_job_results", job_id="nonsense")
-    assert text.startswith("not_found: ")
+async def test_keys_that_no_header_can_hold_are_refused_rather_than_mixed_up(agent: Agent) -> None:
+    for key in ("ключ", "замо"):
+        text = await agent.refused("start_bulk_job", type="ip", targets=["8.8.8.8"], idempotency_key=key)
+        assert text.startswith("invalid_idempotency_key")
+
+
+async def test_rows_of_an_unknown_job_are_not_found(agent: Agent) -> None:
+    assert (await agent.refused("get_bulk_job_results", job_id="nonsense")).startswith("not_found: ")
 
 
 async def test_a_monitor_is_made_run_and_read(agent: Agent, person: Person) -> None:
@@ -45,6 +50,17 @@ async def test_a_monitor_is_made_run_and_read(agent: Agent, person: Person) -> N
     assert every["results"][0]["data"]["location"]["city"] == "Mountain View"
     listed = (await agent.call("list_monitors"))["monitors"]
     assert [one["name"] for one in listed] == ["Ours"]
+
+
+@pytest.mark.parametrize(("tool", "member"), [("list_contact_lists", "lists"), ("list_monitors", "monitors")])
+async def test_of_many_each_can_be_seen(agent: Agent, tool: str, member: str) -> None:
+    create = "create_contact_list" if member == "lists" else "create_monitor"
+    names = {f"{'n' * 80} {number}" for number in range(10)}
+    for name in names:
+        await agent.call(create, name=name, type="ip", targets=["8.8.8.8"])
+    pages = [await agent.call(tool, type="ip", limit=5, offset=start) for start in range(0, 10, 5)]
+    assert all("omitted" not in page and page["total"] == 10 for page in pages)
+    assert {one["name"] for page in pages for one in page[member]} == names
 
 
 async def test_a_monitor_watches_a_contact_list(agent: Agent) -> None:

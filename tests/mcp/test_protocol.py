@@ -77,6 +77,7 @@ async def test_a_key_that_is_revoked_meanwhile_is_refused(api: Api, person: Pers
 ORIGINS = [
     ("https://evil.example", 403),
     ("null", 403),
+    ("http://[", 403),
     ("http://localhost.evil.example", 403),
     ("http://localhost:3000", 200),
     ("http://127.0.0.1:8000", 200),

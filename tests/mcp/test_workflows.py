@@ -69,6 +69,17 @@ async def test_a_change_to_an_older_version_is_refused_with_what_to_do(agent: Ag
     assert text.startswith("version_mismatch: ") and "get_workflow" in text
 
 
+async def test_steps_that_are_read_and_written_back_are_the_same(agent: Agent, person: Person) -> None:
+    body = {"a": "", "b": None, "c": [], "d": {}}
+    steps = [{"id": "call", "type": "webhook", "config": {"url": "http://x.example", "body": body}}]
+    made = await agent.call("create_workflow", definition={"name": "x", "steps": steps})
+    read = await agent.call("get_workflow", workflow_id=made["id"])
+    changes = {"steps": [*read["steps"], transform("trigger")]}
+    await agent.call("update_workflow", workflow_id=made["id"], base_version=1, changes=changes)
+    stored = (await person.key.get(f"/api/workflows/{made['id']}")).json()
+    assert stored["steps"][0]["config"]["body"] == body
+
+
 async def test_all_that_is_wrong_is_named_by_its_place(agent: Agent) -> None:
     steps = [transform("trigger.("), {"id": "b", "type": "fly", "config": {}}]
     text = await agent.refused("create_workflow", definition={"name": "x", "steps": steps})
@@ -109,6 +120,24 @@ async def test_a_client_is_told_how_far_a_run_is(api: Api, person: Person, agent
     assert told[-1] == (2, 2)
 
 
+async def test_progress_grows_each_time_that_it_is_told(
+    api: Api, person: Person, agent: Agent, receiver: Endpoint
+) -> None:
+    steps = [{"id": "call", "type": "webhook", "config": {"url": f"{receiver.url}/held"}}]
+    made = await agent.call("create_workflow", definition={"name": "x", "steps": steps})
+    told: list[float] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append(done)
+        if len(told) == 3:
+            receiver.open.set()
+
+    async with connected(api.url, person.secret) as client:
+        asked = {"workflow_id": made["id"], "wait_seconds": 30}
+        await client.call_tool("run_workflow", asked, progress_callback=progress)
+    assert len(told) > 3 and told == sorted(set(told)) and told[-1] == 2
+
+
 async def test_a_hidden_workflow_is_to_no_tool_another_than_an_unknown_one(
     agent: Agent, person: Person
 ) -> None:
@@ -125,6 +154,12 @@ async def test_a_hidden_workflow_is_to_no_tool_another_than_an_unknown_one(
     assert (await person.key.get(f"/api/workflows/{hidden}")).json()["version"] == 1
 
 
+@pytest.mark.parametrize("id", ["templates", "runs", "schema", "..", "a/b", "", "x" * 9999])
+async def test_what_is_no_id_is_not_found(agent: Agent, id: str) -> None:
+    for tool in ("get_workflow", "run_workflow", "list_workflow_runs"):
+        assert (await agent.refused(tool, workflow_id=id)).startswith("not_found: "), tool
+
+
 @pytest.mark.parametrize("place", ["step", "on_failure"])
 async def test_an_agent_cannot_run_a_hidden_workflow_by_way_of_another(
     agent: Agent, person: Person, place: str
@@ -135,6 +170,8 @@ async def test_an_agent_cannot_run_a_hidden_workflow_by_way_of_another(
         document["steps"] = [{"id": "sub", "type": "workflow", "config": {"workflow_id": hidden}}]
     else:
         document["on_failure"] = {"workflow_id": hidden}
+    checked = await agent.call("validate_workflow", definition=document)
+    assert [error["code"] for error in checked.get("errors", [])] == ["unknown_workflow"]
     assert (await agent.refused("create_workflow", definition=document)).startswith("unknown_workflow: ")
     made = await agent.call("create_workflow", definition={"name": "way", "steps": [transform("trigger")]})
     changes = {name: document[name] for name in document if name != "name"}
