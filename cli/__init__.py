@@ -5,6 +5,7 @@ What its commands do stands in the modules that they import when they are called
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -69,6 +70,8 @@ def _options(
 def main() -> None:
     """Run the command that the arguments name; exit codes are those of `settings.ExitCode`."""
     process.collect_rarely()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not UTF-8 gets the rest escaped
+        sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]
     process.leave(_run())
 
 

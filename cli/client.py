@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from cli.errors import BadInput, Refused, failure
-from cli.place import KEY, URL, Place, find_place
+from cli.place import KEY, NO_URL, URL, Place, find_place
 from cli.printing import printable
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Service:
         """
         with self.stream(method, path, **request) as response:
             content = response.read()
+        if "x-request-id" not in response.headers:  # each answer of the service has it
+            raise self._strange(response.status_code)
         try:
             return json.loads(content) if content else None
         except ValueError:
@@ -175,11 +177,18 @@ def connected(shown: Mapping[str, str]) -> Generator[Service]:
     if is_plain and not place.here:
         print(f"{URL} is http: whoever is on the way to {parts.hostname} reads the key.", file=sys.stderr)
     headers = {"Authorization": f"Bearer {place.key}", "User-Agent": "vedette-cli"}
-    # A proxy has no way to this machine, and to read who is trusted takes a while.
-    with httpx.Client(
-        base_url=place.url, headers=headers, timeout=_SECONDS, trust_env=not (is_plain and place.here),
-        verify=not is_plain,
-    ) as http:  # fmt: skip
+    try:
+        # A proxy has no way to this machine, and to read who is trusted takes a while.
+        http = httpx.Client(
+            base_url=place.url, headers=headers, timeout=_SECONDS, trust_env=not (is_plain and place.here),
+            verify=not is_plain,
+        )  # fmt: skip
+    except httpx.InvalidURL:
+        raise failure(NO_URL, "SETTING") from None
+    except (ImportError, ValueError, OSError) as error:
+        told = f"The proxy or the certificates that the environment names cannot be used: {error}"
+        raise failure(told, "SETTING") from None
+    with http:
         yield Service(http, place, shown)
 
 

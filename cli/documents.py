@@ -84,6 +84,8 @@ def read_document(name: str, content: bytes) -> Document:
         node = yaml.compose(text, _loader())
         reader = _Reader(name)
         return Document(name, reader.value(node, ""), reader.lines)
+    except RecursionError:
+        raise NoDocument(f"{name}: An alias stands for what it is in itself.") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -182,7 +184,10 @@ class _Reader:
             return _PLAIN[text]
         if not _NUMBER.fullmatch(text):
             return text
-        number = float(text) if set(text) & set(".eE") else int(text)
+        try:
+            number = float(text) if set(text) & set(".eE") else int(text)
+        except ValueError:  # more digits than Python reads
+            number = math.inf
         if isinstance(number, float) and math.isinf(number):
             raise NoDocument(f"{self._name}:{line}: This number is too large.")
         return number

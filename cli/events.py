@@ -162,16 +162,19 @@ def _webhook(service: Service, receiver: Receiver, url: str | None, types: list[
 
 @contextmanager
 def _ended_politely() -> Generator[None]:
-    """Take the signal that ends processes for Ctrl-C, so that the webhook is deleted."""
+    """Take the signals that end processes and terminals for Ctrl-C, so that the webhook is deleted."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    former = signal.signal(signal.SIGTERM, interrupt)
+    # Not what nohup ignores.
+    ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    former = {number: signal.signal(number, interrupt) for number in ends}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def _wait(url: str) -> None:

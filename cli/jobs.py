@@ -141,7 +141,9 @@ def _followed(service: Service, job: dict[str, Any]) -> dict[str, Any]:
             for event in service.events(f"{_path(job['id'])}/events"):
                 job = event.data
                 show(job)
-    except KeyboardInterrupt:
+    except BadInput:
+        raise
+    except (KeyboardInterrupt, Exception):  # the service has gone away, say
         print(
             f"The job goes on. `vedette jobs watch {job['id']}` follows it, `jobs cancel` ends it.",
             file=sys.stderr,

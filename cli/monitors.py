@@ -179,7 +179,7 @@ def _naming_targets(texts: Sequence[str]) -> Generator[None]:
 def _targets(type: Type, options: list[str], file: typer.FileBinaryRead | None) -> list[str]:
     texts = options if type in _WITH_COMMAS else [text for one in options for text in one.split(",")]
     try:
-        texts += file.read().decode().splitlines() if file else []
+        texts += file.read().decode("utf-8-sig").splitlines() if file else []
     except UnicodeDecodeError:
         raise BadInput("--targets-file: This is not UTF-8 text.") from None
     return [text.strip() for text in texts if text.strip()]

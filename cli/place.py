@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from cli.errors import failure
 
 URL, KEY = "VEDETTE_URL", "VEDETTE_API_KEY"
+NO_URL = f"{URL}: Give the root of the service, as http://127.0.0.1:8000."
 # The last two are what a service is bound to that listens everywhere; asked for, they are this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 
@@ -89,12 +90,13 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        (parts.hostname or "").encode("idna")  # as the lookup of its address does
     except ValueError:
         fits = False
     else:
-        fits = fits and not parts.query and not parts.fragment and not parts.username
+        fits = fits and url.isprintable() and not parts.query and not parts.fragment and not parts.username
     if not fits:
-        raise failure(f"{URL}: Give the root of the service, as http://127.0.0.1:8000.", "SETTING")
+        raise failure(NO_URL, "SETTING")
 
 
 def _first_key(file: Path) -> str:

@@ -32,7 +32,8 @@ def print_fields(created: DataclassInstance, as_json: bool) -> None:
     """Print the fields that have a value, one a line or as a JSON object."""
     fields = {name: value for name, value in asdict(created).items() if value is not None}
     width = max(len(name) for name in fields)
-    print_data(fields, "\n".join(f"{name:<{width}}  {value}" for name, value in fields.items()), as_json)
+    lines = [f"{name:<{width}}  {printable(value)}" for name, value in fields.items()]
+    print_data(fields, "\n".join(lines), as_json)
 
 
 def print_record(record: Mapping[str, Any], as_json: bool) -> None:

@@ -13,6 +13,7 @@ from outbound.signing import signed_headers
 _TOLERANCE_SECONDS = 300
 _MOST_BYTES = 8 * 1024 * 1024
 _SILENT_SECONDS = 15.0
+_MOST_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def fault_of(secret: str, headers: Callable[[str], str], body: bytes, now: float
     message_id, moment, signatures = map(headers, ("webhook-id", "webhook-timestamp", "webhook-signature"))
     if not (message_id and moment and signatures):
         return "it is not signed"
-    if not moment.isascii() or not moment.isdecimal():
+    if not moment.isascii() or not moment.isdecimal() or len(moment) > _MOST_DIGITS:
         return "its time is none"
     right = signed_headers([secret], message_id, int(moment), body)["webhook-signature"]
     if not any(hmac.compare_digest(one.encode(), right.encode()) for one in signatures.split()):
@@ -91,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         receiver = self.server
         assert isinstance(receiver, Receiver)
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > _MOST_BYTES:
+        if not length.isdecimal() or len(length) > _MOST_DIGITS or int(length) > _MOST_BYTES:
             self._answer(413)
             return
         body = self.rfile.read(int(length))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli.client import Service, connected, part
+from cli.errors import BadInput
 from cli.groups import new_group
 from cli.names import find_workflow
 from cli.printing import Json, duration, moment, print_data, print_rows, print_table, printable, short
@@ -110,7 +111,9 @@ def follow(service: Service, run_id: str, *, aloud: bool) -> dict[str, Any]:
             run = run if event.name == "step" else event.data
             if aloud:
                 _say([event.data] if event.name == "step" else event.data["steps"], said)
-    except KeyboardInterrupt:
+    except BadInput:
+        raise
+    except (KeyboardInterrupt, Exception):  # the service has gone away, say
         print(f"The run goes on. `vedette runs watch {run_id}` follows it.", file=sys.stderr)
         raise
     return run or service.get(_path(run_id))

@@ -152,7 +152,9 @@ def read_input(given: str | None, option: str) -> Any:
         return None
     try:
         if not given.startswith("@"):
-            return json.loads(given)
+            value = json.loads(given)
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # no NaN, no half characters
+            return value
         content = sys.stdin.buffer.read() if given == "@-" else Path(given[1:]).read_bytes()
         return read_document(given[1:], content).value
     except OSError as error:

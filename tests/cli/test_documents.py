@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.documents import NoDocument, place_of, read_document, written
+from cli.errors import BadInput
+from cli.workflows import read_input
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(
@@ -79,14 +81,37 @@ def test_an_alias_stands_for_what_it_names() -> None:
         (b"a: 1\n---\nb: 1\n", "f:2: This is not YAML"),
         (b'{"a":\n}', "f:2: This is not JSON"),
         (b"a: 1\nb: 1e999", "f:2: This number is too large."),
+        (b"a: 1\nb: " + b"9" * 5000, "f:2: This number is too large."),
+        (b"a: &a [*a]", "f: An alias stands for what it is in itself."),
         (b"a: &a [x, x]\nb: &b [*a, *a]\nc: " + b"&c [" + b"*b, " * 15_000 + b"*b]", "f:"),
     ],
-    ids=["empty", "bytes", "twice", "cut", "nested", "python", "own", "key", "two", "json", "inf", "aliases"],
+    ids=[
+        "empty",
+        "bytes",
+        "twice",
+        "cut",
+        "nested",
+        "python",
+        "own",
+        "key",
+        "two",
+        "json",
+        "inf",
+        "digits",
+        "itself",
+        "aliases",
+    ],
 )
 def test_what_is_no_document_is_told_with_its_line(text: bytes, said: str) -> None:
     with pytest.raises(NoDocument) as caught:
         read_document("f", text)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a": Infinity}', "1e999", '"\\ud800"', "{"])
+def test_an_input_that_json_has_not_names_the_option(text: str) -> None:
+    with pytest.raises(BadInput, match=r"^--input: This is not JSON"):
+        read_input(text, "--input")
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000])

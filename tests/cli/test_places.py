@@ -107,6 +107,9 @@ class TestPlace:
             ("VEDETTE_URL", "http://127.0.0.1:many"),
             ("VEDETTE_URL", "http://me:hush@127.0.0.1"),
             ("VEDETTE_URL", "http://127.0.0.1/?x"),
+            ("VEDETTE_URL", "http://a..b"),
+            ("VEDETTE_URL", "http://127.0.0.1:9/a\tb"),
+            ("VEDETTE_URL", f"http://{'a' * 64}.example"),
             ("VEDETTE_API_KEY", "two words"),
             ("VEDETTE_API_KEY", "schlüssel"),
             ("VEDETTE_API_KEY_FILE", "/nowhere"),
@@ -116,6 +119,12 @@ class TestPlace:
         done = await run(tmp_path, *LOOKUP, **{"VEDETTE_URL": "http://127.0.0.1:9", name: value})
         assert done.returncode == ExitCode.SETTING
         assert done.stderr.startswith(f"{name}: ") and "hush" not in done.stderr
+
+    async def test_a_proxy_that_cannot_be_used_is_told(self, tmp_path: Path) -> None:
+        names = {"VEDETTE_URL": "https://vedette.invalid", "VEDETTE_API_KEY": KEY}
+        done = await run(tmp_path, *LOOKUP, **names, ALL_PROXY="socks5://127.0.0.1:9")
+        assert done.returncode == ExitCode.SETTING
+        assert "Traceback" not in done.stderr and "socksio" in done.stderr
 
     def test_their_names_are_no_typing_errors(self) -> None:
         names = dict.fromkeys(("VEDETTE_URL", "VEDETTE_API_KEY", "VEDETTE_API_KEY_FILE"), "x")
@@ -153,7 +162,8 @@ class TestRefusals:
 
     async def test_too_many_requests_are_waited_for(self, command: Command) -> None:
         found = json.dumps({"balance": 7}).encode()
-        ok = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(found), found)
+        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nX-Request-Id: r1\r\nContent-Length: %d\r\n\r\n%b"
+        ok = head % (len(found), found)
 
         def answer(asked: int) -> bytes:
             return problem(429, "rate_limited", "Retry-After: 0") if asked == 1 else ok
@@ -173,12 +183,13 @@ class TestRefusals:
         "answer",
         [
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
             b"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\n[]",
             b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nhello",
             b"nothing of the kind\r\n\r\n",
         ],
-        ids=["text", "no problem", "redirect", "cut", "no HTTP"],
+        ids=["text", "JSON", "no problem", "redirect", "cut", "no HTTP"],
     )
     async def test_what_is_no_vedette_is_told(self, command: Command, answer: bytes) -> None:
         async with answering(lambda _: answer) as url:
