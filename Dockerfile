@@ -6,10 +6,12 @@ RUN python -m venv --without-pip /venv
 WORKDIR /app
 COPY requirements.lock .
 RUN python -m pip --python /venv/bin/python install --require-hashes --only-binary :all: -r requirements.lock
-# In place, so that the pages of documentation and the examples are where the code looks for them.
+# In place, so that the pages of documentation and the examples are where the code looks for them. A checkout made
+# with a umask of 077 has files that only its owner reads; here they are root's.
 COPY . .
 RUN python -m pip --python /venv/bin/python install --no-deps --no-build-isolation --no-index -e . \
-    && /venv/bin/python -m compileall -q /app
+    && /venv/bin/python -m compileall -q /app \
+    && chmod -R a+rX /app
 
 
 FROM python:3.12.13-slim-trixie

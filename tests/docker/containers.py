@@ -17,7 +17,7 @@ from typing import Any
 
 from embedded.process import bound_to_parent
 from tests.docker.conftest import Image
-from tests.docker.files import services, words
+from tests.docker.files import is_ours, services, words
 from tests.stacks import environment, eventually
 
 _ENTRYPOINT = ["vedette"]
@@ -67,7 +67,7 @@ class Containers:
     def command(self, name: str) -> list[str]:
         """What a service runs."""
         service = self.services[name]
-        default = _ENTRYPOINT if "build" in service else []
+        default = _ENTRYPOINT if is_ours(service) else []
         found = words(service.get("entrypoint")) or default
         return [self.here(word, service.get("volumes", [])) for word in found + words(service.get("command"))]
 
