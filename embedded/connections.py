@@ -19,7 +19,9 @@ _CONNECT_SECONDS = 5
 _LEAST_POSTGRES = 17  # knows the time of an id
 # What a client of HTTP/2 begins with: the preface, and settings without any.
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^/\s]*(@)|(\bpassword=)('[^']*'|[^\s&]+)")
+# Up to the last @: a password may have what should be percent-encoded, and then no part of it may show.
+_PASSWORD = re.compile(r"(://[^:/@\s]*:).*(@)|(\bpassword=)('[^']*'|[^\s&]+)", re.DOTALL)
+_NOT_ENCODED = re.compile(r"://[^@]*[/\s@].*@", re.DOTALL)
 
 
 def masked(url: str) -> str:
@@ -37,8 +39,8 @@ async def check_database(url: str) -> None:
         connection = await psycopg.AsyncConnection.connect(url, connect_timeout=_CONNECT_SECONDS)
     except psycopg.Error as error:
         reason = (str(error).strip().splitlines() or ["no answer"])[0]
-        if url.partition("?")[0].count("@") > 1:  # the reason could show the end of a password
-            reason = "an @ in a user name or password is written %40"
+        if _NOT_ENCODED.search(url.partition("?")[0]):  # the reason could show a part of a password
+            reason = "an @, a / or a space in a user name or password is written %40, %2F or %20"
         raise StartError(
             f"The database at {masked(url)} cannot be used (DATABASE_URL): {masked(reason)}",
             ExitCode.DATABASE,

@@ -29,6 +29,7 @@ _MODULE = Path(__file__).parent / "temporal"
 _PACKAGE = "github.com/temporalio/cli/cmd/temporal"
 _DOWNLOADS = "https://temporal.download/cli"
 _PROBE_SECONDS = 4
+_ANSWER_SECONDS = 10
 _DOWNLOAD_SECONDS = 300
 _NICENESS = 10  # of a build, which takes every processor for minutes: requests are answered meanwhile
 
@@ -52,7 +53,7 @@ def server_version(program: Path | str) -> tuple[int, int] | None:
     """The version of the server inside a `temporal` program, or None if it is not one that runs."""
     try:
         answer = subprocess.run(
-            [str(program), "--version"], capture_output=True, text=True, timeout=10, check=False
+            [str(program), "--version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -76,15 +77,15 @@ async def obtain(data: Path, report: Report) -> Path:
         StartError: naming the ways to provide one.
     """
     cache = cache_folder(data)
-    if found := present(cache):
+    if found := await _present(cache):
         return found
     async with _alone(cache, report):
-        if found := present(cache):  # another start made it meanwhile
+        if found := await _present(cache):  # another start made it meanwhile
             return found
-        if await _download(cache, report) and (found := present(cache)):
+        if await _download(cache, report) and (found := await _present(cache)):
             return found
         problem = await _build(cache, report)
-        if not problem and (found := present(cache)):
+        if not problem and (found := await _present(cache)):
             return found
     least = ".".join(map(str, _LEAST_SERVER))
     raise StartError(
@@ -96,6 +97,11 @@ async def obtain(data: Path, report: Report) -> Path:
         "build it once in about four minutes.",
         ExitCode.TEMPORAL,
     )
+
+
+async def _present(cache: Path) -> Path | None:
+    """The same beside all else: one that hangs keeps neither the start of the API nor Ctrl-C waiting."""
+    return await asyncio.to_thread(present, cache)
 
 
 @contextlib.asynccontextmanager

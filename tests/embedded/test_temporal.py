@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -268,6 +269,17 @@ class TestWhereTheProgramComesFrom:
         cached = temporal_binary.cache_folder(tmp_path) / "temporal"
         self.program(cached, "echo 'temporal version 1.9.1 (Server 1.32.0, UI 2)'")
         assert await temporal_binary.obtain(tmp_path, Report()) == cached
+
+    async def test_one_on_path_that_hangs_keeps_nobody_else_waiting(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(temporal_binary, "_ANSWER_SECONDS", 1)
+        self.program(tmp_path / "bin" / "temporal", "exec /bin/sleep 60")
+        cached = temporal_binary.cache_folder(tmp_path) / "temporal"
+        self.program(cached, "echo 'temporal version 1.9.1 (Server 1.32.0, UI 2)'")
+        obtaining = asyncio.create_task(temporal_binary.obtain(tmp_path, Report()))
+        assert not (await asyncio.wait({obtaining}, timeout=0))[0]
+        assert await obtaining == cached
 
     async def test_a_build_that_fails_is_told_with_its_last_line(self, tmp_path: Path) -> None:
         self.program(tmp_path / "bin" / "go", "echo 'go: no required module provides it' >&2; exit 1")
