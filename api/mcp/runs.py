@@ -118,3 +118,25 @@ async def get_workflow_run(
     door = Door(ctx)
     await visible(door, (await door.get(f"/api/workflows/runs/{in_path(run_id)}"))["workflow_id"])
     return _shown(await _followed(door, run_id, wait_seconds), full=full)
+
+
+@toolbox.tool("Retry a run", _RUN, destroys=True, outside=True)
+async def retry_workflow_run(
+    run_id: Annotated[str, Field(description="Of a run that failed or was cancelled.")],
+    ctx: Ctx,
+    version: Annotated[
+        int | None,
+        Field(ge=1, description="The version to go on with, such as the mended one; else its own."),
+    ] = None,
+    wait_seconds: Seconds = 30,
+    idempotency_key: Key = None,
+) -> CallToolResult:
+    """Do again what failed in a run, as a new run that takes over what is done, and wait for its end.
+
+    Prefer this to a new run after mending a workflow: what was remembered, sent or paid is not done twice.
+    """
+    door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
+    await visible(door, (await door.get(path))["workflow_id"])
+    body = {} if version is None else {"version": version}
+    accepted = await door.post(f"{path}/retry", body, key=idempotency_key)
+    return _shown(await _followed(door, accepted["run_id"], wait_seconds))

@@ -26,7 +26,8 @@ for change (monitors), and runs workflows.
 - Answers are cut to 8 KB; `omitted` says what was left out and how to get it.
 - Lookups cost credits where their description says so. get_credits shows the balance.
 - Before you write a workflow: search_docs and list_workflow_templates; then validate_workflow,
-  create_workflow, run_workflow. If a run fails, `why` says what to do; mend it with update_workflow.
+  create_workflow, run_workflow. If a run fails, `why` says what to do; mend it with
+  update_workflow, then retry_workflow_run with the new version.
 - An error begins with a stable code and ends with what to do. Do not repeat a refused call unchanged.
 - Never put API keys or secrets into a workflow: name them as {{ secrets.NAME }}; the user stores them."""
 

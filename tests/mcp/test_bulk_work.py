@@ -88,4 +88,4 @@ async def test_a_client_is_told_how_far_a_job_is(api: Api, person: Person, agent
 async def test_the_documentation_is_found_by_its_words(agent: Agent) -> None:
     found = (await agent.call("search_docs", query="retry webhook step", limit=3))["sections"]
     assert "workflows" in [section["page"] for section in found]
-    assert "max_attempts" in found[0]["text"]
+    assert any("max_attempts" in section["text"] for section in found)

@@ -49,8 +49,9 @@ async def test_a_workflow_is_made_of_a_template_fails_is_read_and_mended(
         "update_workflow", workflow_id=made["id"], base_version=made["version"], changes={"steps": steps}
     )
     assert changed["version"] == 2
-    ended = await agent.call("run_workflow", workflow_id=made["id"], input={"ip": "185.220.101.1"})
+    ended = await agent.call("retry_workflow_run", run_id=failed["id"], version=2)
     assert ended["status"] == "completed" and "why" not in ended
+    assert receiver.paths == ["/nowhere", "/alerts"]
     runs = await agent.call("list_workflow_runs", workflow_id=made["id"])
     assert [run["status"] for run in runs["runs"]] == ["completed", "failed"]
 
@@ -150,7 +151,8 @@ async def test_a_hidden_workflow_is_to_no_tool_another_than_an_unknown_one(
     }.items():  # fmt: skip
         texts = [await agent.refused(tool, workflow_id=id, **more) for id in (hidden, unknown)]
         assert texts[0] == texts[1] and texts[0].startswith("not_found: "), tool
-    assert (await agent.refused("get_workflow_run", run_id=started.json()["id"])).startswith("not_found: ")
+    for tool in ("get_workflow_run", "retry_workflow_run"):
+        assert (await agent.refused(tool, run_id=started.json()["id"])).startswith("not_found: ")
     assert (await person.key.get(f"/api/workflows/{hidden}")).json()["version"] == 1
 
 
