@@ -103,7 +103,10 @@ class ScheduleDispatcher(DispatchLoop):
             due = await kind.table.lock_schedules(connection, ids)
             outcomes = await asyncio.gather(*(self._tell_one(kind, one) for one in due))
             told = [one for one, error in zip(due, outcomes, strict=True) if error is None]
-            await kind.table.mark_scheduled(connection, told)
+            changing = await kind.table.mark_scheduled(connection, told)
+        for one in changing:  # each by itself: to wait for one row holds no other
+            async with self._database.connection() as connection:
+                await kind.table.mark_changed(connection, one)
         if errors := [error for error in outcomes if error is not None]:
             _log.warning(
                 "schedules_not_told", table=kind.table.name, count=len(errors), error=repr(errors[0])

@@ -91,14 +91,25 @@ class ScheduledTable:
         )
         return [Due(**row) for row in await cursor.fetchall()]
 
-    async def mark_scheduled(self, connection: Connection, told: Sequence[Due]) -> None:
-        """Note what Schedules were told, except of rows that are being changed: those are told anew."""
-        await connection.execute(
+    async def mark_scheduled(self, connection: Connection, told: Sequence[Due]) -> list[Due]:
+        """Note what Schedules were told; give those whose rows are being changed, of which it is not noted.
+
+        They need `mark_changed`: the change may bring back the time that is noted from before.
+        """
+        cursor = await connection.execute(
             f"update {self.name} t set scheduled_for = d.at"
             " from unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) as d (id, at)"
             f" where t.{self.key} = d.id and t.{self.key} in (select {self.key} from {self.name}"
-            f"  where {self.key} = any(%(ids)s) for no key update skip locked)",
+            f"  where {self.key} = any(%(ids)s) for no key update skip locked) returning t.{self.key} as id",
             {"ids": [due.id for due in told], "times": [due.at for due in told]},
+        )
+        noted = {row["id"] for row in await cursor.fetchall()}
+        return [due for due in told if due.id not in noted]
+
+    async def mark_changed(self, connection: Connection, told: Due) -> None:
+        """Note what a Schedule was told, once who changes its row has done so; in no transaction."""
+        await connection.execute(
+            f"update {self.name} set scheduled_for = %s where {self.key} = %s", (told.at, told.id)
         )
 
     async def reconcile(

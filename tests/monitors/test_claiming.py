@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from models.monitors import working
+from models.monitors import monitors, working
+from models.scheduling import MONITORS
 from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Watcher
 
@@ -20,3 +21,22 @@ async def test_an_account_has_at_most_half_of_the_runs_at_work_and_others_come_f
         assert owners.count(other.account_id) == 1
         assert owners.count(watcher.account_id) == 2
         assert await working.claim(connection, 4) == []
+
+
+async def test_a_schedule_that_was_told_of_a_pause_is_told_of_the_end_of_it_that_came_meanwhile(
+    watcher: Watcher,
+) -> None:
+    monitor_id = await watcher.monitor(frequency="weekly")
+    await watcher.rows("update monitors set scheduled_for = next_run_at where id = %s", monitor_id)
+    database = watcher.database
+    async with database.transaction() as connection:
+        await monitors.pause(connection, watcher.actor, monitor_id)
+    async with database.transaction() as telling, database.transaction() as changing:
+        told = await MONITORS.lock_schedules(telling, [monitor_id])
+        await monitors.resume(changing, watcher.actor, monitor_id)
+        left = await MONITORS.mark_scheduled(telling, told)
+    assert left == told
+    async with database.connection() as connection:
+        assert monitor_id not in await MONITORS.find_unscheduled(connection, 10)
+        await MONITORS.mark_changed(connection, left[0])
+        assert monitor_id in await MONITORS.find_unscheduled(connection, 10)
