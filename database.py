@@ -26,14 +26,40 @@ Connection = AsyncConnection[DictRow]
 _log = logs.get(__name__)
 _COALESCE_SECONDS = 0.005
 # A server that has vanished without a word is noticed within half a minute, not after the system's hours.
-_LIVENESS: dict[str, Any] = {
+_CONNECTING: dict[str, Any] = {
     "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
+    # Where the URL names several servers, or one that has become a standby: the one that takes writes.
+    "target_session_attrs": "read-write",
 }  # fmt: skip
+_RECONNECT_SECONDS = 5
 _OPTIONS = "-c statement_timeout=30s -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
+
+AWAY: tuple[type[psycopg.Error], ...] = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+"""What is raised while the database is away: it cannot be reached, or takes no writes. To be tried again.
+
+It takes no writes while it fails over, and where its provider has made it read-only, its disk being full.
+"""
 
 set_json_dumps(orjson.dumps)
 set_json_loads(orjson.loads)
+
+
+async def _check_writable(connection: Connection) -> None:
+    """Throw away a connection whose server has said, with an answer of before, that it takes no writes.
+
+    Raises:
+        psycopg.errors.ReadOnlySqlTransaction: the pool gives another connection in its place.
+    """
+    for name in (b"in_hot_standby", b"default_transaction_read_only"):
+        if connection.pgconn.parameter_status(name) == b"on":
+            await connection.close()
+            raise psycopg.errors.ReadOnlySqlTransaction("The server takes no writes any more.")
 
 
 class Database:
@@ -49,7 +75,9 @@ class Database:
             options: for the server, beside those that all connections have.
         """
         self.url = url
-        self._name = name
+        self.name = name
+        self._lent = 0
+        self._returning: set[asyncio.Task[None]] = set()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             connection_class=AsyncConnection[DictRow],
@@ -58,11 +86,14 @@ class Database:
                 "row_factory": dict_row,
                 "application_name": name,
                 "options": f"{_OPTIONS} {options}",
-                **_LIVENESS,
+                **_CONNECTING,
             },
+            check=_check_writable,
             min_size=1,
             max_size=size,
             timeout=5,
+            # Pauses between attempts grow until then. The next request for a connection begins anew.
+            reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
             name=name,
         )
@@ -77,15 +108,40 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
-        """A connection on which each statement commits by itself."""
-        async with self._pool.connection() as connection:
-            yield connection
+        """Lend a connection on which each statement commits by itself."""
+        connection = await self._pool.getconn()
+        self._lent += 1
+        try:
+            async with connection:
+                yield connection
+        finally:
+            # The pool waits for a lock while it takes a connection back. A task that is cancelled in that
+            # moment would leave the connection with nobody, so a task of its own returns it.
+            returning = asyncio.create_task(self._pool.putconn(connection), name="return connection")
+            self._returning.add(returning)
+            returning.add_done_callback(self._returning.discard)
+            await asyncio.shield(returning)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """A connection inside one transaction: committed when the block ends, rolled back when it raises."""
-        async with self._pool.connection() as connection, connection.transaction():
+        async with self.connection() as connection, connection.transaction():
             yield connection
+
+    async def is_stuck(self) -> bool:
+        """Find out whether the pool gives nobody a connection though the database accepts a new one."""
+        lent = self._lent
+        try:
+            async with self.connection():
+                return False
+        except psycopg.Error:
+            pass
+        try:
+            connection = await self.dedicated()
+        except psycopg.Error:
+            return False
+        await connection.close()
+        return lent == self._lent
 
     async def dedicated(self, *, options: str = "") -> Connection:
         """A connection outside the pool, for what outlives a request. The caller closes it."""
@@ -93,9 +149,9 @@ class Database:
             self.url,
             autocommit=True,
             row_factory=dict_row,
-            application_name=self._name,
+            application_name=self.name,
             options=f"{_OPTIONS} {options}",
-            **_LIVENESS,
+            **_CONNECTING,
         )
 
 

@@ -9,16 +9,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 
 import logs
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
-from database import Connection, Database, Listener
+from database import AWAY, Connection, Database, Listener
+from temporal.client import TEMPORAL_AWAY
 
 Claimed = TypeVar("Claimed")
 
@@ -49,6 +47,8 @@ class DispatchLoop(ABC):
         self._starts: dict[asyncio.Task[None], float] = {}
         self._chores: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
+        # When the database was away last, by the loop's clock.
+        self._away_at = float("-inf")
         # Whether something waits that may not be served now.
         self._held_back = False
         self._listener = Listener(database, handlers)
@@ -98,7 +98,8 @@ class DispatchLoop(ABC):
                     await self._sweep()
                 self._wake.clear()
                 again_at = min(sweep_at, await self._claim_all())
-            except (psycopg.Error, PoolTimeout) as error:
+            except AWAY as error:
+                self._away_at = loop.time()
                 _log.warning("dispatcher_waits", error=str(error))
             except Exception as error:
                 # A worker that claims nothing any more would look alive: it goes on, and says so.
@@ -138,7 +139,7 @@ class DispatchLoop(ABC):
             try:
                 async with asyncio.timeout(seconds):
                     await work
-            except (RPCError, TimeoutError, psycopg.Error, PoolTimeout) as error:
+            except (*TEMPORAL_AWAY, *AWAY) as error:
                 _log.warning("chore_failed", chore=name, error=str(error))
             except Exception as error:
                 _log.error("chore_failed", chore=name, exc_info=error)
@@ -201,7 +202,7 @@ class OneByOneLoop(DispatchLoop, Generic[Claimed]):
                 await self._start(claimed)
         except WorkflowAlreadyStartedError:
             await self._examine(claimed)
-        except (RPCError, TimeoutError) as error:
+        except TEMPORAL_AWAY as error:
             _log.warning("start_failed", workflow_id=self._workflow_id(claimed), error=str(error))
         else:
             async with self._database.connection() as connection:
@@ -219,5 +220,5 @@ class OneByOneLoop(DispatchLoop, Generic[Claimed]):
         how = "unknown" if description.status is None else description.status.name.lower()
         try:
             await self._give_up(claimed, f"Its Temporal workflow {workflow_id} has ended before it: {how}.")
-        except psycopg.Error as error:
+        except AWAY as error:
             _log.warning("not_given_up", workflow_id=workflow_id, error=str(error))

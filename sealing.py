@@ -7,6 +7,7 @@ Sealed form: version (1 byte) ∥ key id (4 bytes) ∥ nonce (12 bytes) ∥ ciph
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import secrets
@@ -22,7 +23,21 @@ from settings import ExitCode, Settings, StartError
 
 _VERSION = b"\x01"
 _KEY_ID_BYTES, _NONCE_BYTES = 4, 12
+_FINGERPRINT_CHARACTERS = 32
 _HEADER_BYTES = 1 + _KEY_ID_BYTES + _NONCE_BYTES
+
+
+def decode_base64url(text: str) -> bytes | None:
+    """Decode base64url without padding; None for another spelling than the one that encoding gives.
+
+    Decoders take what stands for nothing: other letters for `-` and `_`, unused bits of the last one. So one
+    credential would have several texts.
+    """
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return None
+    return data if base64.urlsafe_b64encode(data).rstrip(b"=").decode() == text else None
 
 
 class UnsealError(Exception):
@@ -48,6 +63,11 @@ class Keyring:
     def derived(self, purpose: str) -> list[bytes]:
         """The 32-byte keys for `purpose`, newest first: to sign with the first and to verify with any."""
         return [self.derive(purpose, key_id) for key_id in self._roots]
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """What tells the keys apart, newest first. No key can be found from it."""
+        return [key.hex()[:_FINGERPRINT_CHARACTERS] for key in self.derived("fingerprint")]
 
     @property
     def header(self) -> bytes:

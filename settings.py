@@ -58,7 +58,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Rate:
-    """At most `requests` in a window of `seconds`, which opens with the first of them."""
+    """At most `requests` in any `seconds`."""
 
     requests: int
     seconds: int
@@ -149,6 +149,11 @@ class Settings(BaseSettings):
     limit_bulk: Limit = Rate(10, 60)
     limit_login: Limit = Rate(10, 60)
     limit_ingest: Limit = Rate(6000, 60)
+    max_workflows: int = Field(10_000, ge=1)
+    max_unfinished_runs: int = Field(100_000, ge=1)
+    max_descendants: int = Field(10_000, ge=1)
+    max_streams: int = Field(100, ge=1)
+    max_ingest_waits: int = Field(100, ge=1)
     providers: dict[str, ProviderSettings] = Field(default_factory=dict[str, ProviderSettings])
 
     @classmethod

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from temporalio.client import Client
@@ -25,28 +28,33 @@ from activities.loop_lag import LoopLag
 from activities.maintenance import MaintenanceActivities
 from activities.monitor_chores import MonitorChores
 from activities.monitors import MonitorActivities
-from activities.performing import Performer
+from activities.performing import Performer, be_ready
 from activities.run_executor import RunExecutor
 from activities.runs import RunActivities
 from activities.schedules import ScheduleActivities
 from activities.writing import RunWriter
+from database import AWAY as DATABASE_AWAY
 from database import Database, Notifier
 from delivery_dispatcher import DeliveryDispatcher
 from dispatcher import Dispatcher
 from job_dispatcher import JobDispatcher
+from migrations.upgrade import schema_problem
 from models import root_key
 from models.identifiers import new_id
+from models.schema import find_revision
 from monitor_dispatcher import MonitorDispatcher
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from schedule_dispatcher import ScheduleDispatcher
 from sealing import Keyring
+from services.announcing import KeyAnnouncer
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
-from settings import Settings
+from settings import ExitCode, Settings, StartError
 from temporal import schedules
-from temporal.client import TASK_QUEUE, connect
+from temporal.client import TASK_QUEUE, TEMPORAL_AWAY, connect
 from temporal.sandbox import workflow_runner
+from watchdog import PoolWatchdog
 from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
@@ -67,11 +75,22 @@ _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 14, 4
 _ACTIVITY_SLOTS = 2048
 # The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
 _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
+_SCHEMA_SECONDS = 1.0
+# Between attempts to reach Temporal at the start.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
 
+Prepare = Callable[[], Awaitable[object]]
+"""Gives the Temporal server what it lacks; raises StartError while it is away."""
 
-async def run(settings: Settings) -> None:
-    """Work until SIGTERM or SIGINT, then finish what is at work within the grace period."""
+
+async def run(settings: Settings, prepare: Prepare | None = None) -> None:
+    """Work until SIGTERM or SIGINT, then finish what is at work within the grace period.
+
+    Args:
+        settings: with a database and a Temporal server.
+        prepare: that server.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -83,6 +102,9 @@ async def run(settings: Settings) -> None:
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
             keyring = await root_key.open_keyring(connection, settings)
+        announcer = KeyAnnouncer(database, keyring, "worker")
+        await announcer.open()
+        stack.push_async_callback(announcer.close)
         notifier = Notifier(database)
         notifier.start()
         stack.push_async_callback(notifier.stop)
@@ -90,9 +112,13 @@ async def run(settings: Settings) -> None:
         lookups = Lookups(settings, database, keyring, outbound)
         await lookups.open()
         stack.push_async_callback(lookups.close)
-        client = await connect(settings, keyring)
+        client = await connect(settings, keyring, lazy=True)
+        pool = ProcessPool()
+        stack.push_async_callback(pool.close)
+        await pool.warm(be_ready)
         process.spare_what_stays()
-        await work(settings, client, database, keyring, notifier, outbound, lookups, stop)
+        services = (database, keyring, notifier, outbound, lookups, pool, stop)
+        await work(settings, client, *services, prepare=prepare)
 
 
 async def work(
@@ -103,19 +129,22 @@ async def work(
     notifier: Notifier,
     outbound: Outbound,
     lookups: Lookups,
+    pool: ProcessPool,
     stop: asyncio.Event,
     *,
+    prepare: Prepare | None = None,
     max_cached_workflows: int = CACHED_WORKFLOWS,
 ) -> None:
-    """Poll and dispatch until `stop` is set. Stopping: claim nothing more, then drain.
+    """Dispatch until `stop` is set, and poll once Temporal is there. Then claim nothing more, and drain.
 
+    `prepare`: as for `run`.
     `max_cached_workflows`: how many are kept in memory between their tasks; with 0, every task replays.
     """
-    worker_id, failures, pool, lag = new_id(), FailureWatch(), ProcessPool(), LoopLag()
+    worker_id, failures, lag = new_id(), FailureWatch(), LoopLag()
     writer = RunWriter(database, notifier)
     halt = Halt(database, keyring, failures)
     build = settings.build_id or name_build(Path(__file__).parent)
-    answering = Answering(database, notifier, EventChecks(pool))
+    answering = Answering(database, notifier, EventChecks(pool), settings)
     performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
     executor = Executor(database, notifier, writer, one_by_one, failures, worker_id=worker_id, build=build)
@@ -135,7 +164,8 @@ async def work(
     credits = CreditActivities(database, Granting())
     chores = MaintenanceActivities(settings, database)
     monitor_chores = MonitorChores(database, settings.retention_days)
-    worker = Worker(
+    new_worker = partial(
+        Worker,
         client,
         task_queue=TASK_QUEUE,
         workflows=[
@@ -175,34 +205,94 @@ async def work(
         sticky_queue_schedule_to_start_timeout=_STICKY,
         deployment_config=_deployment(settings),
     )
-    waking = Worker(
-        client, task_queue=WAKING_QUEUE, activities=[runs.queue_due, deliveries.queue_due_deliveries]
+    new_waker = partial(
+        Worker,
+        client,
+        task_queue=WAKING_QUEUE,
+        activities=[runs.queue_due, deliveries.queue_due_deliveries],
     )
+    dispatchers = (dispatcher, delivering, monitoring, scheduling, jobs)
     await writer.open()
     await deliveries.open()
+    watchdog = PoolWatchdog(database, writer.database, deliveries.writer)
+    watchdog.start()
     try:
-        async with waking, worker:
-            await schedules.ensure(client)
+        async with AsyncExitStack() as polling:
             await halt.check()
+            schema = asyncio.create_task(_watch_schema(database, stop), name="schema")
             lag.start()
             executor.start()
-            dispatcher.start()
-            delivering.start()
-            monitoring.start()
-            scheduling.start()
-            jobs.start()
-            _log.info("worker_ready")
+
+            async def poll() -> None:
+                await polling.enter_async_context(new_waker())
+                await polling.enter_async_context(new_worker())
+
+            if (away := await _reach(client, prepare)) is None:
+                await poll()
+            # What is claimed is done while Temporal is away; it hears of it when it is there.
+            for one in dispatchers:
+                one.start()
+            if away is not None and await _reached(client, prepare, stop, away):
+                await poll()
+            if not stop.is_set():
+                _log.info("worker_ready")
             await stop.wait()
-            dispatchers = (dispatcher, delivering, monitoring, scheduling, jobs)
+            schema.cancel()
             await asyncio.gather(*(one.stop() for one in dispatchers))
             await executor.drain(_GRACE.total_seconds())
             await executor.stop()
     finally:
         lag.stop()
-        await pool.close()
+        await watchdog.stop()
         await deliveries.close()
         await writer.close()
     _log.info("worker_stopped")
+    if schema.done() and not schema.cancelled():
+        raise StartError(schema.result(), ExitCode.DATABASE)
+
+
+async def _watch_schema(database: Database, stop: asyncio.Event) -> str:
+    """Set `stop` once the schema is one that this release does not work with; what is wrong then."""
+    while True:
+        await asyncio.sleep(_SCHEMA_SECONDS)
+        try:
+            async with database.connection() as connection:
+                problem = schema_problem(await find_revision(connection))
+        except DATABASE_AWAY:
+            continue
+        if problem:
+            _log.error("schema_changed", problem=problem)
+            stop.set()
+            return problem
+
+
+async def _reach(client: Client, prepare: Prepare | None) -> str | None:
+    """Connect to Temporal, and see that it has what it needs; the reason if it is away."""
+    try:
+        if prepare is not None:
+            await prepare()
+        await schedules.ensure(client)
+    except StartError as error:
+        if error.exit_code is not ExitCode.TEMPORAL:
+            raise
+        return str(error)
+    except TEMPORAL_AWAY as error:
+        return str(error)
+    # The SDK refuses a lazy client for workers, in case it has not connected yet. This one has.
+    client.service_client.config.lazy = False
+    return None
+
+
+async def _reached(client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None) -> bool:
+    """Try until Temporal is there, less and less often; whether it was before `stop` was set."""
+    pause, address = _FIRST_PAUSE_SECONDS, client.service_client.config.target_host
+    while away is not None and not stop.is_set():
+        _log.warning("waits_for_temporal", address=address, reason=away, again_seconds=pause)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        away = await _reach(client, prepare)
+    return away is None
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

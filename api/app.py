@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
+from api import versions
 from api.credentials import Credentials
 from api.deps import Services
 from api.housekeeping import Housekeeping
@@ -19,6 +21,7 @@ from api.http.openapi import Application
 from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
+from api.places import Places
 from api.routes import (
     audit,
     auth,
@@ -36,6 +39,7 @@ from api.routes import (
     ingest_tokens,
     jobs,
     keys,
+    limits,
     lists,
     lookups,
     mcp,
@@ -43,9 +47,11 @@ from api.routes import (
     monitoring,
     monitors,
     resuming,
+    run_values,
     runs,
     secrets,
     templates,
+    version,
     webhooks,
     workflows,
 )
@@ -56,17 +62,21 @@ from micro_batcher import MicroBatcher
 from models import root_key, sessions
 from models.accepting import Accepted, Event, accept
 from models.jobs.jobs import PROGRESS_CHANNEL
+from models.run_bounds import TooManyRuns, UnfinishedRuns
 from models.runs import FINISHED_CHANNEL
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
 from providers.lookup import Lookups
+from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
+from services.save_places import SavePlaces
 from services.signatures import Signatures
 from services.turns import Turns
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
+from watchdog import PoolWatchdog
 
 _POOL_SIZE = 8
 
@@ -90,7 +100,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = Application(
         title="vedette",
-        version="0.1.0",
+        version=versions.INTERFACE,
         summary="Look up, watch and automate",
         servers=[{"url": settings.address}],
         lifespan=lifespan,
@@ -117,6 +127,7 @@ def create_app(settings: Settings) -> FastAPI:
         ingest_tokens,
         resuming,
         runs,
+        run_values,
         batches,
         secrets,
         audit,
@@ -127,6 +138,8 @@ def create_app(settings: Settings) -> FastAPI:
         deliveries,
         webhooks,
         mcp,
+        limits,
+        version,
         health,
         error_pages,
         discovery,
@@ -162,11 +175,15 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     write_probe = WriteProbe(database)
     stack.push_async_callback(write_probe.stop)
     notifier, housekeeping = Notifier(database), Housekeeping(database)
-    for part in (notifier, listener, housekeeping):
+    for part in (notifier, listener, housekeeping, PoolWatchdog(database)):
         part.start()
         stack.push_async_callback(part.stop)
+    announcer = KeyAnnouncer(database, keyring, "api")
+    await announcer.open()
+    stack.push_async_callback(announcer.close)
     mcp_sessions = new_sessions()
     await stack.enter_async_context(mcp_sessions.run())
+    unfinished = UnfinishedRuns(settings.max_unfinished_runs)
     pool = ProcessPool()
     stack.push_async_callback(pool.close)
     return Services(
@@ -180,6 +197,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         housekeeping=housekeeping,
         write_probe=write_probe,
         waiter=waiter,
+        streams=Places(settings.max_streams),
+        ingest_waits=Places(settings.max_ingest_waits),
         outbound=outbound,
         lookups=lookups,
         bulk_searches=BulkSearches(lookups),
@@ -187,9 +206,11 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         pool=pool,
         event_checks=EventChecks(pool),
         turns=Turns(),
+        saves=SavePlaces(),
         signatures=Signatures(database, keyring),
         ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
-        accepting=MicroBatcher(partial(accept_together, database), size=lambda event: event.size),
+        unfinished_runs=unfinished,
+        accepting=MicroBatcher(partial(accept_together, database, unfinished), size=lambda event: event.size),
         mcp=mcp_sessions,
     )
 
@@ -199,9 +220,18 @@ async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target 
         return await ingest_targets(connection, tokens)
 
 
-async def accept_together(database: Database, events: list[Event]) -> list[Accepted | Exception]:
-    """Accept all of these events or, when it raises before the commit, none of them."""
+async def accept_together(
+    database: Database, unfinished: UnfinishedRuns, events: list[Event]
+) -> list[Accepted | Exception]:
+    """Accept the events of accounts that have room for them or, when it raises before the commit, none."""
     # Without keys and actors it is one statement, which needs no transaction around it.
     several = any(event.dedupe_key is not None or event.actor is not None for event in events)
     async with database.transaction() if several else database.connection() as connection:
-        return [*await accept(connection, events)]
+        counts = Counter(event.target.account_id for event in events)
+        full = await unfinished.find_full(connection, counts)
+        fitting = [event for event in events if event.target.account_id not in full]
+        accepted = iter(await accept(connection, fitting) if fitting else [])
+        return [
+            TooManyRuns(unfinished.most) if event.target.account_id in full else next(accepted)
+            for event in events
+        ]

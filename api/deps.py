@@ -20,6 +20,7 @@ from api.credentials import Caller, Credentials, presented
 from api.housekeeping import Housekeeping
 from api.http.context import context_of
 from api.http.limiter import Limiter
+from api.places import Places
 from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Connection, Database, Listener, Notifier
@@ -29,6 +30,7 @@ from models.audit import Actor
 from models.definitions import Rules
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
+from models.run_bounds import UnfinishedRuns
 from models.targets import Target
 from outbound.client import Outbound
 from providers.lookup import Lookups
@@ -37,6 +39,7 @@ from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
+from services.save_places import SavePlaces
 from services.signatures import Signatures
 from services.turns import Turns
 from settings import Settings
@@ -60,6 +63,8 @@ class Services:
     housekeeping: Housekeeping
     write_probe: WriteProbe
     waiter: RunWaiter
+    streams: Places
+    ingest_waits: Places
     outbound: Outbound
     lookups: Lookups
     bulk_searches: BulkSearches
@@ -67,8 +72,10 @@ class Services:
     pool: ProcessPool
     event_checks: EventChecks
     turns: Turns
+    saves: SavePlaces
     signatures: Signatures
     ingest_targets: MicroBatcher[str, Target]
+    unfinished_runs: UnfinishedRuns
     accepting: MicroBatcher[Event, Accepted]
     mcp: StreamableHTTPSessionManager
 
@@ -89,6 +96,14 @@ async def _services(request: Request) -> Services:
 
 
 ServicesDep = Annotated[Services, Depends(_services)]
+
+
+async def _end_with_client(request: Request) -> None:
+    context_of(request.scope).end_with_client()
+
+
+EndsWithClient = Depends(_end_with_client)
+"""On a route that changes nothing before its one commit: it ends when its client goes, as every GET does."""
 
 
 def _known_form(value: Any) -> UUID:

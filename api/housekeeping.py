@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
-import psycopg_pool
 
 import logs
 from database import Database
@@ -56,7 +55,7 @@ class Housekeeping:
             if time.monotonic() - self._cleaned > _CLEAN_SECONDS:
                 self._cleaned = time.monotonic()
                 await self._clean()
-        except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as error:
+        except psycopg.Error as error:
             _log.warning("housekeeping_failed", error=type(error).__name__, reason=str(error))
 
     async def flush(self) -> None:

@@ -6,10 +6,9 @@ import asyncio
 import time
 
 import psycopg
-import psycopg_pool
 
 from database import Database
-from models.write_probe import try_to_write
+from models.write_probe import refusal_of, try_to_write
 
 _EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 0.5
@@ -46,6 +45,9 @@ class WriteProbe:
     async def _write(self) -> None:
         try:
             async with self._database.connection() as connection:
-                self._problem = await try_to_write(connection)
-        except (psycopg.OperationalError, psycopg_pool.PoolTimeout):
-            self._problem, self._began = None, float("-inf")  # whoever reads at all finds the same, and tells
+                await try_to_write(connection)
+            self._problem = None
+        except psycopg.Error as error:
+            self._problem = refusal_of(error)
+            if self._problem is None:
+                self._began = float("-inf")  # whoever reads at all finds the same, and tells

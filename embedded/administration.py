@@ -11,7 +11,7 @@ from uuid import UUID
 
 from database import Connection, Database
 from embedded.connections import check_database
-from models import accounts, audit, credits, keys, passwords, resealing, root_key, suppressions
+from models import accounts, audit, credits, keys, passwords, processes, resealing, root_key, suppressions
 from models.accounts import Account
 from models.audit import Actor, Target
 from models.errors import FieldError, Invalid
@@ -19,7 +19,7 @@ from models.identifiers import new_id, parse_id
 from models.suppressions import Erased
 from providers.registry import KINDS
 from sealing import Keyring
-from settings import Settings
+from settings import ExitCode, Settings, StartError
 
 _MOST_NAME_CHARACTERS = 200  # as over the API
 
@@ -277,9 +277,21 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
     """Seal with the first key of the ring all that is kept for good; a repetition finds nothing to do.
 
     Each batch is a transaction of its own, so that the service can go on meanwhile.
+
+    Raises:
+        StartError: a process that serves does not hold the first key, and could open nothing any more.
     """
     done: dict[str, Resealed] = {}
     async with opened(database_url) as database:
+        async with database.connection() as connection:
+            lacking = await processes.find_lacking(connection, keyring.fingerprints[0])
+        if lacking:
+            raise StartError(
+                "The first key is to be held by every process that serves. These do not hold it: "
+                f"{', '.join(lacking)}. Nothing was changed.\n"
+                "Start each of them again with the new key before the old one, then rotate again.",
+                ExitCode.SECRET_KEY,
+            )
         for noun, kept in resealing.KEPT.items():
             resealed = unreadable = 0
             after: resealing.Place | None = kept.start

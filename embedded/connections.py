@@ -36,7 +36,9 @@ async def check_database(url: str) -> None:
         StartError: saying what is wrong, the password masked.
     """
     try:
-        connection = await psycopg.AsyncConnection.connect(url, connect_timeout=_CONNECT_SECONDS)
+        connection = await psycopg.AsyncConnection.connect(
+            url, connect_timeout=_CONNECT_SECONDS, target_session_attrs="read-write"
+        )
     except psycopg.Error as error:
         reason = (str(error).strip().splitlines() or ["no answer"])[0]
         if _NOT_ENCODED.search(url.partition("?")[0]):  # the reason could show a part of a password
@@ -53,6 +55,22 @@ async def check_database(url: str) -> None:
             " needed.",
             ExitCode.DATABASE,
         )
+
+
+async def check_schema(url: str) -> None:
+    """See that the schema of a database is one that this release works with.
+
+    Raises:
+        StartError: it is not; the message says what to do.
+    """
+    from database import Database
+    from migrations.upgrade import schema_problem
+    from models.schema import find_revision
+
+    async with await Database(url, name="vedette start", size=1).dedicated() as connection:
+        problem = schema_problem(await find_revision(connection))
+    if problem:
+        raise StartError(problem, ExitCode.DATABASE)
 
 
 def migrate(url: str) -> None:

@@ -21,6 +21,7 @@ from embedded import cluster, folder, temporal_binary
 from embedded.connections import check_database, check_temporal, masked
 from embedded.folder import RunningStack
 from models import accounts, history, root_key, workers
+from providers.installed import Installed
 from providers.inventory import take_stock
 from sealing import Keyring, root_keys, source_of_keys
 from settings import Settings, StartError
@@ -124,19 +125,14 @@ async def _connect(url: str) -> psycopg.AsyncConnection[DictRow]:
 
 
 async def _schema(url: str) -> Finding:
-    from migrations.upgrade import head
+    from migrations.upgrade import schema_problem
+    from models.schema import find_revision
 
-    newest = await asyncio.to_thread(head)
     async with await _connect(url) as connection:
-        found = await connection.execute("select to_regclass('alembic_version') is not null as known")
-        row = await found.fetchone()
-        revision = None
-        if row and row["known"]:
-            row = await (await connection.execute("select version_num from alembic_version")).fetchone()
-            revision = row["version_num"] if row else None
-    if revision != newest:
-        text = f"the database is at {revision or 'nothing'}, this release at {newest}"
-        return Finding("schema", "broken", text, "Run `vedette migrate`.")
+        revision = await find_revision(connection)
+    if problem := await asyncio.to_thread(schema_problem, revision):
+        text, _, remedy = problem.partition(". ")
+        return Finding("schema", "broken", text, remedy)
     return Finding("schema", "ok", f"at {revision}")
 
 
@@ -205,10 +201,18 @@ async def _temporal(settings: Settings) -> Finding:
     return Finding("temporal", "warning", "no server program yet", remedy)
 
 
+def _by_way_of(known: Installed) -> str:
+    return f", by way of {known.mirror}" if known.mirror else ""
+
+
 def _lookup_data(settings: Settings) -> Finding:
     stock = take_stock(settings)
     ages = {one.name: (datetime.now(UTC) - one.known.fetched_at).days for one in stock if one.known}
-    here = [f"{one.name} {one.known.version} ({ages[one.name]} days old)" for one in stock if one.known]
+    here = [
+        f"{one.name} {one.known.version} ({ages[one.name]} days old{_by_way_of(one.known)})"
+        for one in stock
+        if one.known
+    ]
     missing = [one for one in stock if one.known is None]
     text = ", ".join(here) or "none"
     if missing:

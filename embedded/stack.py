@@ -276,21 +276,23 @@ class Stack:
         assert self._record is not None
         self._record = replace(self._record, ready=True)
         self._note()
-        await self._until_data()
-        self._report.say("vedette", f"ready at {self._record.url} ({self._seconds():.1f} s)")
+        lacking = await self._until_data()
+        self._report.say("vedette", f"ready at {self._record.url} ({self._seconds():.1f} s){lacking}")
         if self._record.temporal_ui:
             self._report.say("temporal", f"web pages at {self._record.temporal_ui}")
         self._report.say("vedette", "Ctrl-C stops it")
 
-    async def _until_data(self) -> None:
-        """Give the first fetch of lookup data a minute more; then it goes on, as has been said."""
+    async def _until_data(self) -> str:
+        """Give the first fetch of lookup data a minute more; say what it lacks then."""
         assert self._fetch is not None
         try:
             code = await asyncio.wait_for(asyncio.shield(self._fetch.wait()), _DATA_SECONDS)
         except TimeoutError:
-            return
-        if code != 0:
-            self._report.say("data", "not all could be fetched; `vedette data fetch` tries again")
+            return "; but lookup data is still being fetched"
+        if code == 0:
+            return ""
+        self._report.say("data", "not all could be fetched; `vedette data fetch` tries again")
+        return "; but not all lookup data is there"
 
     async def _relay(self, child: Child) -> None:
         """Say what a child writes, line by line, until it ends."""

@@ -18,6 +18,8 @@ from models.history import AHEAD
 
 # Any constant that nothing else in the database uses: whoever migrates holds it.
 _LOCK = 0x7665_6465_7474_65
+_OLDEST: str | None = None
+"""The oldest revision that this release works with; None for the newest alone, which is `head`."""
 
 
 def load_tables() -> None:
@@ -36,12 +38,38 @@ def configuration(connection: Connection | None = None) -> Config:
 
 
 @cache
-def head() -> str:
-    """The newest revision that this code knows: the one that no other follows."""
+def _former() -> dict[str, str | None]:
+    """The revisions that this code knows, each with the one before it."""
     names = [module.name for module in pkgutil.iter_modules(versions.__path__)]
     revisions = [importlib.import_module(f"{versions.__name__}.{name}") for name in names]
-    (newest,) = {one.revision for one in revisions} - {one.down_revision for one in revisions}
+    return {one.revision: one.down_revision for one in revisions}
+
+
+@cache
+def head() -> str:
+    """The newest revision that this code knows: the one that no other follows."""
+    (newest,) = _former().keys() - _former().values()
     return newest
+
+
+def schema_problem(found: str | None) -> str | None:
+    """Say what is wrong with a database at this revision, and what to do; None if this release works with it.
+
+    Args:
+        found: the revision of the database; None if it was never migrated.
+    """
+    newest, oldest = head(), _OLDEST or head()
+    one = newest
+    while one != found and one != oldest:
+        one = _former()[one] or oldest
+    if one == found:
+        return None
+    wanted = newest if oldest == newest else f"{oldest} to {newest}"
+    if found is not None and found not in _former():
+        remedy = "Start the release that the database was migrated for."
+    else:
+        remedy = "Run `vedette migrate`."
+    return f"The schema of the database is at {found or 'no revision'}; this release needs {wanted}. {remedy}"
 
 
 def upgrade(url: str) -> None:

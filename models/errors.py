@@ -107,6 +107,14 @@ class RateLimited(ModelError):
         self.headers = headers
 
 
+class TooManyStreams(ModelError):
+    """The account has as many streams and waits open as it may have."""
+
+    def __init__(self, limit: int) -> None:
+        message = f"The account has {limit} streams and waits open, and may have no more: close some of them."
+        super().__init__("too_many_streams", message, limit=limit)
+
+
 class Unavailable(ModelError):
     """A part that this needs is away for now."""
 

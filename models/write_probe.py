@@ -20,14 +20,14 @@ class WriteProbeRow(SQLModel, table=True):
     filling: str = Field(sa_column=Column(Text, nullable=False))
 
 
-async def try_to_write(connection: Connection) -> str | None:
-    """Write a few pages in a transaction; what stands in the way, or None.
+async def try_to_write(connection: Connection) -> None:
+    """Write a few pages in a transaction.
 
     On a full disk a row still fits into a page that is there, and the write-ahead log into its last file:
     so the table gets new files, and pages that have to be added to them.
 
     Raises:
-        psycopg.OperationalError: the connection is lost.
+        psycopg.Error: what stands in the way; `refusal_of` says it in words.
     """
     try:
         async with connection.transaction():
@@ -39,11 +39,13 @@ async def try_to_write(connection: Connection) -> str | None:
                 (_PAGES,),
             )
     except psycopg.errors.LockNotAvailable:
-        return None  # another process writes it right now, or a dump reads it
-    except psycopg.errors.DiskFull:
+        return  # another process writes it right now, or a dump reads it
+
+
+def refusal_of(error: psycopg.Error) -> str | None:
+    """Say how the database refused a write; None if the connection was lost."""
+    if isinstance(error, psycopg.errors.DiskFull):
         return "cannot write: its disk is full"
-    except psycopg.Error as error:
-        if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
-            raise
-        return f"cannot write (SQLSTATE {error.sqlstate})"
-    return None
+    if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
+        return None
+    return f"cannot write (SQLSTATE {error.sqlstate})"

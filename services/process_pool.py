@@ -13,7 +13,7 @@ import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Hashable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -55,7 +55,7 @@ class PoolBusy(Unavailable):
 
 
 class ProcessPool:
-    """Up to two processes, started when they are first needed."""
+    """Up to two processes, started when they are first needed, or before (`warm`)."""
 
     def __init__(self, seconds: float = _SECONDS, patience: float = _PATIENCE_SECONDS) -> None:
         """Prepare.
@@ -122,6 +122,14 @@ class ProcessPool:
             finally:
                 if process not in self._idle:
                     await self._end(process)
+
+    async def warm(self, work: Callable[[Ask], object]) -> None:
+        """Start all processes and have each do `work`, whose module they import: nobody waits for that later.
+
+        One that is lost meanwhile is started when it is needed.
+        """
+        with suppress(WorkLost, PoolBusy):
+            await asyncio.gather(*(self.run(place, None, work) for place in range(_SIZE)))
 
     async def close(self) -> None:
         """End the processes."""

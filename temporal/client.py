@@ -9,13 +9,15 @@ from typing import TypedDict
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from temporalio.client import Client
-from temporalio.service import TLSConfig
+from temporalio.service import RPCError, TLSConfig
 
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
 from temporal.converter import data_converter
 
 TASK_QUEUE = "vedette"
+TEMPORAL_AWAY = (RPCError, TimeoutError, RuntimeError)
+"""What a call raises while Temporal is away; the last where a lazy client has not connected yet."""
 
 
 class Connection(TypedDict):

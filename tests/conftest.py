@@ -35,7 +35,7 @@ from settings import Settings
 from tests.api_server import QUICK_HASHER, Api, running, shared_pool
 from tests.automations import periods
 from tests.datasets import write_small_datasets
-from tests.stacks import ROOT, StackProcess
+from tests.stacks import ROOT, StackProcess, crashes
 
 _TEMPLATE = "template_vedette"
 _LONGEST = {
@@ -91,6 +91,7 @@ async def postgres(scratch: Path) -> AsyncGenerator[Postgres]:
     await server.start()
     yield server
     await server.stop()
+    assert crashes(scratch / "logs" / "postgres.log") == []
 
 
 @pytest.fixture(scope="session")

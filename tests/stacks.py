@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -114,6 +115,17 @@ def free_port() -> int:
     raise AssertionError("there is no free port")
 
 
+# Tests kill servers with SIGKILL; every other signal is a server's own fault.
+_CRASH = re.compile(r"terminated by signal (?!9\b)|\bPANIC:")
+
+
+def crashes(log: Path) -> list[str]:
+    """The lines of a Postgres log that tell of a crash, also of one that somebody has retried."""
+    if not log.exists():
+        return []
+    return [line for line in log.read_text(errors="replace").splitlines() if _CRASH.search(line)]
+
+
 class StackProcess:
     """A `vedette up` that runs, and what it has said so far."""
 
@@ -186,12 +198,16 @@ class StackProcess:
         log = self.data / "logs" / f"{name}.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""
 
-    async def ended(self, seconds: float = 35) -> int:
-        """Wait for its end; its exit code. One that does not end is killed."""
+    async def ended(self, seconds: float = 35, *, may_crash: bool = False) -> int:
+        """Wait for its end; its exit code. One that does not end is killed.
+
+        `may_crash`: the test had its database crash.
+        """
         try:
             await eventually(lambda: self.process.poll() is not None, seconds, "the supervisor has ended")
         finally:
             self.kill()
+        assert may_crash or crashes(self.data / "logs" / "postgres.log") == []
         return self.process.returncode
 
     def kill(self) -> None:
@@ -199,8 +215,8 @@ class StackProcess:
         self.process.kill()
         self.process.wait(10)
 
-    async def stop(self) -> int:
-        """Stop it as Ctrl-C does; its exit code."""
+    async def stop(self, *, may_crash: bool = False) -> int:
+        """Stop it as Ctrl-C does; its exit code. `may_crash`: as for `ended`."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return await self.ended()
+        return await self.ended(may_crash=may_crash)

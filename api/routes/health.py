@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Literal
 
 import psycopg
-import psycopg_pool
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 from temporalio.service import RPCError
@@ -18,8 +17,9 @@ from api.deps import Services, ServicesDep
 from api.http import metrics
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
-from migrations.upgrade import head
-from models import delivery_recovery, recovery, root_key, run_counts, workers
+from database import AWAY
+from migrations.upgrade import schema_problem
+from models import delivery_recovery, recovery, root_key, run_counts, run_work, schema, workers
 from models.errors import Forbidden, Unauthenticated
 from models.jobs import jobs
 from models.monitors import working
@@ -58,7 +58,7 @@ class Readiness(BaseModel):
     """What the service needs, part by part: `ok`, or what is wrong."""
 
     status: Literal["ready", "degraded", "unavailable"] = Field(
-        description="`unavailable` without the database, `degraded` without another part."
+        description="`unavailable` without a database of this release, `degraded` without another part."
     )
     checks: dict[str, str] = Field(description="Each part by name: `ok`, or what is wrong.")
     datasets: list[DatasetState] = Field(description="The lookup data on this machine that is wanted.")
@@ -70,18 +70,19 @@ async def healthz() -> Health:
     return Health()
 
 
-@router.get(
-    "/readyz", responses={503: {"model": Readiness, "description": "the database is away or cannot write"}}
-)
+_UNREADY = "the database is away, cannot write, or has a schema of another release"
+
+
+@router.get("/readyz", responses={503: {"model": Readiness, "description": _UNREADY}})
 async def readyz(services: ServicesDep, response: Response) -> Readiness:
-    """Whether the service can work: 503 without a database that can write, since all else can wait."""
+    """Whether the service can work: 503 without a database that it can write to, since all else can wait."""
     names = ("database", "schema", "secrets", "workers", "temporal")
     checks = (_database, _schema, _secrets, _workers, _temporal)
     stock = await asyncio.to_thread(take_stock, services.settings)
     answers = await asyncio.gather(*(_checked(check(services)) for check in checks))
     results: dict[str, str] = dict(zip(names, answers, strict=True)) | {"data": _data(stock)}
     datasets = [DatasetState(name=one.name, state=one.state, fields=[*one.fields]) for one in stock]
-    if results["database"] != "ok":
+    if not results["database"] == results["schema"] == "ok":
         response.status_code = 503
         response.headers["Retry-After"] = "1"
         return Readiness(status="unavailable", checks=results, datasets=datasets)
@@ -113,9 +114,10 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
                 await jobs.count_unfinished(connection),
                 await workers.count_halted(connection),
                 await recovery.count_lanes_aside(connection),
+                await run_work.count_strays(connection),
                 await workers.longest_loop_lag(connection),
             )
-    except psycopg.OperationalError:
+    except AWAY:
         shared = None  # /readyz tells of it; what was counted here is to be had all the same
     return Response(metrics.rendered(shared), media_type=metrics.CONTENT_TYPE)
 
@@ -133,7 +135,7 @@ async def _checked(check: Awaitable[str]) -> str:
             return await check
     except TimeoutError:
         return "no answer in time"
-    except (psycopg.Error, psycopg_pool.PoolTimeout, RPCError, RuntimeError):
+    except (psycopg.Error, RPCError, RuntimeError):
         return "unreachable"
 
 
@@ -145,8 +147,7 @@ async def _database(services: Services) -> str:
 
 async def _schema(services: Services) -> str:
     async with services.database.connection() as connection:
-        row = await (await connection.execute("select version_num from alembic_version")).fetchone()
-    return "ok" if row is not None and row["version_num"] == head() else "another version than this code's"
+        return schema_problem(await schema.find_revision(connection)) or "ok"
 
 
 async def _secrets(services: Services) -> str:

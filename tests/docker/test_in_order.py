@@ -25,7 +25,6 @@ from embedded.process import Child, as_user
 from embedded.report import Report
 from embedded.temporal import Temporal
 from embedded.temporal_binary import obtain
-from settings import ExitCode
 from tests.datasets import write_small_datasets
 from tests.docker.conftest import Image
 from tests.docker.containers import Containers
@@ -301,17 +300,3 @@ async def test_an_api_that_is_stopped_ends_well_and_its_healthcheck_fails(contai
     assert (await containers.check("api")).returncode == 1
     containers.start("api")
     await eventually(lambda: containers.is_healthy("api"), 60, "the API is healthy again")
-
-
-async def test_a_worker_ends_where_temporal_is_away_so_that_it_is_started_again(
-    containers: Containers,
-) -> None:
-    done = await asyncio.to_thread(
-        subprocess.run,
-        containers.command("worker"),
-        env={**containers.environment("worker"), "TEMPORAL_ADDRESS": "127.0.0.1:9"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == ExitCode.TEMPORAL

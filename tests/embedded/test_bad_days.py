@@ -217,7 +217,8 @@ async def test_the_disk_fills_while_it_runs_and_nothing_acknowledged_is_lost(
             row = connection.execute("select count(*) from kept").fetchone()
         assert row is not None and row[0] >= acknowledged > 0
     finally:
-        assert await stack.stop() == 0
+        # Without room for its log, Postgres ends itself with a panic.
+        assert await stack.stop(may_crash=True) == 0
 
 
 async def readiness_is(stack: StackProcess, status: int, database: str) -> bool:

@@ -83,6 +83,7 @@ async def test_lookup_data_that_is_missing_is_named_and_stops_no_start(
     # Started as root, what is downloaded is kept for all data folders: some of the lists may be there.
     missing = re.findall(r"data +(\w+): unavailable", stack.said)
     assert missing
+    await eventually(lambda: "; but not all lookup data is there" in stack.said, 60, "it is ready")
     for name in missing:
         assert f"  {name}: {', '.join(fields_of(name))}" in stack.said
     assert await stack.stop() == 0

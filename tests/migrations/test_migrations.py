@@ -8,12 +8,16 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from psycopg.rows import DictRow, dict_row
 from sqlalchemy import create_engine
 from sqlmodel import SQLModel
 
 from embedded.postgres import Postgres
 from migrations.upgrade import downgrade, head, load_tables, upgrade
+from models import accounts
 from models.history import is_partition
+from models.monitors.defaults import DEFAULTS
+from models.monitors.tolerances import effective_tolerances
 
 
 @pytest.fixture
@@ -77,3 +81,27 @@ async def test_going_back_and_forth_leaves_nothing_behind(empty: str) -> None:
 async def test_many_processes_may_migrate_at_once(empty: str) -> None:
     await asyncio.gather(*(asyncio.to_thread(upgrade, empty) for _ in range(4)))
     assert await version(empty) == head()
+
+
+async def test_monitors_that_name_what_they_track_still_hear_of_every_difference(empty: str) -> None:
+    await asyncio.to_thread(upgrade, empty)
+    await asyncio.to_thread(downgrade, empty, "0034")
+    connecting = psycopg.AsyncConnection[DictRow].connect(empty, row_factory=dict_row)
+    async with await connecting as connection, connection.transaction():
+        await accounts.create_account(connection, "a@example.com", "-", None, 0)
+        await connection.execute(
+            "insert into monitors (id, account_id, name, status, monitor_type, frequency, timezone,"
+            " change_detection, tracked_fields, ignored_fields, tolerance, target_count, next_run_at,"
+            " created_at, updated_at) select gen_random_uuid(), accounts.id, m.name, 'active', 'ip', 'daily',"
+            " 'UTC', 'diff_only', tracked, '{}', '{\"threat.total_reports\": 5}', 0, now(), now(), now()"
+            " from accounts, (values ('all', '{}'::text[]), ('some', '{threat}')) as m (name, tracked)"
+        )
+    await asyncio.to_thread(upgrade, empty)
+    async with await psycopg.AsyncConnection.connect(empty) as connection:
+        cursor = await connection.execute("select name, tolerance from monitors")
+        tolerances = dict(await cursor.fetchall())
+    assert tolerances["all"] == {"threat.total_reports": 5}
+    assert effective_tolerances("ip", tolerances["some"]) == {
+        **dict.fromkeys(DEFAULTS["ip"].tolerances, 0),
+        "threat.total_reports": 5,
+    }

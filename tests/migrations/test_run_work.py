@@ -14,13 +14,14 @@ from database import Database
 from language.definition import Definition
 from language.progress import ItemWait, StepProgress, read_progress
 from migrations.upgrade import downgrade, upgrade
-from models import accounts, automations, run_counts, run_lists, runs, targets
+from models import accounts, automations, run_counts, run_lists, targets
 from models.accepting import accepted_before
 from models.audit import Actor
 from models.run_views import RunView
 from sealing import Keyring
 from tests.migrations import former_runs
 from tests.migrations.former_runs import BEGAN, HOUR, OUTPUTS, REVISION, insert_runs
+from tests.views import get_run
 
 UNTIL = datetime(2036, 1, 1, tzinfo=UTC)
 UNFINISHED = ["queued", "running", "napping", "backing off"]
@@ -56,7 +57,7 @@ async def former(database: Database, keyring: Keyring) -> AsyncGenerator[Former]
 
 async def view_of(database: Database, former: Former, state: str) -> RunView:
     async with database.connection() as connection:
-        return await runs.get(connection, former.account_id, former.ids[state])
+        return await get_run(connection, former.account_id, former.ids[state])
 
 
 async def work_of(database: Database, former: Former) -> dict[str, dict[str, Any]]:

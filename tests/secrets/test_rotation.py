@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets as chance
+import socket
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -14,9 +16,10 @@ from sqlmodel import SQLModel
 from database import Database
 from embedded.administration import Resealed, reseal
 from migrations.upgrade import load_tables
-from models import endpoints, root_key, secrets
+from models import endpoints, processes, root_key, secrets
 from models.audit import Actor
 from models.endpoints import Chosen
+from models.identifiers import new_id
 from models.resealing import BATCH, CANARY, KEPT, reseal_batch
 from sealing import Keyring
 from settings import ExitCode, Settings
@@ -30,8 +33,8 @@ SHORT_LIVED = {("lookup_answers", "sealed")}
 
 @pytest.fixture(scope="module")
 async def api(settings: Settings) -> AsyncGenerator[Api]:
-    """An API whose only key is the old one."""
-    async with running(settings, secret_key=SecretStr(OLD)) as api:
+    """An API that seals with the old key, and holds the new one."""
+    async with running(settings, secret_key=SecretStr(f"{OLD},{NEW}")) as api:
         yield api
 
 
@@ -167,3 +170,36 @@ def test_every_sealed_column_is_sealed_anew_or_short_lived() -> None:
         if "sealed" in column.name
     }
     assert columns == {(kept.table, kept.column) for kept in KEPT.values()} | SHORT_LIVED
+
+
+async def test_nothing_is_sealed_anew_while_a_process_lacks_the_new_key(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    names = {"DATABASE_URL": database.url, "VEDETTE_SECRET_KEY": f"{NEW},{OLD}"}
+    async with running(settings, secret_key=SecretStr(OLD)):
+        refused = vedette(settings.data, "secrets", "rotate", **names)
+    assert refused.returncode == ExitCode.SECRET_KEY
+    assert (
+        f"api {socket.gethostname()}/{os.getpid()}" in refused.stderr
+        and "Nothing was changed" in refused.stderr
+    )
+    assert await opened(database, person, OLD) == {"A": "value of A", "B": "value of B"}
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts(2, 1, 1, 1))
+
+
+async def test_a_process_that_fell_silent_holds_up_no_rotation(
+    settings: Settings, database: Database, person: Person
+) -> None:
+    async with database.connection() as connection:
+        await processes.announce(connection, new_id(), "worker gone/1", Keyring([OLD]).fingerprints)
+        await connection.execute(
+            "update processes set seen_at = now() - interval '1 minute' where name like '%gone%'"
+        )
+    assert rotate(settings, database, f"{NEW},{OLD}") == (0, counts(2, 1, 1, 1))
+
+
+async def test_what_is_announced_is_no_key(settings: Settings, database: Database, api: Api) -> None:
+    async with database.connection() as connection:
+        rows = await (await connection.execute("select * from processes where name like 'api %'")).fetchall()
+    assert rows and not [key for key in (OLD, NEW) if key in str(rows)]
+    assert [row["fingerprints"] for row in rows] == [Keyring([OLD, NEW]).fingerprints]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from activities.performing import be_ready
 from services.process_pool import PoolBusy, ProcessPool, WorkLost
 from tests.services.work import (
     doubled,
@@ -36,6 +37,13 @@ async def test_work_is_done_in_another_process_that_is_kept(pool: ProcessPool) -
     assert first != os.getpid()
     assert await pool.run("b", None, process_id) == first
     assert pool.pids == [first]
+
+
+async def test_a_warm_pool_has_all_its_processes_before_the_first_work(pool: ProcessPool) -> None:
+    await pool.warm(be_ready)
+    warm = set(pool.pids)
+    assert len(warm) == 2 and pool.busy == 0
+    assert await pool.run("somebody", None, process_id) in warm
 
 
 async def test_work_can_ask_whoever_ordered_it(pool: ProcessPool) -> None:

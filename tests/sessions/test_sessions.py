@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import string
 import time
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
@@ -221,3 +222,15 @@ def test_a_forwarded_address_is_believed_as_far_as_our_proxies_wrote_it(
     peer: str | None, forwarded: str, client: str | None
 ) -> None:
     assert client_address(peer, forwarded, (ip_network("10.0.0.0/8"),)) == client
+
+
+async def test_a_token_has_one_spelling_so_that_none_outlives_its_session(api: Api) -> None:
+    person = await api.person()
+    alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+    last = alphabet.index(person.token[-1])
+    others = [person.token[:-1] + alphabet[last ^ bits] for bits in (1, 2, 3)]
+    others += [f"{person.token}=", person.token[:-4] + "!" + person.token[-4:]]
+    for token in others:
+        client = await api.client(Authorization=f"Bearer {token}")
+        assert (await client.get("/api/auth/me")).status_code == 401, token
+    assert (await person.session.get("/api/auth/me")).status_code == 200
