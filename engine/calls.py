@@ -8,15 +8,18 @@ from typing import Any, Literal, NamedTuple
 
 from language.definition import Step
 from language.expressions import ExpressionError
-from language.records import StepError
+from language.records import ItemTally, StepError
 
 JSONObject = dict[str, Any]
 
-CallKind = Literal["send", "look_up", "evaluate", "prepare", "decide", "collect", "run_child", "remember"]
+CallKind = Literal[
+    "send", "look_up", "evaluate", "prepare", "decide", "collect", "run_child", "remember", "emit"
+]
 """`send` and `look_up` reach outside. `evaluate` is a pure step, `prepare` what a step needs to begin (the
 items of its `for_each`, or the end of its delay), `decide` its `if`: all three over what is stored, or is too
 costly to do inline. `collect` asks what was posted to a step that waits, `run_child` has a run of another
-workflow and asks how it ended, `remember` counts a key: these are repeated from the record."""
+workflow and asks how it ended, `remember` counts a key, `emit` sends an event to webhooks: these are
+repeated from the record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,7 @@ class Call:
         started_at: when the step began, with its first attempt.
         deadline: when the step must be over, with all its attempts.
         expired: of a step that waits for somebody, its time is over.
+        output_of: of a webhook step that sends the data of its run, the step whose output that has.
     """
 
     kind: CallKind
@@ -41,6 +45,7 @@ class Call:
     item: int | None = None
     deadline: datetime | None = None
     expired: bool = False
+    output_of: str | None = None
 
     def complete_scope(self, values: JSONObject) -> JSONObject:
         """The scope with what is stored.
@@ -58,7 +63,7 @@ class Outcome(NamedTuple):
     """What was sent or asked (`input`), and what came of it.
 
     `retry_after`: the seconds the other side asks for, if a repetition may help. `pending`: nothing came of
-    it yet; whoever brings it wakes the run.
+    it yet; whoever brings it wakes the run. `items`: how those of a step ended that it has done itself.
     """
 
     input: Any
@@ -68,6 +73,7 @@ class Outcome(NamedTuple):
     retry_after: float = 0
     credits_used: int = 0
     pending: bool = False
+    items: ItemTally | None = None
 
 
 def failure(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> Outcome:

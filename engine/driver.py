@@ -31,12 +31,13 @@ from language.definition import (
 )
 from language.delays import written
 from language.expressions import ExpressionError
+from language.items import error_of, item_fails_step
 from language.progress import Progress
-from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
-from language.step_evaluation import Seen, decide, evaluate, items_of, until_of
+from language.records import INLINE_BYTES, FailedAttempt, LiveStep, StepError, StepRecord
+from language.step_evaluation import Seen, decide, delay_of, evaluate, items_of
 
 _CALLS: dict[str, CallKind] = {
-    "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember"
+    "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember", "emit": "emit"
 }  # fmt: skip
 
 
@@ -120,6 +121,9 @@ class Driver:
             under_way.until = again_at(call, outcome, now)
             if under_way.until is None:
                 self._settle(step, outcome, now)
+            elif outcome.error is not None:
+                failed = FailedAttempt(attempt=call.attempt, at=now, error=outcome.error)
+                under_way.attempt_log = (*under_way.attempt_log, failed)
 
     def cancel(self, now: datetime) -> None:
         """End the run, and what is under way in it."""
@@ -274,15 +278,15 @@ class Driver:
             under_way = self._under_way(step, now)
             under_way.attempts, under_way.calling = under_way.attempts + 1, True
             return [self._call(step, under_way, "evaluate")]
-        self._settle(step, Outcome(read.value, found[0]), now)
+        self._settle(step, Outcome(read.value, found[0], items=read.items), now)
         return []
 
     def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
-        if step.config.until is None:
+        if step.config.template is None:
             return self._delay_until(step, None, now)
         try:
             roots = self._plan.reads[step.id]
-            found = self._inline.evaluate(roots, lambda scope, budget: [until_of(step.config, scope, budget)])
+            found = self._inline.evaluate(roots, lambda scope, budget: [delay_of(step.config, scope, budget)])
         except ExpressionError as problem:
             self._settle(step, not_evaluated(problem), now)
             return []
@@ -319,16 +323,16 @@ class Driver:
         self, step: CallingStep | WorkflowStep, under_way: StepUnderWay, items: list[Any]
     ) -> None:
         done = self._items_done.get(step.id, {})
-        under_way.window = window = Window(items, step.max_concurrency, done.keys(), under_way.items)
+        under_way.window = window = Window(items, step.max_concurrency, done, under_way.items)
         for item, error in done.items():
-            if error is not None and step.on_error != "continue":
-                self._fail_items(window, item, error)
+            if error is not None and item_fails_step(step, error):
+                window.fail_item(item, error)
 
     def _close_window(self, step: Step, window: Window, now: datetime) -> None:
         """Settle the step if its items are done."""
         if window.finished:
             output = None if window.error is not None else window.output
-            self._settle(step, Outcome(window.shown, output, window.error), now, window)
+            self._settle(step, Outcome(window.shown, output, window.error, items=window.tally), now, window)
 
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
         kind = _CALLS.get(step.type, "look_up")
@@ -347,6 +351,9 @@ class Driver:
         if roots is None:
             iterated = self._plan.iterates[step.id] if item is None else ()
             roots = tuple(dict.fromkeys((*self._plan.reads[step.id], *iterated)))
+        output_of = self._state.find_last_completed(self._plan.awaits.get(step.id, ()))
+        if output_of is not None and kind == "send":
+            roots = tuple(dict.fromkeys((*roots, output_of)))
         scope, stored = self._state.read(roots)
         timeout = step.timeout if isinstance(step, CallingStep) else None
         return Call(
@@ -358,6 +365,7 @@ class Driver:
             started_at=under_way.began,
             item=item,
             deadline=None if timeout is None else under_way.began + timedelta(seconds=timeout),
+            output_of=output_of,
         )
 
     # ---- taking
@@ -382,20 +390,19 @@ class Driver:
         else:
             outcome = with_attempt(call.step, outcome, call.attempt)
             self._records.add(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
-            if outcome.error is None or call.step.on_error == "continue":
-                output = item_output(outcome.output, outcome.error)
-                window.settle(call.item, output, size_of(output))
+            if outcome.error is not None and item_fails_step(call.step, outcome.error):
+                window.fail_item(call.item, outcome.error)
             else:
-                self._fail_items(window, call.item, outcome.error)
+                output = item_output(outcome.output, outcome.error)
+                window.settle(call.item, output, size_of(output), outcome.error)
         self._close_window(call.step, window, now)
-
-    @staticmethod
-    def _fail_items(window: Window, item: int, error: StepError) -> None:
-        window.fail(error.model_copy(update={"message": f"Item {item}: {error.message}"}), item)
 
     def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
         """End a step and record it; `window`: it is all its items together."""
         under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
+        if outcome.error is None and outcome.items is not None:
+            error = error_of(step, outcome.items)
+            outcome = outcome if error is None else outcome._replace(output=None, error=error)
         if window is None:
             outcome = with_attempt(step, outcome, under_way.attempts)
         self._records.add(step, outcome, now, under_way, gathered=window is not None)
@@ -412,5 +419,7 @@ class Driver:
             step = self._plan.steps[self._plan.position[step_id]]
             under_way = self._state.under_way[step_id]
             gathered = under_way.window is not None
-            self._records.add(step, Outcome(None), now, under_way, status="cancelled", gathered=gathered)
+            items = under_way.window and under_way.window.tally
+            nothing = Outcome(None, items=items)
+            self._records.add(step, nothing, now, under_way, status="cancelled", gathered=gathered)
             self._state.settle(step_id, "cancelled")

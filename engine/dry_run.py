@@ -23,6 +23,7 @@ from language.definition import (
     ConditionStep,
     Definition,
     DelayStep,
+    EmitStep,
     IteratingStep,
     LookupStep,
     RememberStep,
@@ -53,7 +54,7 @@ RefuseRequest = Callable[[Request], "StepError | None"]
 RefuseChild = Callable[[WorkflowStep, JSON], "StepError | None"]
 """Says why the workflow of a step would not run with an input."""
 
-_Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep
+_Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep | EmitStep
 
 
 class DryRunResult(NamedTuple):
@@ -185,9 +186,9 @@ class DryRun:
             if isinstance(step, ConditionStep | TransformStep):
                 with self._charged(step_evaluation.budget_of(step)) as budget:
                     output = step_evaluation.evaluate(step, scope, budget, seen)
-                return Outcome(seen.value, output)
+                return Outcome(seen.value, output, items=seen.items)
             assert not isinstance(step, DelayStep), "what a delay needs is prepared"
-            return self._attempt(step, scope)
+            return self._attempt(step, scope, call.output_of)
         except ExpressionError as problem:
             return not_evaluated(problem, seen.value)
 
@@ -201,11 +202,11 @@ class DryRun:
             if call.kind == "decide":
                 return Outcome(None, step_evaluation.decide(step, scope, budget))
             if isinstance(step, DelayStep):
-                return Outcome(None, step_evaluation.until_of(step.config, scope, budget))
+                return Outcome(None, step_evaluation.delay_of(step.config, scope, budget))
             assert isinstance(step, IteratingStep)
             return Outcome(None, step_evaluation.items_of(step, scope, budget))
 
-    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON]) -> Outcome:
+    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None) -> Outcome:
         """What stands for an attempt: a mock, an answer from what is known here, or a sample that says so."""
         if isinstance(step, _StandIn):
             return Outcome(None, self._mocks[step.id])
@@ -213,33 +214,38 @@ class DryRun:
             message = f"A dry run has at most {MAX_CALLS} lookups, requests and other calls of steps."
             return failure("too_many_calls", message)
         self._calls_left -= 1
-        sent, answer = self._asked(step, scope)
+        sent, answer = self._asked(step, scope, output_of)
         output = self._mocks[step.id] if step.id in self._mocks else answer()
         return Outcome(sent, error=output) if isinstance(output, StepError) else Outcome(sent, output)
 
     def _asked(
-        self, step: _Attempted, scope: Mapping[str, JSON]
+        self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None
     ) -> tuple[JSON, Callable[[], JSON | StepError]]:
         """What is asked, as the input of the step shows it; and what answers that."""
         if isinstance(step, WebhookStep):
-            request = self._rendered(step, scope)
+            request = self._rendered(step, scope, output_of)
             return request._asdict(), lambda: self._refuse_request(request) or _sample_answer(step)
         now = written(self._clock())
-        if isinstance(step, WaitStep):
-            asked = step.config.model_dump(include={"timeout", "on_timeout"})
-            return asked, lambda: {"resumed": True, "body": None, "at": now, "sample": True}
         with self._charged(Budget()) as budget:
+            if isinstance(step, WaitStep):
+                asked = step.config.model_dump(include={"timeout", "on_timeout"})
+                asked |= step_evaluation.prompt_of(step.config, scope, budget)
+                return asked, lambda: {"resumed": True, "body": None, "at": now, "sample": True}
             if isinstance(step, LookupStep):
                 text = step_evaluation.target_of(step.config, scope, budget)
                 return text, lambda: self._look_up(step, text)
             if isinstance(step, RememberStep):
                 key = step_evaluation.key_of(step.config, scope, budget)
                 return {"key": key}, lambda: {"seen": False, "first_at": now, "count": 1, "sample": True}
+            if isinstance(step, EmitStep):
+                data = step_evaluation.alert_data_of(step.config, scope, budget)
+                sent = {"event": step.config.event, "data": data}
+                return sent, lambda: {"event_id": None, "webhooks": 0, "sample": True}
             given = step_evaluation.child_input_of(step.config, scope, budget)
         asked = {"workflow_id": str(step.config.workflow_id), "input": given}
         return asked, lambda: self._refuse_child(step, given) or {"sample": True}
 
-    def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON]) -> Request:
+    def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON], output_of: str | None) -> Request:
         """The request, with a mask for every secret, and for every URL by which the run is resumed."""
         hidden: JSONObject = dict(self._secrets)
         if step.id in self._plan.resume_urls:
@@ -247,7 +253,7 @@ class DryRun:
             hidden["run"] = {**cast(JSONObject, scope["run"]), "resume_urls": urls}
         with ExitStack() as charges:
             return step_evaluation.RequestTemplates(step.config).render(
-                {**scope, **hidden}, lambda: charges.enter_context(self._charged(Budget()))
+                {**scope, **hidden}, lambda: charges.enter_context(self._charged(Budget())), output_of
             )
 
     # ---- what it shows

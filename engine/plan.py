@@ -8,8 +8,10 @@ from language.branches import branches_of, needs_of
 from language.definition import SCOPE_ROOTS, Definition, Step, WebhookStep
 from language.expressions import Reference
 from language.expressions.references import WHOLE_SCOPE
+from language.fields import resolve_fields
+from language.step_evaluation import RUN_DATA
 from language.validation.checks import reads_of, roots_of
-from language.validation.sources import RESUME_URLS
+from language.validation.sources import reads_resume_url
 
 
 class Plan:
@@ -20,10 +22,11 @@ class Plan:
         iterates: by step, those that its `for_each` reads.
         decides: by step, those that its `if` reads.
         resume_urls: the webhook steps that read resume URLs.
+        awaits: by webhook step that sends the data of its run, the steps that are done before it.
     """
 
     def __init__(self, definition: Definition) -> None:
-        self.steps: list[Step] = list(definition.steps)
+        self.steps: list[Step] = resolve_fields(definition.steps)
         self.position = {step.id: index for index, step in enumerate(self.steps)}
         self.needs = needs_of(definition)
         self.branch_of = {
@@ -38,19 +41,33 @@ class Plan:
         self.resume_urls = frozenset(
             step.id
             for step in self.steps
-            if isinstance(step, WebhookStep)
-            and any(r.root == "run" and r.path[:1] == (RESUME_URLS,) for r in reads[step.id].config)
+            if isinstance(step, WebhookStep) and any(map(reads_resume_url, reads[step.id].config))
         )
+        self.awaits = {
+            step.id: awaited
+            for step, awaited in zip(self.steps, self._all_needs(), strict=True)
+            if isinstance(step, WebhookStep) and step.config.sends_run_data
+        }
+        for step_id in self.awaits:
+            self.reads[step_id] = tuple(dict.fromkeys((*self.reads[step_id], *RUN_DATA)))
         self._outputs_read = {
             root
             for of in (self.reads, self.iterates, self.decides)
             for roots in of.values()
             for root in roots
-        }
+        }.union(*self.awaits.values())
 
     def _roots(self, references: Iterable[Reference]) -> tuple[str, ...]:
         roots = roots_of(references)
         return (*SCOPE_ROOTS, *self.position) if WHOLE_SCOPE in roots else roots
+
+    def _all_needs(self) -> Iterable[frozenset[str]]:
+        """The steps that each step waits for, also by others. What a step needs is before it in the list."""
+        found: dict[str, frozenset[str]] = {}
+        for step in self.steps:
+            needs = self.needs[step.id]
+            found[step.id] = frozenset(needs).union(*(found[need] for need in needs))
+        return found.values()
 
     def keeps(self, step_id: str) -> bool:
         """Whether a later step reads this step's output."""

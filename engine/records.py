@@ -67,6 +67,9 @@ class Records:
             completed_at=max(now, under_way.began),
             item=item,
             gathered=gathered,
+            items_total=outcome.items and outcome.items.total,
+            items_failed=outcome.items and outcome.items.failed,
+            attempt_log=() if item is not None else under_way.attempt_log,
         )
         self._records.append(record)
 

@@ -13,8 +13,9 @@ from engine.plan import Plan
 from engine.window import Window
 from language.definition import ConditionStep, Step
 from language.delays import written
+from language.items import failure_fails_run
 from language.progress import ItemWait, Progress, StepProgress
-from language.records import INLINE_BYTES, DoneStep, LiveStep, StepError
+from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class StepUnderWay:
         window: its items, once they are known.
         items: those of its items that wait, until there is a window.
         decided: its `if` was found true, or it has none.
+        attempt_log: the attempts that have failed and are to be followed by another.
     """
 
     began: datetime
@@ -73,6 +75,7 @@ class StepUnderWay:
     window: Window | None = None
     items: Mapping[int, ItemWait] = field(default_factory=dict[int, ItemWait])
     decided: bool = True
+    attempt_log: tuple[FailedAttempt, ...] = ()
 
     @property
     def at_work(self) -> bool:
@@ -102,7 +105,12 @@ class RunState:
         self.error: StepError | None = None
         self.under_way = {
             step_id: StepUnderWay(
-                step.began, step.attempts, until=step.until, items=step.items, decided=step.decided
+                step.began,
+                step.attempts,
+                until=step.until,
+                items=step.items,
+                decided=step.decided,
+                attempt_log=step.attempt_log,
             )
             for step_id, step in run.progress.steps.items()
             if step_id in plan.position
@@ -180,7 +188,7 @@ class RunState:
             self._complete(step, output)
         elif status == "failed":
             self._outcomes[step_id] = "on_error"
-            if step.on_error == "fail" and error is not None and self.error is None:
+            if failure_fails_run(step) and error is not None and self.error is None:
                 self.error = error.model_copy(update={"step": step_id})
 
     def _complete(self, step: Step, output: Any) -> None:
@@ -217,6 +225,12 @@ class RunState:
         known = (root for root in wanted if root in self.scope and root not in stored)
         return {root: self.scope[root] for root in known}, stored
 
+    def find_last_completed(self, step_ids: Collection[str]) -> str | None:
+        """Find which of these steps, whose outputs are kept, completed last in list order."""
+        steps = self.scope["steps"]
+        completed = [one for one in step_ids if one in steps and steps[one]["status"] == "completed"]
+        return max(completed, key=self._plan.position.__getitem__, default=None)
+
     @property
     def in_order(self) -> list[str]:
         """The steps under way, in the order of the list."""
@@ -251,6 +265,7 @@ class RunState:
                     items=step.window.waits() if step.window is not None else dict(step.items),
                     at_work=step.at_work,
                     decided=step.decided,
+                    attempt_log=step.attempt_log,
                 )
                 for step_id, step in self.under_way.items()
             }
@@ -265,6 +280,7 @@ class RunState:
                 attempts=max(1, step.attempts),
                 started_at=step.began,
                 until=None if step.at_work else min((w.until for w in step.waits(step_id)), default=None),
+                attempt_log=step.attempt_log,
             )
             for step_id, step in ((step_id, self.under_way[step_id]) for step_id in self.in_order)
         ]

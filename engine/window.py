@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from language.progress import ItemWait
-from language.records import INLINE_BYTES, StepError
+from language.records import INLINE_BYTES, ItemTally, StepError
 from language.step_evaluation import items_shown
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
@@ -27,18 +27,23 @@ class Window:
     """
 
     def __init__(
-        self, values: list[Any], width: int, done: Collection[int], waits: Mapping[int, ItemWait]
+        self,
+        values: list[Any],
+        width: int,
+        done: Mapping[int, StepError | None],
+        waits: Mapping[int, ItemWait],
     ) -> None:
         """Begin, or go on.
 
         Args:
             values: the array.
             width: how many items may be at work at a time.
-            done: the items that are done; their outputs are in the database.
+            done: the items that are done, each with its error if it failed; their outputs are in the
+                database.
             waits: the items that wait for another attempt.
         """
         # The array may have been longer before, where a step reads what it does not wait for.
-        done = {item for item in done if item < len(values)}
+        done = {item: error for item, error in done.items() if item < len(values)}
         waits = {item: waits[item] for item in sorted(waits) if item not in done and item < len(values)}
         self.pausing = {item: wait.until for item, wait in waits.items()}
         self.stored = bool(done)
@@ -52,6 +57,7 @@ class Window:
         self._next = deque(item for item in range(len(values)) if item not in done and item not in waits)
         self._at_work: set[int] = set()
         self._outputs: dict[int, Any] = {}
+        self._failed = {item: error for item, error in done.items() if error is not None}
 
     @property
     def finished(self) -> bool:
@@ -62,6 +68,14 @@ class Window:
     def calling(self) -> bool:
         """Whether an item is at work."""
         return bool(self._at_work)
+
+    @property
+    def tally(self) -> ItemTally:
+        """How the items have ended so far."""
+        first = min(self._failed, default=None)
+        return ItemTally(
+            len(self._values), len(self._failed), None if first is None else (first, self._failed[first])
+        )
 
     @property
     def output(self) -> list[Any] | None:
@@ -102,9 +116,11 @@ class Window:
         self._next.extendleft(reversed(self.pausing))
         self.pausing.clear()
 
-    def settle(self, item: int, output: Any, size: int) -> None:
+    def settle(self, item: int, output: Any, size: int, error: StepError | None = None) -> None:
         """Note that an item is done: its output, or what stands for its error, and its bytes of JSON."""
         self._at_work.discard(item)
+        if error is not None:
+            self._failed[item] = error
         self._left -= 1
         self.size += size + 1
         self.stored = self.stored or self.size > INLINE_BYTES
@@ -116,12 +132,16 @@ class Window:
             message = f"The outputs of the items have more than {MAX_OUTPUT_BYTES // 1024**2} MiB together."
             self.fail(StepError(code="output_too_large", message=message))
 
-    def fail(self, error: StepError, item: int | None = None) -> None:
-        """Begin no other item, since one has failed; the first error stands."""
-        if item is not None:
-            self._at_work.discard(item)
+    def fail(self, error: StepError) -> None:
+        """Begin no other item, since the step fails; the first error stands."""
         self.error = self.error or error
         self.stop()
+
+    def fail_item(self, item: int, error: StepError) -> None:
+        """Note that an item has failed, and the step with it."""
+        self._at_work.discard(item)
+        self._failed[item] = error
+        self.fail(error.model_copy(update={"message": f"Item {item}: {error.message}"}))
 
     def stop(self) -> None:
         """Begin no other item."""

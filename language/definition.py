@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from language import expressions
+from language.durations import seconds_of
 from language.expressions import Expression
 from language.expressions.parser import MAX_TEXT
 from language.triggers import HeaderName, ManualTrigger, Trigger
@@ -87,6 +88,19 @@ class StepBase(_Model):
     model_config = ConfigDict(serialize_by_alias=True)
 
 
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class OnItems(_Model):
+    """What the items that fail mean for their step."""
+
+    fail_if: Share | Literal["any", "all"] = Field(
+        default="all",
+        description="How many must fail, once all are done, to fail the step: any, all, or a share of all"
+        " items, such as 0.25. A step without items completes.",
+    )
+
+
 class IteratingStep(StepBase):
     """What a step has that can be done once for each item of an array."""
 
@@ -94,6 +108,11 @@ class IteratingStep(StepBase):
         default=None,
         description="An expression that gives the array; the output is an array in the same order. With "
         '`on_error: continue` an item that fails gives `{"error"}`, else it fails the step.',
+    )
+    on_items: OnItems | None = Field(
+        default=None,
+        description="With `for_each` and `on_error: continue`, which failed items fail the step, and the run"
+        " with it; by default all.",
     )
     max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = Field(
         default=MAX_CONCURRENCY, description="How many items may be at work at a time."
@@ -115,7 +134,11 @@ class CallingBase(IteratingStep):
 class LookupConfig(_Model):
     """What to look up: either `field` or `value` says it."""
 
-    field: Text | None = Field(None, description="A reference to the target: `trigger.ip`.")
+    field: Text | None = Field(
+        default=None,
+        description="A reference to the target: `trigger.ip`. A bare name is the output of the step with this"
+        " id; without such a step a field of the trigger.",
+    )
     value: Text | None = Field(None, description="A template that gives the target: `{{ trigger.ip }}`.")
     fields: list[Text] | None = Field(
         default=None,
@@ -202,12 +225,21 @@ class WebhookConfig(_Model):
         max_length=50,
         description="Headers by name; their values may have templates.",
     )
-    body: Any = Field(None, description="Any JSON, its strings may be templates; a string is sent as it is.")
+    body: Any = Field(
+        default=None,
+        description="Any JSON, its strings may be templates; a string is sent as it is. Without one a POST,"
+        " PUT or PATCH sends `{workflow, run, trigger, output}`, with `item` in a `for_each`.",
+    )
     timeout: float = Field(15, gt=0, le=120, description="Bounds one attempt, in seconds.")
     success: StatusPattern | Annotated[list[StatusPattern], Field(min_length=1)] = Field(
         default="2xx", description="The statuses that count as success: `200`, `2xx`, or a list of them."
     )
     follow_redirects: bool = Field(default=False, description="Whether to follow up to five redirects.")
+
+    @property
+    def sends_run_data(self) -> bool:
+        """Whether it sends the data of the run, having no body of its own."""
+        return self.body is None and self.method in ("POST", "PUT", "PATCH")
 
     def is_success(self, status: int) -> bool:
         """Whether a status is one of `success`."""
@@ -223,12 +255,15 @@ class WebhookStep(CallingBase):
 
 
 class DelayConfig(_Model):
-    """How long to wait: one of them. `until` is a timestamp or a template that gives one."""
+    """How long to wait: one of them. `duration` and `until` may be templates."""
 
     seconds: float | None = Field(None, gt=0, description="Seconds to wait.")
     minutes: float | None = Field(None, gt=0, description="Minutes to wait.")
     hours: float | None = Field(None, gt=0, description="Hours to wait.")
     days: float | None = Field(None, gt=0, description="Days to wait.")
+    duration: Text | None = Field(
+        default=None, description="`5m`, `1h30m`, `2d` or ISO 8601's `PT5M`, or a template that gives one."
+    )
     until: Text | None = Field(None, description="A timestamp with its zone, or a template that gives one.")
 
     @property
@@ -237,8 +272,15 @@ class DelayConfig(_Model):
         return self.model_dump(exclude_none=True)
 
     @property
-    def duration(self) -> float | None:
-        """The seconds to wait; None with `until`."""
+    def template(self) -> str | None:
+        """What a run evaluates to know when it goes on; None if that is known."""
+        return self.duration if self.duration is not None and "{{" in self.duration else self.until
+
+    @property
+    def constant_seconds(self) -> float | None:
+        """The seconds to wait, if they are known; None with a template, or where they are no duration."""
+        if self.duration is not None:
+            return seconds_of(self.duration)
         units = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
         return next((value * units[unit] for unit, value in self.given.items() if unit in units), None)
 
@@ -253,6 +295,13 @@ class DelayStep(StepBase):
 class WaitConfig(_Model):
     """Who resumes the run, with what, and for how long one waits for it."""
 
+    title: Text | None = Field(
+        default=None,
+        description="What the page at the resume URL asks, in a line: a template, shown as text.",
+    )
+    message: Text | None = Field(
+        default=None, description="What else the page says, in paragraphs perhaps: a template, shown as text."
+    )
     timeout: float = Field(
         default=MAX_DELAY_SECONDS,
         gt=0,
@@ -308,6 +357,22 @@ class RememberStep(StepBase):
     config: RememberConfig = Field(description="What, and for how long.")
 
 
+class EmitConfig(_Model):
+    """The event to send, and what it says."""
+
+    event: Literal["workflow.alert"] = Field(description="The type of the event: `workflow.alert`.")
+    data: Any = Field(
+        None, description="Any JSON with templates, of 64 KiB at most: the `data` of the alert's data."
+    )
+
+
+class EmitStep(StepBase):
+    """Send an event to the account's webhooks, once; the output is `{"event_id", "webhooks"}`."""
+
+    type: Literal["emit"] = Field(description="Always `emit`.")
+    config: EmitConfig = Field(description="Which event, and with what.")
+
+
 CallingStep = LookupStep | WebhookStep
 Step = Annotated[
     LookupStep
@@ -317,7 +382,8 @@ Step = Annotated[
     | WebhookStep
     | WaitStep
     | WorkflowStep
-    | RememberStep,
+    | RememberStep
+    | EmitStep,
     Field(discriminator="type"),
 ]
 
@@ -366,8 +432,15 @@ class Definition(_Model):
     )
     agents: bool = Field(default=True, description="Whether agents (MCP) may see it and use it.")
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether it has lookup steps."""
+        return any(isinstance(step, LookupStep) for step in self.steps)
+
 
 def field_expression(reference: str) -> Expression:
     """The expression that a `field` stands for: a root up to the first dot, then a path."""
+    if "{{" in reference:
+        return expressions.compile(reference)  # which says what is wrong with that
     root, dot, rest = reference.partition(".")
     return expressions.compile(f'"{root}"{dot}{rest}' if '"' not in root else reference)

@@ -5,29 +5,42 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from language.definition import MAX_DELAY_SECONDS, DelayConfig
+from language.durations import seconds_of
 from language.expressions import JSON, ExpressionError
 from language.expressions.times import moment_of
 
 
-def end_of(config: DelayConfig, until: JSON, now: datetime) -> datetime:
+def end_of(config: DelayConfig, given: JSON, now: datetime) -> datetime:
     """The moment that the step waits for; one in the past is over at once.
 
     Args:
         config: of the step.
-        until: what its template of that name gives.
+        given: what its template gives, if it has one.
         now: the time of the workflow.
 
     Raises:
-        ExpressionError: `until` is no timestamp with a zone, or one more than 365 days away.
+        ExpressionError: what the template gives is no duration, or no timestamp with a zone; or one more than
+            365 days away.
     """
-    if config.duration is not None:
-        return now + timedelta(seconds=config.duration)
-    moment = moment_of(until) if isinstance(until, str) else None
+    if config.until is None:
+        return now + timedelta(seconds=_seconds_of(config, given))
+    moment = moment_of(given) if isinstance(given, str) else None
     if moment is None:
         raise ExpressionError("bad_timestamp", "until must give a time with a zone: 2026-12-24T18:00:00Z.")
     if moment - now > timedelta(seconds=MAX_DELAY_SECONDS):
         raise ExpressionError("delay_too_long", "A delay may last 365 days at most.")
     return moment
+
+
+def _seconds_of(config: DelayConfig, given: JSON) -> float:
+    if config.template is None and config.constant_seconds is not None:
+        return config.constant_seconds
+    seconds = seconds_of(given) if isinstance(given, str) else None
+    if seconds is None:
+        raise ExpressionError("bad_duration", "duration must give text such as 5m, 1h30m, 2d or PT5M.")
+    if seconds > MAX_DELAY_SECONDS:
+        raise ExpressionError("delay_too_long", "A delay may last 365 days at most.")
+    return seconds
 
 
 def written(moment: datetime) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from language.records import LiveStep
+from language.records import FailedAttempt, LiveStep
 
 VERSION = 2
 
@@ -30,6 +30,7 @@ class StepProgress(BaseModel, frozen=True):
         items: those of its items that are to be tried again.
         at_work: something of it was being done when this was written.
         decided: its `if` was found true.
+        attempt_log: the attempts that have failed.
     """
 
     began: datetime
@@ -38,6 +39,7 @@ class StepProgress(BaseModel, frozen=True):
     items: dict[int, ItemWait] = Field(default_factory=dict[int, ItemWait])
     at_work: bool = False
     decided: bool = False
+    attempt_log: tuple[FailedAttempt, ...] = ()
 
 
 class Progress(BaseModel, frozen=True):
@@ -105,6 +107,7 @@ def steps_under_way(progress: Progress) -> list[LiveStep]:
             attempts=max(1, step.attempts + (until is None)),
             started_at=step.began,
             until=until,
+            attempt_log=step.attempt_log,
         )
         for step_id, step in progress.steps.items()
         for until in (_until(step),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -21,12 +22,37 @@ class StepError(BaseModel, frozen=True):
     attempt: int | None = None
 
 
+class FailedAttempt(BaseModel, frozen=True):
+    """An attempt at a call that was followed by another: when it had failed, and why."""
+
+    attempt: int
+    at: datetime
+    error: StepError
+
+
+class ItemTally(NamedTuple):
+    """How the items of a step ended.
+
+    Attributes:
+        total: how many there are.
+        failed: how many have failed.
+        first: of those the first in the array, and its error.
+    """
+
+    total: int
+    failed: int = 0
+    first: tuple[int, StepError] | None = None
+
+
 class StepRecord(NamedTuple):
     """What one step did in one run, as it is stored. Times are UTC.
 
     Attributes:
         item: set for one item of an iterating step; these have records of their own.
         gathered: the output and the credits are those of all its items.
+        items_total: how many items it has, if it has any number of them.
+        items_failed: how many of them have failed.
+        attempt_log: the attempts before the last.
     """
 
     run_id: UUID
@@ -42,6 +68,9 @@ class StepRecord(NamedTuple):
     credits_used: int = 0
     item: int | None = None
     gathered: bool = False
+    items_total: int | None = None
+    items_failed: int | None = None
+    attempt_log: Sequence[FailedAttempt] = ()
 
 
 class DoneStep(BaseModel, frozen=True):
@@ -59,10 +88,14 @@ class DoneStep(BaseModel, frozen=True):
 
 
 class LiveStep(NamedTuple):
-    """A step that is under way, for those who watch its run: `until` when it pauses till then."""
+    """A step that is under way, for those who watch its run: `until` when it pauses till then.
+
+    `attempt_log`: the attempts that have failed.
+    """
 
     step_id: str
     status: Literal["running", "waiting"]
     attempts: int
     started_at: datetime
     until: datetime | None = None
+    attempt_log: Sequence[FailedAttempt] = ()

@@ -1,13 +1,13 @@
 """What a sender that waits for a run gets in place of the run: the trigger's `respond`, rendered.
 
 It goes out under the service's own address, to whoever has the ingest URL. So it is data and never a page,
-and says nothing that is the service's to say: of the connection, of cookies, of what browsers may do.
+and has no headers but a few: what a proxy or a browser would act on is the service's to say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 import orjson
@@ -26,14 +26,12 @@ _MEDIA_TYPE = re.compile(
     r"(application/([a-z0-9!#$&^_.-]+\+)?json|text/plain)( *; *charset=\"?utf-8\"?)?", re.IGNORECASE
 )
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_RESERVED = re.compile(
-    "alt-svc|clear-site-data|connection|content-(encoding|length|range|security-policy.*)|cross-origin-.*|date"
-    "|expect-ct|idempotent-replayed|keep-alive|nel|origin-agent-cluster|permissions-policy|proxy-.*"
-    "|public-key-pins.*|ratelimit.*|referrer-policy|refresh|report-to|reporting-endpoints|server"
-    "|service-worker-allowed|set-cookie2?|(x-)?sourcemap|strict-transport-security|te|trailer|transfer-encoding"
-    "|upgrade|www-authenticate|x-(content-type-options|frame-options|request-id|xss-protection)",
-    re.IGNORECASE,
-)
+_ALLOWED = re.compile("content-type|content-language|location|retry-after|x-reply-.+", re.IGNORECASE)
+_NAMES = "There are Content-Type, Content-Language, Retry-After, X-Reply-… and, of a redirect, Location."
+# Of browsers, which skip tabs and take a backslash for a slash, these stay on the site that is written out.
+_SITE = re.compile(r"https?://[^/?#\\\s@]+([/?#]|\Z)", re.IGNORECASE)
+_OWN_PATH = re.compile(r"/(?![/\\])")
+_NO_SPACES = re.compile(r"[\x21-\x7e]*")
 # They cannot have a body, and a sender makes nothing of them.
 _BODILESS = frozenset({205, 304})
 
@@ -58,6 +56,7 @@ class ResponseTemplates:
     """
 
     def __init__(self, respond: Respond) -> None:
+        self._location = {name.lower(): value for name, value in respond.headers.items()}.get("location", "")
         self._status = templates.compile_template(respond.status)
         self._headers = templates.compile_template(dict(respond.headers))
         self._body = templates.compile_template(respond.body)
@@ -71,18 +70,18 @@ class ResponseTemplates:
     def render(self, scope: Mapping[str, JSON], budget: Budget) -> Response:
         """The answer for a run. Status, headers and body share the budget.
 
+        Headers that may not be sent are left out.
+
         Raises:
             ExpressionError: as `Template.render`.
-            RespondError: status, headers or body are none that may be sent.
+            RespondError: status or body are none that may be sent.
         """
         status = _status(self._status.render(scope, budget))
         if status is None:
             raise RespondError("status gives no whole number from 200 to 599 that can have a body.")
         given = cast(dict[str, JSON], self._headers.render(scope, budget))
         headers = {name.lower(): _written(value).strip() for name, value in given.items()}
-        for name, value in headers.items():
-            if (wrong := _wrong_value(name, value)) is not None:
-                raise RespondError(f"The header {name} has no value that may be sent: {wrong}")
+        headers = {name: value for name, value in headers.items() if self._may_send(name, value, status)}
         if self._is_empty or status == 204:
             return Response(status, headers, b"")
         body = self._body.render(scope, budget)
@@ -98,6 +97,16 @@ class ResponseTemplates:
             raise RespondError(f"body gives more than {MAX_BODY_BYTES} bytes.")
         return Response(status, headers, content)
 
+    def _may_send(self, name: str, value: str, status: int) -> bool:
+        if not _ALLOWED.fullmatch(name) or _wrong_value(name, value) is not None:
+            return False
+        return name != "location" or (300 <= status < 400 and _stays(self._location, value))
+
+
+def refused_headers(headers: Iterable[str]) -> list[str]:
+    """Give the names that no answer is sent with; workflows from before they were refused may have them."""
+    return [name for name in headers if not _ALLOWED.fullmatch(name)]
+
 
 def errors_of(respond: Respond, pointer: str) -> Iterator[Finding]:
     """What is wrong with status and headers that stand at a pointer, as far as they are written out."""
@@ -107,14 +116,33 @@ def errors_of(respond: Respond, pointer: str) -> Iterator[Finding]:
     known: set[str] = set()
     for name, value in respond.headers.items():
         place = f"{pointer}/headers/{escaped(name)}"
-        if _RESERVED.fullmatch(name):
-            message = f"The header {name.lower()} is the service's to set: leave it out."
-            yield Finding(place, "forbidden_header", message)
+        if not _ALLOWED.fullmatch(name):
+            yield Finding(place, "forbidden_header", f"Answers are not sent with this header. {_NAMES}")
         elif name.lower() in known:
             yield Finding(place, "duplicate_field", "The header is there already, in other letters.")
         elif not _is_template(value) and (wrong := _wrong_value(name, value.strip())) is not None:
             yield Finding(place, "not_allowed", wrong)
+        elif name.lower() == "location" and (wrong := _wrong_location(respond.status, value.strip())):
+            yield Finding(place, "not_allowed", wrong)
         known.add(name.lower())
+
+
+def _wrong_location(status: object, text: str) -> str | None:
+    """Say what is wrong with a Location, as far as it and the status are written out."""
+    if not _is_template(status) and not 300 <= (_status(cast(JSON, status)) or 0) < 400:
+        return "Location goes with a status from 300 to 399."
+    before, _, _ = text.partition("{{")
+    if before and not _stays(text, before):
+        return "Begin with a path of this site (/thanks), or write out the site: https://example.com/…"
+    return None
+
+
+def _stays(text: str, value: str) -> bool:
+    """Say whether a Location leads to a site that its template writes out, or to a path of this one."""
+    before, template, _ = text.strip().partition("{{")
+    site = _SITE.match(before)
+    fixed = site is not None and (not template or site[1] != "")
+    return _NO_SPACES.fullmatch(value) is not None and (fixed or _OWN_PATH.match(value) is not None)
 
 
 def _is_template(value: object) -> bool:

@@ -6,6 +6,7 @@ all by these functions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -15,24 +16,33 @@ from language.definition import (
     MAX_ITEMS,
     ConditionStep,
     DelayConfig,
+    EmitConfig,
     IteratingStep,
     LookupConfig,
     RememberConfig,
     Step,
     TransformStep,
+    WaitConfig,
     WebhookConfig,
     WorkflowConfig,
     field_expression,
 )
 from language.expressions import JSON, Budget, ExpressionError
 from language.expressions.values import MAX_NODES, compact_json
+from language.records import ItemTally, StepError
 
 ALL_ITEMS_NODES = 10 * MAX_NODES
 """What the items of a `for_each` may visit together, where there is time for it."""
 
 MAX_KEY_LENGTH = 512
 """The most characters of what a step remembers."""
+MAX_ALERT_BYTES = 64 * 1024
+"""The most bytes of the data of an alert, as JSON."""
 
+MAX_TITLE_LENGTH, MAX_MESSAGE_LENGTH = 200, 10_000
+"""The most characters that are shown of what a step asks; longer ones are cut, and end in `…`."""
+# A NUL as JSON writes it, and no backslash before the same letters.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 # What is shown of a value that a step has read, in nodes and characters: what it reads is stored elsewhere.
 _SHOWN = 2000
 _SHOWN_ITEMS = 20_000
@@ -45,9 +55,13 @@ class Seen:
     """What a step goes by, for those who look at the run: the values that it reads, by their names.
 
     Of one with `for_each` it is the items. What is large is replaced by what it is.
+
+    Attributes:
+        items: of a transform with `for_each`, how they ended.
     """
 
     value: JSON = None
+    items: ItemTally | None = None
 
 
 def budget_of(step: Step) -> Budget:
@@ -98,19 +112,34 @@ def evaluate(
         seen.value = items_shown(items)
     budget.output_left = room
     budget.produce_array(len(items))
-    return [_item_transformed(step, {**scope, "item": item}, budget) for item in items]
+    found = [_item_transformed(step, {**scope, "item": item}, budget) for item in items]
+    if seen is not None:
+        seen.items = _tally([problem for _, problem in found])
+    return [output for output, _ in found]
 
 
-def _item_transformed(step: TransformStep, scope: Scope, budget: Budget) -> JSON:
+def _item_transformed(
+    step: TransformStep, scope: Scope, budget: Budget
+) -> tuple[JSON, ExpressionError | None]:
+    """What stands for an item in the output, and its error if it failed."""
     try:
         with budget.portion(MAX_NODES):
-            return _transformed(step, scope, budget, 1)
+            return _transformed(step, scope, budget, 1), None
     except ExpressionError as problem:
         if step.on_error != "continue" or budget.exhausted:
             raise
         failed: JSON = {"error": {"code": problem.code, "message": problem.message}}
         budget.produce(failed)
-        return failed
+        return failed, problem
+
+
+def _tally(problems: list[ExpressionError | None]) -> ItemTally:
+    failed = {item: problem for item, problem in enumerate(problems) if problem is not None}
+    if not failed:
+        return ItemTally(len(problems))
+    item, problem = next(iter(failed.items()))
+    first = StepError(code=problem.code, message=problem.message)
+    return ItemTally(len(problems), len(failed), (item, first))
 
 
 def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) -> JSON:
@@ -209,13 +238,13 @@ def _weights(value: JSON) -> Iterator[int]:
             waiting.extend(one)
 
 
-def until_of(config: DelayConfig, scope: Scope, budget: Budget | None = None) -> JSON:
-    """What the template of `until` gives.
+def delay_of(config: DelayConfig, scope: Scope, budget: Budget | None = None) -> JSON:
+    """What the template of a delay gives: the duration, or until when it waits.
 
     Raises:
         ExpressionError: as `Template.render`.
     """
-    return templates.compile_template(config.until).render(scope, budget)
+    return templates.compile_template(config.template).render(scope, budget)
 
 
 class Request(NamedTuple):
@@ -227,6 +256,40 @@ class Request(NamedTuple):
     body: JSON
 
 
+RUN_DATA = ("workflow", "run", "trigger")
+"""What the data of a run has of the scope, beside an output."""
+
+
+def run_data_of(scope: Scope, output_of: str | None, budget: Budget) -> JSON:
+    """The data of a run that a webhook step without a body sends: nothing secret, and nothing of `request`.
+
+    Args:
+        scope: of the step.
+        output_of: the step whose output it has; None while none has completed.
+        budget: what it may cost.
+
+    Raises:
+        ExpressionError: it is larger than a result may be.
+    """
+    run = scope["run"]
+    assert isinstance(run, dict)
+    data: dict[str, JSON] = {
+        "workflow": scope["workflow"],
+        # A step that may read resume URLs has them in here.
+        "run": {name: run[name] for name in ("id", "queued_at", "started_at")},
+        "trigger": scope["trigger"],
+        "output": None if output_of is None else scope[output_of],
+    }
+    if "item" in scope:
+        data["item"] = scope["item"]
+    try:
+        budget.produce(data)
+    except ExpressionError as error:
+        message = "The data of the run is too much to be sent: give the step a body that says what to send."
+        raise ExpressionError(error.code, message) from None
+    return data
+
+
 class RequestTemplates:
     """The templates of a webhook step, compiled once for all its rows.
 
@@ -236,14 +299,22 @@ class RequestTemplates:
 
     def __init__(self, config: WebhookConfig) -> None:
         self._method = config.method
+        self._sends_run_data = config.sends_run_data
         self._url = templates.compile_template(config.url)
         self._headers = templates.compile_template(dict(config.headers))
         self._body = templates.compile_template(config.body)
         named = (*self._url.secrets, *self._headers.secrets, *self._body.secrets)
         self.secrets = tuple(dict.fromkeys(named))
 
-    def render(self, scope: Scope, new_budget: Callable[[], Budget] = Budget) -> Request:
+    def render(
+        self, scope: Scope, new_budget: Callable[[], Budget] = Budget, output_of: str | None = None
+    ) -> Request:
         """The request for one row; the scope may have `secrets`. URL, headers and body have a budget each.
+
+        Args:
+            scope: what the templates may read.
+            new_budget: makes a budget.
+            output_of: as `run_data_of` takes it.
 
         Raises:
             ExpressionError: `missing_value` if a part of the URL has no value, or as `Template.render`.
@@ -253,6 +324,8 @@ class RequestTemplates:
             raise ExpressionError("missing_value", "The URL's template gives no text.")
         headers = self._headers.render(scope, new_budget())
         assert isinstance(headers, dict)
+        if self._sends_run_data:
+            return Request(self._method, url, headers, run_data_of(scope, output_of, new_budget()))
         return Request(self._method, url, headers, self._body.render(scope, new_budget()))
 
 
@@ -280,6 +353,42 @@ def key_of(config: RememberConfig, scope: Scope, budget: Budget | None = None) -
         message = f"A key has at most {MAX_KEY_LENGTH} characters, none of them NUL; hash what is longer."
         raise ExpressionError("bad_key", message)
     return key
+
+
+def alert_data_of(config: EmitConfig, scope: Scope, budget: Budget | None = None) -> JSON:
+    """Render what an alert says.
+
+    Raises:
+        ExpressionError: `alert_too_large`, `nul_character`, or as `Template.render`.
+    """
+    data = templates.compile_template(config.data).render(scope, budget)
+    text = compact_json(data)
+    if len(text.encode()) > MAX_ALERT_BYTES:
+        message = f"The data of an alert may have {MAX_ALERT_BYTES // 1024} KiB; name the fields that matter."
+        raise ExpressionError("alert_too_large", message)
+    if _NUL.search(text):
+        raise ExpressionError("nul_character", "The data of an alert may hold no NUL character.")
+    return data
+
+
+def prompt_of(config: WaitConfig, scope: Scope, budget: Budget | None = None) -> dict[str, JSON]:
+    """Render what a step asks of those who resume it: `title` and `message`, as far as it says them.
+
+    Raises:
+        ExpressionError: as `Template.render`.
+    """
+    asked = {"title": (config.title, MAX_TITLE_LENGTH), "message": (config.message, MAX_MESSAGE_LENGTH)}
+    return {
+        name: _shown_text(templates.compile_template(text).render(scope, budget), most)
+        for name, (text, most) in asked.items()
+        if text is not None
+    }
+
+
+def _shown_text(value: JSON, most: int) -> str:
+    text = value if isinstance(value, str) else "" if value is None else compact_json(value)
+    text = text.replace("\0", "\ufffd")
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def target_of(config: LookupConfig, scope: Scope, budget: Budget | None = None) -> str:

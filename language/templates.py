@@ -18,7 +18,7 @@ from urllib.parse import quote
 from language import expressions
 from language.expressions import JSON, Budget, Expression, ExpressionError, Reference
 from language.expressions.values import MAX_VALUE_DEPTH, compact_json
-from language.validation.findings import escaped
+from language.validation.findings import escaped, missing_secret
 
 SECRETS = "secrets"
 _QUOTES = "'\"`"
@@ -241,7 +241,7 @@ def _value(placeholder: Placeholder, scopes: _Scopes) -> JSON:
 def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:
     value = scopes.secrets.get(placeholder.secret or "")
     if value is None:
-        message = f"There is no secret {placeholder.secret}."
+        message = missing_secret(placeholder.secret or "")
         raise ExpressionError("unknown_secret", message, placeholder.position, placeholder.pointer)
     scopes.budget.produce(value)
     return value

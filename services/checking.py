@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from database import Connection, Database
-from language.definition import Definition
+from language.definition import Definition, EmitStep
 from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
-from language.validation.findings import Finding
-from models import automations, definitions, secrets, templates
+from language.validation.findings import Finding, called, suggestion
+from models import automations, definitions, endpoints, secrets, templates
 from models.automations import Readings
 from models.definitions import READ_ONLY, LookupFields, Rules
 from models.identifiers import parse_id
 from models.monitors import monitors
 from outbound.guard import Networks
-from services import sub_workflows
+from sealing import Keyring, UnsealError
+from services import signatures, sub_workflows
+from services.naming import resolve_names
 from services.process_pool import Ask, ProcessPool
 
-_LACKING = {"unknown_secret", "unknown_monitor"}
-"""What an account need not have to copy a template."""
+_LACKING = {
+    "unknown_secret": 'Copy the template with "secrets": {NAME: value}, or store the secret by'
+    ' POST /api/workflows/secrets and then PATCH the copy with {"status": "active"}.',
+    "unknown_monitor": "PATCH the copy with a trigger that names a monitor, or none, and the status active.",
+    "missing_input": 'Copy the template with "trigger": {"input": …}, or PATCH the copy with its whole'
+    " trigger and the status active.",
+}
+"""What an account need not have to copy a template, and how to give it."""
+_UNHEARD = (
+    "No webhook of the account asks for workflow.alert: only the run shows the alert, until"
+    ' POST /api/webhooks {"url", "events": ["workflow.alert"]} has one do so.'
+)
 
 
 class Found(NamedTuple):
@@ -34,46 +46,90 @@ class Found(NamedTuple):
 async def check(
     pool: ProcessPool,
     database: Database,
+    keyring: Keyring,
     account_id: UUID,
     document: Any,
     rules: Rules,
     automation_id: UUID | None = None,
+    given_secrets: Mapping[str, str] | None = None,
 ) -> Found:
     """Everything that is wrong with a document of an account, whatever who saves it may do.
 
-    A new one may be a copy of a template, and then it may lack secrets and monitors: it is a draft.
+    A new one may be a copy of a template, and then it may lack secrets, monitors and inputs: it is a draft.
 
     Args:
         pool: where it is checked.
         database: what it names is looked for there.
+        keyring: opens the secret with which it has events signed.
         account_id: whose it is.
         document: JSON, of any shape.
         rules: that it must meet.
         automation_id: the workflow that it is to be; None for a new one.
+        given_secrets: those that come with it, by their names.
 
     Raises:
         PoolBusy, WorkLost: it was not begun in time, or its process has ended.
     """
-    given = templates.fill_in(document) if automation_id is None else document
-    if isinstance(given, Finding):
-        return Found(Report(None, "draft", [given], []), None)
+    given_secrets = given_secrets or {}
     async with database.connection() as connection:
-        names = await secrets.names(connection, account_id)
+        names = await secrets.names(connection, account_id) | given_secrets.keys()
+        given = templates.fill_in(document, names) if automation_id is None else document
+        if isinstance(given, Finding):
+            return Found(Report(None, "draft", [given], []), None)
+        is_copy = given is not document and document["template_id"] is not None
+        given, ambiguous = await resolve_names(connection, account_id, given)
+        heard = await endpoints.has_listener(connection, account_id, "workflow.alert")
         unknown = [
+            *ambiguous,
             *await _find_unknown_monitor(connection, account_id, given),
+            *await _find_weak_secret(connection, keyring, account_id, given, given_secrets),
             *await sub_workflows.errors_of(connection, account_id, automation_id, given),
         ]
     known = (names, rules.networks, rules.lookup_fields, rules.answers)
     found: Found = await pool.run(account_id, None, _found, given, *known)
     errors = [*found.report.errors, *unknown]
-    if not errors:
-        return found
-    is_copy = given is not document and document["template_id"] is not None
     if is_copy and len(errors) < MAX_FINDINGS and all(error.code in _LACKING for error in errors):
-        definition = _definition_of(given)
-        report = Report(definition, "draft", [], [*errors, *found.report.warnings])
-        return Found(report, await readings_of(pool, account_id, definition))
-    return Found(Report(None, found.report.status, errors, found.report.warnings), None)
+        found = await _of_copy(pool, account_id, given, found, errors)
+    elif errors:
+        return Found(Report(None, found.report.status, errors, found.report.warnings), None)
+    report, readings = found
+    assert report.definition is not None and readings is not None
+    if unused := [*_unused_secrets(given_secrets, readings.secrets)]:
+        return Found(Report(None, report.status, unused, report.warnings), None)
+    unheard = [] if heard else [*_unheard(report)]
+    return Found(report._replace(warnings=[*report.warnings, *unheard]), readings)
+
+
+async def _of_copy(
+    pool: ProcessPool, account_id: UUID, given: dict[str, Any], found: Found, errors: Collection[Finding]
+) -> Found:
+    """A copy of a template that is a draft where it lacks something, with a warning for each of that."""
+    definition = found.report.definition or _definition_of(given)
+    shown = definition.model_dump(mode="json", include={"trigger"}, exclude_unset=True)
+    missing = [*templates.missing_inputs(shown)] if "trigger" in shown else []
+    lacking = [
+        finding._replace(message=f"{finding.message} {_LACKING[finding.code]}")
+        for finding in (*errors, *missing)
+    ]
+    if not lacking:
+        return found
+    report = Report(definition, "draft", [], [*lacking, *found.report.warnings])
+    return Found(report, found.readings or await readings_of(pool, account_id, definition))
+
+
+def _unused_secrets(given: Collection[str], used: Collection[str]) -> Iterator[Finding]:
+    for name in given:
+        if name not in used:
+            message = f"The workflow does not use the {called('secret', name)}.{suggestion(name, used)}"
+            yield Finding(f"/secrets/{name}", "unused_secret", message)
+
+
+def _unheard(report: Report) -> Iterator[Finding]:
+    """That alerts go nowhere."""
+    assert report.definition is not None
+    for index, step in enumerate(report.definition.steps):
+        if isinstance(step, EmitStep):
+            yield Finding(f"/steps/{index}/config/event", "alert_unheard", _UNHEARD)
 
 
 def _definition_of(document: dict[str, Any]) -> Definition:
@@ -86,13 +142,34 @@ async def _find_unknown_monitor(
     connection: Connection, account_id: UUID, document: Any
 ) -> Collection[Finding]:
     """That there is no such monitor, if the trigger names one."""
-    trigger: Any = document.get("trigger") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    named: Any = trigger.get("monitor_id") if isinstance(trigger, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    named = _member(_member(document, "trigger"), "monitor_id")
     monitor_id = parse_id(named) if isinstance(named, str) else None
     if monitor_id is None or await monitors.exists(connection, account_id, monitor_id):
         return []
     message = "The account has no such monitor; leave it out for any."
     return [Finding("/trigger/monitor_id", "unknown_monitor", message)]
+
+
+async def _find_weak_secret(
+    connection: Connection, keyring: Keyring, account_id: UUID, document: Any, given: Mapping[str, str]
+) -> Collection[Finding]:
+    """Find that the secret with which events are to be signed can be guessed, or is none for the scheme."""
+    signature = _member(_member(document, "trigger"), "signature")
+    scheme, name = _member(signature, "scheme"), _member(signature, "secret")
+    if not isinstance(scheme, str) or not isinstance(name, str) or scheme not in signatures.SIGNED_BY:
+        return []
+    try:
+        stored = await secrets.values(connection, keyring, account_id, [name])
+    except UnsealError:
+        return []  # events are refused until it is stored anew
+    value = given.get(name) or stored.get(name)
+    flaw = None if value is None else signatures.flaw_of(scheme, value)
+    return [] if flaw is None else [Finding("/trigger/signature/secret", "weak_secret", flaw)]
+
+
+def _member(value: Any, name: str) -> Any:
+    """Give the member of what may be an object."""
+    return cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
 
 
 async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definition) -> Readings:

@@ -14,9 +14,11 @@ from language.expressions import WHOLE_SCOPE, Budget, ExpressionError
 from language.expressions.values import MAX_NODES
 from language.responding import RespondError, Response, ResponseTemplates
 from language.triggers import Respond, WebhookTrigger
-from models import runs, targets
+from models import run_loading, runs, targets
+from models.run_values import ROOM, Omitted
 from models.run_views import RunView
 from models.targets import Target
+from models.views import StoredJson
 from services.event_checks import UNDECIDED, Charge, ChecksWaiting, EventChecks
 from services.process_pool import PoolBusy, WorkLost
 
@@ -50,7 +52,10 @@ async def respond(
     if given is None or run.status != "completed":
         return None
     roots = {reference.root for reference in ResponseTemplates(given).references}
-    scope = await _scope(database, run, entry.name, roots)
+    values = await _values(database, run, roots)
+    if values is None:
+        return Failed("", f"It reads values of more than {ROOM} bytes.")
+    scope = await _scope(database, run, entry.name, roots, values)
     found = _rendered(scope, given, INLINE_NODES)
     if isinstance(found, Failed) and found.code in UNDECIDED:
         try:
@@ -61,18 +66,36 @@ async def respond(
     return found
 
 
-async def _scope(database: Database, run: RunView, name: str, roots: set[str]) -> dict[str, Any]:
+async def _values(database: Database, run: RunView, roots: set[str]) -> dict[str, Any] | None:
+    """Read what the templates name, the event as `trigger`; None where it is too much."""
+    every = WHOLE_SCOPE in roots
+    stored = {step.id: step.output for step in run.steps if every or roots & {"steps", step.id}}
+    if every or "trigger" in roots:
+        stored["trigger"] = run.input
+    missing = [name for name, value in stored.items() if isinstance(value, Omitted)]
+    if missing:
+        async with database.connection() as connection:
+            if await run_loading.measure_values(connection, run.id, missing) > ROOM:
+                return None
+            stored |= await run_loading.load_values(connection, run.id, missing)
+    return {
+        name: orjson.loads(value.raw) if isinstance(value, StoredJson) else value
+        for name, value in stored.items()
+    }
+
+
+async def _scope(
+    database: Database, run: RunView, name: str, roots: set[str], values: dict[str, Any]
+) -> dict[str, Any]:
     """What the templates read: of the steps what later ones would, of one that was skipped null."""
     every = WHOLE_SCOPE in roots
-    scope: dict[str, Any] = {step.id: step.output for step in run.steps if every or step.id in roots}
-    if every or "trigger" in roots:
-        scope["trigger"] = run.input
+    scope = dict(values)
     if every or "workflow" in roots:
         scope["workflow"] = {"id": str(run.workflow_id), "name": name}
     if every or "steps" in roots:
         scope["steps"] = {
             step.id: {
-                "status": step.status, "output": step.output,
+                "status": step.status, "output": values[step.id],
                 "error": step.error and {part: step.error.get(part) for part in ("code", "message")},
             }
             for step in run.steps

@@ -76,8 +76,12 @@ class _Tokenizer:
         if character == "`":
             return Token("literal", self._literal(), start)
         sign = self._text[start : start + 2]
+        if sign == "{{":
+            raise bad("An expression has no {{ and }} around it: leave the braces out.", start)
         if sign not in _PAIRS:
             sign = character
+            if sign == "=":
+                raise bad("One = means nothing here: write ==.", start)
             if sign not in _SIGNS:
                 raise bad("There is a character that means nothing here.", start)
         self._at += len(sign)

@@ -15,7 +15,9 @@ from language.definition import (
     SCOPE_ROOTS,
     ConditionStep,
     Definition,
+    DelayConfig,
     DelayStep,
+    EmitStep,
     IteratingStep,
     LookupStep,
     RememberStep,
@@ -29,11 +31,20 @@ from language.definition import (
 from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
 from language.expressions.times import moment_of
 from language.expressions.values import at
+from language.fields import resolve_fields, trigger_field
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
 from language.validation import trigger_checks
-from language.validation.findings import Finding, called, escaped, suggestion
-from language.validation.sources import ITEM, RESUME_URLS, Source, compiled, in_template, readable, step_read
+from language.validation.findings import Finding, called, escaped, missing_secret, suggestion
+from language.validation.sources import (
+    ITEM,
+    Source,
+    compiled,
+    in_template,
+    readable,
+    reads_resume_url,
+    step_read,
+)
 
 FOR_EACH, IF = "for_each", "if"
 MAX_EXPRESSIONS = 1000
@@ -51,7 +62,8 @@ Sources = list[list[Source | Finding]]
 
 def sources_of(definition: Definition) -> Sources:
     """What `errors_of` and `warnings_of` look at; compiling is what takes long, so it is done once."""
-    return [list(_sources(step, f"/steps/{index}")) for index, step in enumerate(definition.steps)]
+    steps = resolve_fields(definition.steps)
+    return [list(_sources(step, f"/steps/{index}")) for index, step in enumerate(steps)]
 
 
 def errors_of(definition: Definition, sources: Sources, secrets: Collection[str] | None) -> Iterator[Finding]:
@@ -76,6 +88,7 @@ def errors_of(definition: Definition, sources: Sources, secrets: Collection[str]
         pointer = f"/steps/{index}"
         yield from _id_errors(step, pointer, known)
         yield from _needs_errors(step, pointer, known, needs, definition)
+        yield from _on_items_errors(step, pointer)
         yield from _config_errors(step, pointer)
         for source in sources[index]:
             if isinstance(source, Finding):
@@ -98,6 +111,9 @@ def warnings_of(
     for index, step in enumerate(definition.steps):
         awaited[step.id] = {*needs[step.id]}.union(*(awaited.get(need, ()) for need in needs[step.id]))
         early = awaited.keys() - awaited[step.id] - {step.id}
+        if (name := trigger_field(step, needs.keys())) is not None:
+            message = f"No other step is called {name}: this reads trigger.{name}."
+            yield Finding(f"/steps/{index}/config/field", "field_of_trigger", message)
         for source in readable(sources[index]):
             yield from _doubts(source, awaited.keys() - {step.id})
             for name in dict.fromkeys(map(step_read, source.references)):
@@ -164,21 +180,40 @@ def _unknown_step(
     return Finding(pointer, "unknown_reference", message)
 
 
+def _on_items_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
+    if not isinstance(step, IteratingStep) or step.on_items is None:
+        return
+    if step.for_each is None or step.on_error != "continue":
+        message = "on_items needs for_each and on_error: continue; without these any item fails the step."
+        yield Finding(f"{pointer}/on_items", "misplaced_on_items", message)
+
+
 def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
     if isinstance(step, LookupStep) and (step.config.field is None) == (step.config.value is None):
         yield Finding(f"{pointer}/config", "field_or_value", "Give either field or value.")
     if isinstance(step, TransformStep) and (step.config.expression is None) == (step.config.mapping is None):
         yield Finding(f"{pointer}/config", "expression_or_mapping", "Give either expression or mapping.")
     if isinstance(step, DelayStep):
-        if len(step.config.given) != 1:
-            message = "Give one of seconds, minutes, hours, days, until."
-            yield Finding(f"{pointer}/config", "one_duration", message)
-        elif (step.config.duration or 0) > MAX_DELAY_SECONDS:
-            unit = next(iter(step.config.given))
-            yield Finding(f"{pointer}/config/{unit}", "out_of_range", "At most 365 days.")
-        elif (until := step.config.until) is not None and "{{" not in until and moment_of(until) is None:
+        yield from _delay_errors(step.config, f"{pointer}/config")
+
+
+def _delay_errors(config: DelayConfig, pointer: str) -> Iterator[Finding]:
+    given, seconds = [*config.given], config.constant_seconds
+    if len(given) != 1:
+        found = f"{' and '.join(given)} are given" if given else "none is given"
+        message = f"Give exactly one of seconds, minutes, hours, days, duration, until; {found}."
+        yield Finding(pointer, "one_duration", message)
+    elif config.template is not None:
+        until = config.until
+        if until is not None and "{{" not in until and moment_of(until) is None:
             message = "Must be a time with a zone, 2026-12-24T18:00:00Z, or a template that gives one."
-            yield Finding(f"{pointer}/config/until", "bad_timestamp", message)
+            yield Finding(f"{pointer}/until", "bad_timestamp", message)
+    elif seconds is None:
+        message = "Must be a duration, such as 5m, 1h30m, 2d or PT5M, or a template that gives one."
+        yield Finding(f"{pointer}/duration", "bad_duration", message)
+    elif not 0 < seconds <= MAX_DELAY_SECONDS:
+        message = "Must be more than 0." if seconds <= 0 else "At most 365 days."
+        yield Finding(f"{pointer}/{given[0]}", "out_of_range", message)
 
 
 def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
@@ -202,8 +237,8 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
             for name, text in (step.config.mapping or {}).items():
                 yield compiled(f"{config}/mapping/{escaped(name)}", text, key=name)
         case DelayStep():
-            if step.config.until is not None:
-                yield from in_template(f"{config}/until", step.config.until)
+            for name in ("duration", "until"):
+                yield from in_template(f"{config}/{name}", getattr(step.config, name))
         case WebhookStep():
             yield from in_template(f"{config}/url", step.config.url)
             yield from in_template(f"{config}/headers", step.config.headers)
@@ -212,7 +247,12 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
             yield from in_template(f"{config}/input", step.config.input)
         case RememberStep():
             yield from in_template(f"{config}/key", step.config.key)
-        case WaitStep() | UnreadStep():
+        case EmitStep():
+            yield from in_template(f"{config}/data", step.config.data)
+        case WaitStep():
+            yield from in_template(f"{config}/title", step.config.title)
+            yield from in_template(f"{config}/message", step.config.message)
+        case UnreadStep():
             pass
         case _:
             raise AssertionError(f"a step type without expressions: {step}")
@@ -225,8 +265,7 @@ def _secret_errors(
         message = "Secrets can be used in the url, headers and body of webhook steps only."
         yield Finding(pointer, "secret_not_allowed", message)
     elif secrets is not None and name not in secrets:
-        message = f"There is no {called('secret', name)}.{suggestion(name, secrets)}"
-        yield Finding(pointer, "unknown_secret", message)
+        yield Finding(pointer, "unknown_secret", missing_secret(name, secrets))
 
 
 def _reference_errors(
@@ -238,7 +277,7 @@ def _reference_errors(
         # A string in double quotes is a name to JMESPath: one that is compared is warned of.
         if reference.compared or name is None or name in known:
             continue
-        if reference.root == "run" and reference.path[:1] == (RESUME_URLS,):
+        if reads_resume_url(reference):
             yield from _resume_url_errors(step, source.pointer, reference.path[1:], definition)
         if reference.root == name in (*SCOPE_ROOTS, WHOLE_SCOPE):
             continue
@@ -270,7 +309,7 @@ def _resume_url_errors(
         message = "Resume URLs can be used in the url, headers and body of webhook steps only."
         yield Finding(pointer, "resume_url_not_allowed", message)
         return
-    waits = [step.id for step in definition.steps if isinstance(step, WaitStep)]
+    waits = [step.id for step in definition.steps if isinstance(step, WaitStep | UnreadStep)]
     if path and path[0] not in waits:
         message = f"There is no {called('wait step', path[0])}.{suggestion(path[0], waits)}"
         yield Finding(pointer, "unknown_reference", message)
@@ -330,6 +369,16 @@ def reads_request(definition: Definition) -> bool:
     roots = [r.root for source in readable(trigger_checks.sources_of(definition)) for r in source.references]
     roots += [reference.root for step in definition.steps for of in reads_of(step) for reference in of]
     return "request" in roots or WHOLE_SCOPE in roots
+
+
+def reads_resume_urls(definition: Definition) -> bool:
+    """Say whether any step reads the URLs by which its run is resumed."""
+    return any(
+        reads_resume_url(reference)
+        for step in definition.steps
+        for part in reads_of(step)
+        for reference in part
+    )
 
 
 def secrets_used(definition: Definition) -> list[str]:

@@ -34,6 +34,7 @@ _OUTPUTS = {
     "delay": Shape(False, {"until": _GIVEN}),
     "wait": Shape(False, {"resumed": _GIVEN, "body": ANYTHING, "at": ANYTHING}),
     "remember": Shape(False, {"seen": _GIVEN, "first_at": _GIVEN, "count": _GIVEN}),
+    "emit": Shape(False, {"event_id": ANYTHING, "webhooks": _GIVEN}),
 }
 # What an answer has that a dry run has made up, and an item that failed where the others go on.
 _MADE_UP, _FAILED = {"sample": ANYTHING}, {"error": ANYTHING}

@@ -139,6 +139,15 @@ def called(noun: str, name: str) -> str:
     return f"{noun} {name}" if _IDENTIFIER.fullmatch(name) else f"{noun} of this name"
 
 
+def missing_secret(name: str, known: Iterable[str] = ()) -> str:
+    """Say that there is no secret of a name, and how to store one."""
+    command = f"vedette secrets set {name if _IDENTIFIER.fullmatch(name) else 'NAME'}"
+    meant = suggestion(name, known)
+    return (
+        f"There is no {called('secret', name)}.{meant} Store it: POST /api/workflows/secrets, or {command}."
+    )
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` Did you mean that?`, where something is near enough; else nothing."""
     near = nearest(name, known)

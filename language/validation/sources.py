@@ -62,6 +62,11 @@ def step_read(reference: Reference) -> str | None:
     return next(iter(reference.path), None) if reference.root == "steps" else reference.root
 
 
+def reads_resume_url(reference: Reference) -> bool:
+    """Say whether a reference reads URLs by which a run is resumed."""
+    return reference.root == "run" and reference.path[:1] == (RESUME_URLS,)
+
+
 def readable(sources: Iterable[Source | Finding]) -> Iterator[Source]:
     """Those that compile."""
     return (source for source in sources if isinstance(source, Source))

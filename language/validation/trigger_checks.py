@@ -9,8 +9,8 @@ from language.definition import SCOPE_ROOTS, Definition
 from language.expressions import WHOLE_SCOPE
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
-from language.validation.findings import Finding, called, suggestion
-from language.validation.sources import ITEM, RESUME_URLS, Source, compiled, in_template, step_read
+from language.validation.findings import Finding, called, missing_secret, suggestion
+from language.validation.sources import ITEM, Source, compiled, in_template, reads_resume_url, step_read
 
 _DEDUPE, _RESPOND = "/trigger/dedupe", "/trigger/respond"
 
@@ -51,8 +51,7 @@ def errors_of(
         yield from responding.errors_of(trigger.respond, _RESPOND)
     if trigger.signature is not None and secrets is not None and trigger.signature.secret not in secrets:
         name = trigger.signature.secret
-        message = f"There is no {called('secret', name)}.{suggestion(name, secrets)}"
-        yield Finding("/trigger/signature/secret", "unknown_secret", message)
+        yield Finding("/trigger/signature/secret", "unknown_secret", missing_secret(name, secrets))
 
 
 def _dedupe_errors(trigger: WebhookTrigger, source: Source) -> Iterator[Finding]:
@@ -71,7 +70,7 @@ def _respond_errors(definition: Definition, source: Source) -> Iterator[Finding]
         yield Finding(source.pointer, "secret_not_allowed", message)
     ids = [step.id for step in definition.steps]
     for reference in source.references:
-        if reference.root == "run" and reference.path[:1] == (RESUME_URLS,):
+        if reads_resume_url(reference):
             message = "Resume URLs can be used in the url, headers and body of webhook steps only."
             yield Finding(source.pointer, "resume_url_not_allowed", message)
         name = step_read(reference)

@@ -14,7 +14,7 @@ from language.definition import Definition
 _CHILD = str(UUID(int=8))
 _ON_TIMEOUT = ["fail", "continue"]
 _KINDS = [
-    "transform", "condition", "webhook", "lookup", "delay", "each", "wait", "workflow", "remember"
+    "transform", "condition", "webhook", "lookup", "delay", "each", "wait", "workflow", "remember", "emit"
 ]  # fmt: skip
 
 
@@ -37,7 +37,9 @@ def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
         # It reads what it needs; but what a delay gives is a time, and not the same in every batch.
         readable = [one["id"] for one in steps if one["id"] in needs and one["type"] != "delay"]
         earlier = draw(st.sampled_from(["trigger", *readable]))
-        kind = draw(st.sampled_from(_KINDS))
+        # Items may fail their step, and the run with it.
+        kinds = [kind for kind in _KINDS if kind != "each" or all_may_fail or not side_by_side]
+        kind = draw(st.sampled_from(kinds))
         if kind == "transform":
             step |= {"type": "transform", "config": {"expression": f"[trigger.n, {earlier}]"}}
         elif kind == "condition":
@@ -56,6 +58,8 @@ def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
             step |= {"type": "workflow", "config": {"workflow_id": _CHILD, "input": f"{{{{ {earlier} }}}}"}}
         elif kind == "remember":
             step |= {"type": "remember", "config": {"key": f"{{{{ {earlier}.ip }}}}", "ttl": 60}}
+        elif kind == "emit":
+            step |= {"type": "emit", "config": {"event": "workflow.alert", "data": f"{{{{ {earlier} }}}}"}}
         else:
             array = draw(st.sampled_from(["trigger.items", "[1, 2]", f"{earlier}.filler", f"[{earlier}]"]))
             one: JSONObject = {"type": "webhook", "config": {"url": "http://h/{{ item }}"}}
@@ -67,6 +71,8 @@ def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
             step["if"] = f"{decided} > {draw(st.integers(0, 9))}"
         if (not all_may_fail and (side_by_side or kind == "each")) or draw(st.booleans()):
             step["on_error"] = "continue"
+            if kind == "each":
+                step["on_items"] = {"fail_if": draw(st.sampled_from(["any", "all", 0.5]))}
         steps.append(step)
     free: list[str] = [step["id"] for step in steps]
     for index, step in enumerate(steps):

@@ -291,8 +291,11 @@ CHILD = {
 REMEMBER = {"id": "seen", "type": "remember", "config": {"key": "{{ trigger }}", "ttl": 60}}
 
 
+EMIT = {"id": "tell", "type": "emit", "config": {"event": "workflow.alert", "data": ["{{ trigger }}"]}}
+
+
 def test_what_others_would_bring_is_a_sample_that_says_so() -> None:
-    result = dry_run([WAIT, CHILD, REMEMBER], "x")
+    result = dry_run([WAIT, CHILD, REMEMBER, EMIT], "x")
     at = written(NOW)
     assert [(record.input, record.output) for record in result.records] == [
         (
@@ -301,7 +304,25 @@ def test_what_others_would_bring_is_a_sample_that_says_so() -> None:
         ),
         ({"workflow_id": str(UUID(int=1)), "input": "x"}, {"sample": True}),
         ({"key": "x"}, {"seen": False, "first_at": at, "count": 1, "sample": True}),
+        ({"event": "workflow.alert", "data": ["x"]}, {"event_id": None, "webhooks": 0, "sample": True}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        ("x" * 65_536, "alert_too_large"),
+        (["a\0b"], "nul_character"),
+        ("\\\\\0", "nul_character"),
+        ("x" * 65_533, None),
+        ("\\u0000", None),
+    ],
+    ids=["too large", "nul", "nul after a backslash", "as large as may be", "the letters of an escape"],
+)
+def test_an_alert_that_could_not_be_stored_or_shown_fails(data: Any, code: str | None) -> None:
+    step = {**EMIT, "config": {"event": "workflow.alert", "data": "{{ trigger }}"}}
+    [record] = dry_run([step], data).records
+    assert (record.error.code if record.error else None) == code
 
 
 def test_a_key_that_is_none_fails_as_it_would() -> None:
@@ -340,6 +361,7 @@ MOCKABLE: dict[str, Any] = {
     "a wait": {**WAIT, "id": "mocked"},
     "a workflow": {**CHILD, "id": "mocked"},
     "a remember": {**REMEMBER, "id": "mocked", "config": {"key": "k", "ttl": 60}},
+    "an emit": {**EMIT, "id": "mocked"},
     "a step over items": {**LOOK, "id": "mocked", "for_each": "trigger.missing"},
 }
 

@@ -13,7 +13,7 @@ from engine.calls import Call, JSONObject, Outcome, not_evaluated
 from engine.dry_run import DryRun
 from engine.state import RunInput
 from language import step_evaluation
-from language.definition import Definition, RememberStep, WebhookStep
+from language.definition import Definition, EmitStep, RememberStep, WebhookStep
 from language.expressions import ExpressionError
 from language.records import StepRecord
 from tests.engine.definitions import definitions, payloads
@@ -33,8 +33,10 @@ class Calm(World):
         try:
             if isinstance(step, RememberStep):
                 step_evaluation.key_of(step.config, scope)
+            elif isinstance(step, EmitStep):
+                step_evaluation.alert_data_of(step.config, scope)
             elif isinstance(step, WebhookStep) and call.kind == "send":
-                step_evaluation.RequestTemplates(step.config).render(scope)
+                step_evaluation.RequestTemplates(step.config).render(scope, output_of=call.output_of)
                 return Outcome(None, _ANSWER)
             elif call.kind == "look_up":
                 return Outcome(None, {"ip_address": step_evaluation.target_of(step.config, scope)})
@@ -63,7 +65,7 @@ def test_a_dry_run_comes_to_what_a_real_run_does_by_the_same_inputs(definition: 
     mocks = {
         step["id"]: _MOCK
         for step in definition["steps"]
-        if step["type"] in ("wait", "workflow", "remember") and "for_each" not in step
+        if step["type"] in ("wait", "workflow", "remember", "emit") and "for_each" not in step
     }
     dry = DryRun(
         Definition.model_validate(definition),

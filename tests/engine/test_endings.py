@@ -143,6 +143,21 @@ def test_the_attempts_of_a_step_that_backs_off_are_remembered() -> None:
     assert later.advance(LATER)["call"].attempt == 2
 
 
+def test_what_became_of_earlier_attempts_is_recorded_also_after_a_take_over() -> None:
+    step = call("call", retry={"max_attempts": 3})
+    run = One(step)
+    run.take(run.advance()["call"], BUSY)
+    run.advance()
+    [live] = run.driver.live_steps()
+    later = One(step, progress=run.driver.progress())
+    later.take(later.advance(LATER)["call"], DONE, LATER)
+    later.advance(LATER)
+    [record] = later.driver.take_records()
+    [first] = record.attempt_log
+    assert (first.attempt, first.at, first.error.message) == (1, START, "503")
+    assert record.attempt_log == live.attempt_log
+
+
 def test_what_waits_when_a_failed_run_is_taken_up_again_is_cancelled() -> None:
     run = One(call("slow"), YEAR)
     run.advance()

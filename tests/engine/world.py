@@ -17,7 +17,7 @@ from engine.driver import Driver, Ended
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
-from language.definition import Definition, RememberStep, WaitStep, WorkflowStep
+from language.definition import Definition, EmitStep, RememberStep, WaitStep, WorkflowStep
 from language.expressions import ExpressionError
 from language.progress import Progress, read_progress
 from language.records import DoneStep, StepRecord
@@ -40,6 +40,9 @@ def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = Tru
         if isinstance(call.step, RememberStep):
             key = step_evaluation.key_of(call.step.config, scope)
             return Outcome({"key": key}, {"seen": luck > 5, "luck": luck, "ip": "8.8.8.8"})
+        if isinstance(call.step, EmitStep):
+            step_evaluation.alert_data_of(call.step.config, scope)
+            return Outcome(None, {"event_id": None, "webhooks": luck, "ip": "8.8.8.8"})
         if isinstance(call.step, WorkflowStep):
             step_evaluation.child_input_of(call.step.config, scope)
     except ExpressionError as error:
@@ -189,6 +192,8 @@ class World:
                 None if step_id in delays else record.output,
                 record.error,
                 record.credits_used,
+                record.items_total,
+                record.items_failed,
             )
             for step_id, record in self.records.items()
         }

@@ -134,6 +134,7 @@ def test_what_a_webhook_gives_is_known_but_for_the_body() -> None:
         (step("s", "delay", days=1), {"until"}),
         (step("s", "wait"), {"resumed", "body", "at"}),
         (step("s", "remember", key="x", ttl=60), {"seen", "first_at", "count"}),
+        (step("s", "emit", event="workflow.alert"), {"event_id", "webhooks"}),
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -154,13 +154,13 @@ def test_the_work_of_until_can_be_charged_to_a_budget() -> None:
     scope = {"trigger": [{"at": "2026-12-24T18:00:00Z"}] * 100}
     budget = Budget(nodes=1000)
     assert (
-        step_evaluation.until_of(config, scope, budget)
-        == step_evaluation.until_of(config, scope)
+        step_evaluation.delay_of(config, scope, budget)
+        == step_evaluation.delay_of(config, scope)
         == "2026-12-24T18:00:00Z"
     )
     assert budget.nodes_left < 900
     with pytest.raises(ExpressionError) as caught:
-        step_evaluation.until_of(config, scope, Budget(nodes=100))
+        step_evaluation.delay_of(config, scope, Budget(nodes=100))
     assert caught.value.code == "too_many_nodes"
 
 
@@ -194,3 +194,23 @@ def test_a_delay_ends_when_its_time_comes_in_utc_a_year_later_at_most() -> None:
     with pytest.raises(ExpressionError) as caught:
         delays.end_of(config, "2027-01-01T00:00:01Z", NOW)
     assert caught.value.code == "delay_too_long"
+
+
+def test_a_delay_of_a_duration_ends_so_long_after_it_began() -> None:
+    assert delays.end_of(DelayConfig(duration="1h30m"), None, NOW) == NOW + timedelta(minutes=90)
+    config = DelayConfig(duration="{{ trigger.pause }}")
+    assert delays.end_of(config, "PT5M", NOW) == NOW + timedelta(minutes=5)
+    assert delays.end_of(config, "0s", NOW) == NOW
+
+
+@pytest.mark.parametrize(
+    ("pause", "code"),
+    [
+        ("soon", "bad_duration"), ("", "bad_duration"), (5, "bad_duration"), (None, "bad_duration"),
+        ("366d", "delay_too_long"), ("999999999w", "delay_too_long"),
+    ],
+)  # fmt: skip
+def test_a_duration_that_cannot_be_waited_for_fails_the_delay(pause: Any, code: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        delays.end_of(DelayConfig(duration="{{ trigger.pause }}"), pause, NOW)
+    assert caught.value.code == code

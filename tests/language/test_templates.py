@@ -153,7 +153,7 @@ def test_what_has_no_template_in_it_is_itself(value: Any) -> None:
         ("{{ 'name }}", "bad_expression", 0),
         ("{{ name }} {{ x", "bad_expression", 11),
         ("{{ {a: b }}", "bad_expression", 0),
-        ("{{ {{ name }} }}", "bad_expression", 4),
+        ("{{ {{ name }} }}", "bad_expression", 3),
         ("{{ name.__class__() }}", "unknown_function", 8),
         ("{{ config.items() }}", "wrong_arity", 10),
         ("{{ ''.__class__.__mro__[1:] | f(@) }}", "unknown_function", 30),
@@ -247,7 +247,9 @@ def test_a_secret_that_is_not_there_is_an_error_not_an_empty_string() -> None:
         with pytest.raises(ExpressionError) as caught:
             rendered({"h": "Bearer {{ secrets.TOKEN }}"}, scope)
         assert (caught.value.code, caught.value.pointer) == ("unknown_secret", "/h")
-        assert caught.value.reason == "There is no secret TOKEN."
+        assert caught.value.reason == (
+            "There is no secret TOKEN. Store it: POST /api/workflows/secrets, or vedette secrets set TOKEN."
+        )
 
 
 # Bounds

@@ -9,7 +9,7 @@ import pytest
 from language.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
 from language.validation import checks
 from language.validation.definition import MAX_FINDINGS, Document
-from models.automations import WorkflowView
+from models.automation_views import WorkflowView
 from models.definitions import READ_ONLY, validate, validate_text
 from models.lookups import LookupAnswer
 from providers.email.answer import Breach, EmailAnswer, RegisteredServices, Socials
@@ -26,7 +26,10 @@ def test_a_valid_document_gives_its_definition_and_status() -> None:
 
 
 def test_the_fields_that_nobody_can_set_are_those_of_the_view_that_are_not_of_the_document() -> None:
-    assert WorkflowView.model_fields.keys() - Document.model_fields.keys() == READ_ONLY
+    # One from a list without its steps is refused, or saving it would take them away.
+    of_view = WorkflowView.model_fields.keys() - {"omitted"}
+    assert of_view - Document.model_fields.keys() == READ_ONLY
+    assert errors(transform("a"), omitted={"omitted": True, "bytes": 1}) == {("/omitted", "unknown_field")}
     assert errors(transform("a"), version=3, webhook_url="x", runs_total=1) == set()
 
 
@@ -223,6 +226,23 @@ STEPS: dict[str, tuple[list[Step], Found]] = {
     "a delay of two durations": (
         [step("a", "delay", hours=1, days=1)], {("/steps/0/config", "one_duration")},
     ),
+    "a delay by two ways": (
+        [step("a", "delay", duration="5m", until="2026-12-24T18:00:00Z")],
+        {("/steps/0/config", "one_duration")},
+    ),
+    "a duration that is none": (
+        [step("a", "delay", duration="soon")], {("/steps/0/config/duration", "bad_duration")},
+    ),
+    "a duration of nothing": (
+        [step("a", "delay", duration="0m")], {("/steps/0/config/duration", "out_of_range")},
+    ),
+    "a duration of more than a year": (
+        [step("a", "delay", duration="P53W")], {("/steps/0/config/duration", "out_of_range")},
+    ),
+    "a duration that reads a step that is not there": (
+        [step("a", "delay", duration="{{ nobody.pause }}")],
+        {("/steps/0/config/duration", "unknown_reference")},
+    ),
     "a delay of 366 days": ([step("a", "delay", days=366)], {("/steps/0/config/days", "out_of_range")}),
     "a delay until no time": (
         [step("a", "delay", until="noon")], {("/steps/0/config/until", "bad_timestamp")},
@@ -284,6 +304,28 @@ STEPS: dict[str, tuple[list[Step], Found]] = {
     "one bad status of several": (
         [step("a", "webhook", url=URL, success=["2xx", "9xx"])],
         {("/steps/0/config/success/1", "invalid_format")},
+    ),
+    "a share of more than all": (
+        [{**transform("a"), "for_each": "trigger", "on_error": "continue", "on_items": {"fail_if": 1.5}}],
+        {("/steps/0/on_items/fail_if", "out_of_range")},
+    ),
+    "a share of none": (
+        [{**transform("a"), "for_each": "trigger", "on_error": "continue", "on_items": {"fail_if": 0}}],
+        {("/steps/0/on_items/fail_if", "out_of_range")},
+    ),
+    "a word that is no share": (
+        [{**transform("a"), "for_each": "trigger", "on_error": "continue", "on_items": {"fail_if": "most"}}],
+        {("/steps/0/on_items/fail_if", "not_allowed")},
+    ),
+    "on_items without on_error": (
+        [transform("a", for_each="trigger", on_items={"fail_if": "any"})],
+        {("/steps/0/on_items", "misplaced_on_items")},
+    ),
+    "on_items without for_each": (
+        [transform("a", on_error="continue", on_items={})], {("/steps/0/on_items", "misplaced_on_items")},
+    ),
+    "on_items of a step that has no for_each": (
+        [condition("if") | {"on_items": {}}], {("/steps/0/on_items", "unknown_field")},
     ),
     "no on_error": ([transform("a", on_error="retry")], {("/steps/0/on_error", "not_allowed")}),
     "a bad id in on_error": (
@@ -375,6 +417,8 @@ FINE: dict[str, list[Step]] = {
     ],
     "statuses": [step("a", "webhook", url=URL, success=["2xx", 404, "410"])],
     "a delay until a time": [step("a", "delay", until="2026-12-24T18:00:00Z")],
+    "a delay of a duration": [step("a", "delay", duration="1h30m")],
+    "a delay of a duration that a template gives": [step("a", "delay", duration="{{ trigger.pause }}")],
     "a delay until what a template gives": [step("a", "delay", until="{{ trigger.at }}")],
     "a path on error": [LOOKUP | {"on_error": ["b"]}, transform("b", "steps.ip.error.code")],
     "both branches": [condition("if", then=["a"], **{"else": ["b"]}), transform("a"), transform("b")],
@@ -600,3 +644,64 @@ def test_the_name_of_a_step_is_trimmed() -> None:
 def test_a_file_that_is_not_json_is_told_with_the_place() -> None:
     [error] = validate_text(b'{"name":\n x}').errors
     assert error.code == "invalid_json" and "line 2" in error.message
+
+
+BRACES = "An expression has no {{ and }} around it: leave the braces out."
+ONE_SIGN = "One = means nothing here: write ==."
+MESSAGES: dict[str, tuple[Step, str, str]] = {
+    "one = in a condition": (
+        condition("a", "trigger.x = 'y'"), "/config/expression", f"At character 11: {ONE_SIGN}",
+    ),
+    "one = in a template": (
+        step("a", "webhook", url=URL, body="So: {{ trigger.x = 1 }}"), "/config/body",
+        f"At character 18: {ONE_SIGN}",
+    ),
+    "braces around an expression": (
+        condition("a", "{{ trigger.x }} == 1"), "/config/expression", f"At character 1: {BRACES}",
+    ),
+    "braces within an expression": (
+        transform("a", "trigger.x == {{ trigger.y }}"), "/config/expression", f"At character 14: {BRACES}",
+    ),
+    "braces in an if": (transform("a") | {"if": "{{ trigger.x }}"}, "/if", f"At character 1: {BRACES}"),
+    "braces in a for_each": (
+        transform("a") | {"for_each": "{{ trigger }}"}, "/for_each", f"At character 1: {BRACES}",
+    ),
+    "braces in a field": (
+        step("a", "ip_lookup", field="{{ trigger.ip }}"), "/config/field", f"At character 1: {BRACES}",
+    ),
+    "braces in braces": (
+        step("a", "webhook", url=URL, body="{{ {{ trigger }} }}"), "/config/body",
+        f"At character 4: {BRACES}",
+    ),
+    "a secret that is not there": (
+        step("a", "webhook", url=URL, body="{{ secrets.TOKEN }}"), "/config/body",
+        "There is no secret TOKEN. Store it: POST /api/workflows/secrets, or vedette secrets set TOKEN.",
+    ),
+    "a delay by two ways": (
+        step("a", "delay", hours=1, duration="5m"), "/config",
+        "Give exactly one of seconds, minutes, hours, days, duration, until; hours and duration are given.",
+    ),
+    "a delay by none": (
+        step("a", "delay"), "/config",
+        "Give exactly one of seconds, minutes, hours, days, duration, until; none is given.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_a_mistake_that_many_make_is_told_with_what_to_write(case: str) -> None:
+    wrong, pointer, message = MESSAGES[case]
+    assert [(one.pointer, one.message) for one in report(wrong).errors] == [(f"/steps/0{pointer}", message)]
+
+
+@pytest.mark.parametrize("timeout", ["abc", "5", -1, 0, [], True, 1e9], ids=str)
+def test_a_wrong_timeout_is_one_error(timeout: Any) -> None:
+    wait = step("wait", "wait", timeout=timeout)
+    asks = step("ask", "webhook", url=URL, body="{{ run.resume_urls.wait }}")
+    assert [one.pointer for one in report(asks, wait).errors] == ["/steps/1/config/timeout"]
+    call = step("a", "webhook", url=URL, timeout=timeout)
+    assert [one.pointer for one in report(call, transform("b", "a.body")).errors] == [
+        "/steps/0/config/timeout"
+    ]
+    each = LOOKUP | {"timeout": timeout, "for_each": "trigger"}
+    assert [one.pointer for one in report(each, transform("b", "ip[0]")).errors] == ["/steps/0/timeout"]

@@ -70,7 +70,7 @@ def types(union: Any) -> set[str]:
 
 def test_the_examples_show_every_type_of_step_and_trigger() -> None:
     wholes = [whole(example) for example in EXAMPLES]
-    assert len(types(Step)) == 17 and len(types(Trigger)) == 5
+    assert len(types(Step)) == 18 and len(types(Trigger)) == 5
     assert {step["type"] for document in wholes for step in document.get("steps", [])} == types(Step)
     assert {document["trigger"]["type"] for document in wholes if "trigger" in document} == types(Trigger)
 

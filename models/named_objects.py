@@ -1,0 +1,28 @@
+"""Objects of an account by their names, which several may share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, LiteralString
+from uuid import UUID
+
+from database import Connection
+
+_FIND: dict[str, LiteralString] = {
+    "workflow": "select id, name from automations where account_id = %s and name = any(%s)"
+    " and deleted_at is null order by id",
+    "monitor": "select id, name from monitors where account_id = %s and name = any(%s)"
+    " and deleted_at is null order by id",
+}
+
+
+async def find_ids(
+    connection: Connection, account_id: UUID, noun: Literal["workflow", "monitor"], names: Collection[str]
+) -> dict[str, list[UUID]]:
+    """Find the ids of an account's objects by their names; names that nothing has are left out."""
+    storable = [name for name in names if "\0" not in name]
+    cursor = await connection.execute(_FIND[noun], (account_id, storable))
+    found: dict[str, list[UUID]] = {}
+    for row in await cursor.fetchall():
+        found.setdefault(row["name"], []).append(row["id"])
+    return found
