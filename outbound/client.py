@@ -22,19 +22,16 @@ import httpx
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from outbound import chain
 from outbound.concurrency import ConcurrencyLimiter
 from outbound.errors import (
     BadResponse,
-    ConnectFailed,
-    ForbiddenAddress,
-    InvalidRequest,
-    NameNotResolved,
     OutboundError,
     TimedOut,
-    TlsFailed,
     TooLarge,
     TooManyRedirects,
 )
+from outbound.faults import error_for
 from outbound.guard import (
     GuardedResolver,
     SystemResolver,
@@ -65,7 +62,9 @@ _READ_BYTES = CALL_BYTES // 2
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # What survives a redirect to another origin. Any other header may be a credential, whatever its name.
-_HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+_HARMLESS_HEADERS = frozenset(
+    {"accept", "accept-language", "content-type", "user-agent", chain.HEADER.lower()}
+)
 
 
 class Outbound:
@@ -276,7 +275,7 @@ class Outbound:
         except TimeoutError as error:
             raise TimedOut("The server does not answer, or paused for too long.") from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise _typed(error) from error
+            raise error_for(error, URL(url).raw_host) from error
 
     def _provider_session(self, name: str) -> aiohttp.ClientSession:
         trusted = self._settings.provider(name).base_url is not None
@@ -349,7 +348,7 @@ class Outbound:
         except OutboundError:
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _typed(error) from error
+            raise error_for(error, url.raw_host) from error
 
     def _session(self, pool: str, *, guarded: bool) -> aiohttp.ClientSession:
         session = self._sessions.get(pool)
@@ -385,28 +384,3 @@ def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     check_headers(headers)
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
-
-
-def _typed(error: Exception) -> OutboundError:
-    """Our error for one of aiohttp's. The message names no address, for it may reach a user."""
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            return NameNotResolved("The host name has no address.")
-        case aiohttp.ClientConnectorCertificateError():
-            return TlsFailed(f"The server's certificate is not valid: {_reason(error.certificate_error)}.")
-        case aiohttp.ClientConnectorSSLError():
-            return TlsFailed("The TLS handshake failed.")
-        case aiohttp.InvalidURL():
-            return ForbiddenAddress("The URL's host is an address in a spelling that is not accepted.")
-        case aiohttp.ClientConnectorError() | aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError():
-            return ConnectFailed("The server cannot be reached, or closed the connection without an answer.")
-        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
-            return BadResponse("The answer breaks off or is not HTTP.")
-        case ValueError():
-            return InvalidRequest("The request cannot be sent as it is.")
-        case _:
-            return ConnectFailed("The connection failed.")
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "verify_message", "") or "it does not verify"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import ssl
 import tracemalloc
@@ -12,6 +13,7 @@ from email.utils import format_datetime
 from ipaddress import ip_network
 from pathlib import Path
 
+import aiohttp
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -20,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from outbound.client import Outbound
 from outbound.errors import ForbiddenHeader, OutboundError
+from outbound.faults import error_for
 from settings import Settings
 from tests.outbound.conftest import Names, Request, Serve
 from tests.stacks import eventually
@@ -340,6 +343,34 @@ async def test_a_port_where_nobody_listens_is_connect_failed(serve: Serve) -> No
         with pytest.raises(OutboundError) as failed:
             await outbound.send("GET", f"http://127.0.0.1:{port}/")
     assert (failed.value.code, failed.value.retryable) == ("connect_failed", True)
+
+
+async def test_a_connection_that_fails_says_how_and_names_the_host_and_not_its_address(serve: Serve) -> None:
+    async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await serve(hang_up)
+    names = Names({"crm.example.com": [["127.0.0.1"]] * 9})
+    told = {
+        "http://crm.example.com:1999/": "The connection to crm.example.com was refused.",
+        f"http://crm.example.com:{server.port}/": (
+            "The connection to crm.example.com was closed without an answer."
+        ),
+    }
+    async with Outbound(LOOPBACK, resolver=names) as outbound:
+        for url, message in told.items():
+            with pytest.raises(OutboundError) as failed:
+                await outbound.send("GET", url)
+            assert (failed.value.code, str(failed.value)) == ("connect_failed", message)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(errno.ECONNRESET, "was reset"), (errno.ETIMEDOUT, "timed out"), (errno.EIO, "failed")],
+)
+def test_what_the_system_says_of_a_connection_is_told(number: int, told: str) -> None:
+    error = error_for(aiohttp.ClientOSError(number, "to ('10.0.0.1', 443)"), "crm.example.com")
+    assert (error.code, str(error)) == ("connect_failed", f"The connection to crm.example.com {told}.")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,28 @@
+"""Count the runs that have led to a request, and refuse a chain that is too long."""
+
+from __future__ import annotations
+
+from fastapi import Request
+
+from models import children
+from models.errors import Conflict, FieldError, Invalid
+from outbound import chain
+
+
+def depth_of(request: Request) -> int | None:
+    """Give how many runs are above one that this request starts; None if it comes from no run.
+
+    Raises:
+        Conflict: `chain_too_deep`.
+        Invalid: the header is no number.
+    """
+    try:
+        depth = chain.read_depth(request.headers.get(chain.HEADER))
+    except ValueError:
+        message = (
+            f"{chain.HEADER} is a number of runs, such as 1; leave it out where no run sends the request."
+        )
+        raise Invalid([FieldError("", "invalid_format", message, parameter=chain.HEADER)]) from None
+    if depth is not None and children.is_too_deep(depth):
+        raise Conflict("chain_too_deep", children.TOO_DEEP)
+    return depth
