@@ -15,20 +15,17 @@ from dataclasses import asdict
 from datetime import timedelta
 from uuid import UUID
 
-import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 
 import logs
 from activities.credits import start_due
 from activities.executor import Executor
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
-from database import Database
+from database import AWAY, Database
 from dispatch_loop import ASK_SECONDS, DispatchLoop
-from models import recovery, run_work, workers
+from models import leases, recovery, run_work, workers
 from models.identifiers import new_id
 from models.leases import Lease
 from models.low_water import LowWater
@@ -36,6 +33,7 @@ from models.recovery import BatchToStart
 from models.run_work import Claim
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from temporal import starts
+from temporal.client import TEMPORAL_AWAY
 from temporal.retiring import retire_unknown_batches
 
 _log = logs.get(__name__)
@@ -88,6 +86,7 @@ class Dispatcher(DispatchLoop):
         self._claims = 0
         self._retire_at = 0.0
         self._workers = 1
+        self._held_after = 0
 
     async def stop(self) -> None:
         """Claim nothing more; wait for the starts in flight."""
@@ -95,7 +94,7 @@ class Dispatcher(DispatchLoop):
         try:
             async with self._database.connection() as connection:
                 await workers.sign_out(connection, self._worker_id)
-        except (psycopg.Error, PoolTimeout) as error:
+        except AWAY as error:
             # It is forgotten when it has been silent for a while.
             _log.warning("worker_not_signed_out", error=str(error))
 
@@ -156,7 +155,7 @@ class Dispatcher(DispatchLoop):
                 await starts.start(self._client, **asdict(batch), eager=self._eager)
         except WorkflowAlreadyStartedError:
             await self.examine(batch)
-        except (RPCError, TimeoutError) as error:
+        except TEMPORAL_AWAY as error:
             _log.warning("start_failed", batch_id=str(batch.batch_id), runs=batch.runs, error=str(error))
         else:
             async with self._database.connection() as connection:
@@ -169,9 +168,14 @@ class Dispatcher(DispatchLoop):
             lag = self._lag.take_longest()
             await workers.sign_in(connection, self._worker_id, halted=self._halt.halted, loop_lag=lag)
             self._workers = await workers.alive(connection)
-            unseen = await recovery.find_unseen(connection)
+            # While the database was away nobody could beat. Whoever lives does so first, and keeps its runs.
+            was_away = asyncio.get_running_loop().time() - self._away_at < leases.SILENT_SECONDS
+            unseen = [] if was_away else await recovery.find_unseen(connection)
             if overdue := await run_work.queue_overdue(connection):
                 _log.warning("overdue_runs_queued", runs=overdue)
+            if strays := await run_work.queue_strays(connection):
+                _log.error("stray_runs_queued", runs=strays)
+            _, self._held_after = await run_work.promote_held(connection, self._held_after)
         for batch in unseen:
             _log.info("batch_probed", batch_id=str(batch.batch_id))
             self._begin_chore(str(batch.batch_id), self.begin(batch))

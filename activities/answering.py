@@ -13,51 +13,73 @@ from uuid import UUID
 
 from database import Database, Notifier
 from engine.calls import Call, Outcome, failure
-from language.definition import RememberStep, WaitStep, WorkflowStep
+from language.definition import EmitStep, RememberStep, WaitStep, WorkflowStep
 from language.delays import written
-from language.step_evaluation import child_input_of, key_of
+from language.step_evaluation import alert_data_of, child_input_of, key_of, prompt_of
 from micro_batcher import MicroBatcher
-from models import accepting, answers, children, targets
+from models import accepting, alerts, answers, children, prompts, targets
 from models.accepting import Event
 from models.children import Child, Key
 from models.errors import Conflict, Invalid, NotFound
+from models.event_data import WorkflowAlert
+from models.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
 from models.runs import QUEUED_CHANNEL
 from services.event_checks import ChecksWaiting, EventChecks
 from services.process_pool import PoolBusy, WorkLost
+from settings import Settings
 
 _AGAIN_SECONDS = 1.0
 _PENDING = Outcome(None, pending=True)
 
 
+def _why_failed(child: Child) -> str:
+    """Say which run failed, of which workflow, and why."""
+    how = "failed" if child.status == "failed" else "was cancelled"
+    told = f"The run {child.run_id} of the workflow {child.workflow} {how}"
+    error = child.error or {}
+    return f"{told} with {error['code']}: {error['message']}" if "code" in error else f"{told}."
+
+
 class Answering:
     """Asks for what others bring."""
 
-    def __init__(self, database: Database, notifier: Notifier, checks: EventChecks) -> None:
+    def __init__(
+        self, database: Database, notifier: Notifier, checks: EventChecks, settings: Settings
+    ) -> None:
         """Prepare.
 
         Args:
             database: where it is.
             notifier: tells dispatchers of runs that were accepted.
             checks: hold the inputs of other workflows against their schemas.
+            settings: say how many runs there may be.
         """
         self._database = database
         self._notifier = notifier
         self._checks = checks
+        self._unfinished = UnfinishedRuns(settings.max_unfinished_runs)
+        self._most_descendants = settings.max_descendants
         self._children: MicroBatcher[Key, Child | None] = MicroBatcher(self._find_children, most=256)
 
-    async def collect(self, run_id: UUID, call: Call) -> Outcome:
-        """Collect what was posted to a step that waits; once its time is over, nothing is taken any more."""
+    async def collect(self, run_id: UUID, call: Call, scope: Mapping[str, Any]) -> Outcome:
+        """Collect what was posted to a step that waits; once its time is over, nothing is taken any more.
+
+        What the step asks is stored for the page of its resume URL.
+        """
         step = call.step
         assert isinstance(step, WaitStep)
+        prompt = prompt_of(step.config, scope)
         async with self._database.connection() as connection:
             found = await answers.find(connection, run_id, step.id)
             if found is None and call.expired:
                 nothing = {"resumed": False, "body": None, "at": written(datetime.now(UTC))}
                 await answers.answer(connection, run_id, step.id, nothing)
                 found = await answers.find(connection, run_id, step.id)
+            elif found is None and prompt:
+                await prompts.store(connection, run_id, step.id, prompt)
         if found is None:
             return _PENDING
-        asked = step.config.model_dump(include={"timeout", "on_timeout"})
+        asked = step.config.model_dump(include={"timeout", "on_timeout"}) | prompt
         if not found["resumed"] and step.config.on_timeout == "fail":
             return failure("wait_timeout", "Nobody resumed the run within the timeout of the step.", asked)
         return Outcome(asked, found)
@@ -74,6 +96,31 @@ class Answering:
                 connection, automation_id, key, step.config.ttl, run_id=run_id, step_id=step.id
             )
         return Outcome({"key": key}, counted)
+
+    async def emit(
+        self,
+        account_id: UUID,
+        run_id: UUID,
+        call: Call,
+        scope: Mapping[str, Any],
+        workflow: Mapping[str, Any],
+    ) -> Outcome:
+        """Send an event to the account's webhooks, once for the run and the step."""
+        step = call.step
+        assert isinstance(step, EmitStep)
+        data = alert_data_of(step.config, scope)
+        alert = WorkflowAlert(
+            run_id=run_id, workflow_id=UUID(workflow["id"]), workflow_name=workflow["name"], step_id=step.id,
+            data=data,
+        )  # fmt: skip
+        sent = {"event": step.config.event, "data": data}
+        async with self._database.transaction() as connection:
+            place = await children.lock_place_below(connection, run_id)
+            if place is None:
+                return _PENDING
+            if children.is_too_deep(place.depth):
+                return failure("chain_too_deep", children.TOO_DEEP, sent)
+            return Outcome(sent, await alerts.emit_once(connection, account_id, alert))
 
     async def run_child(
         self, account_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
@@ -96,9 +143,7 @@ class Answering:
         if child.status == "completed":
             return Outcome(asked, child.output)
         if child.status in ("failed", "cancelled"):
-            how = "failed" if child.status == "failed" else "was cancelled"
-            why = f": {child.error['message']}" if child.error and "message" in child.error else "."
-            return failure("child_failed", f"The run {child.run_id} {how}{why}", asked)
+            return failure("child_failed", _why_failed(child), asked)
         return _PENDING
 
     async def _begin(self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]) -> Outcome:
@@ -107,21 +152,28 @@ class Answering:
                 target = await targets.event_target(connection, account_id, key.automation_id)
             await self._check(target, asked["input"])
             async with self._database.transaction() as connection:
-                depth = await children.depth_below(connection, parent_run_id)
-                if depth is None:
+                place = await children.lock_place_below(connection, parent_run_id)
+                if place is None:
                     return _PENDING
-                if children.is_too_deep(depth):
+                if children.is_too_deep(place.depth):
                     message = "Workflows may run each other five deep; this one would be the sixth."
                     return failure("workflow_too_deep", message, asked)
+                if not await has_room_below(connection, place.root_run_id, self._most_descendants):
+                    message = (
+                        f"{self._most_descendants:,} runs below the run {place.root_run_id} have not ended,"
+                        " and there may be no more: have it begin fewer at a time."
+                    )
+                    return failure("too_many_descendants", message, asked)
+                await self._unfinished.check(connection, account_id)
                 event = Event(
                     target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id,
-                    depth=depth,
+                    root_run_id=place.root_run_id, depth=place.depth,
                 )  # fmt: skip
                 [accepted] = await accepting.accept(connection, [event])
         except NotFound:
             message = "There is no such workflow any more."
             return failure("workflow_not_found", message, asked)
-        except Conflict as error:
+        except (Conflict, TooManyRuns) as error:
             return failure(error.code, error.message, asked)
         except Invalid as invalid:
             first = invalid.errors[0]

@@ -10,18 +10,13 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-import psycopg
-from psycopg_pool import PoolTimeout
-
 import logs
 from activities.execution import HeldLease
-from database import Connection, Database
+from database import AWAY, Connection, Database
 from models.leases import Lease
 
 _log = logs.get(__name__)
 T = TypeVar("T")
-DATABASE_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
-"""What is raised while the database cannot be reached."""
 AGAIN_SECONDS = 0.5
 """How long to wait before one tries again to reach it."""
 # How long runs may join a batch: a worker that dies leaves no more than this and what it has at work.
@@ -76,7 +71,7 @@ class Batch:
         while True:
             try:
                 return await ask()
-            except DATABASE_AWAY as error:
+            except AWAY as error:
                 if self.held.lost:
                     raise
                 _log.warning("database_away", batch_id=str(self.lease.batch_id), error=str(error))

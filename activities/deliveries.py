@@ -8,16 +8,16 @@ from dataclasses import replace
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio import activity
 
 import logs
 from activities.heartbeat import heartbeats
 from activities.runs import rounded
-from database import Database, Notifier
+from database import AWAY, Database, Notifier
 from micro_batcher import MicroBatcher
-from models import delivery_work
-from models.delivery_work import Change, Delivery
+from models import delivery_work, delivery_writes
+from models.delivery_work import Delivery
+from models.delivery_writes import Change
 from models.events import QUEUED_CHANNEL
 from models.identifiers import new_id
 from outbound.client import Outbound
@@ -30,12 +30,6 @@ _IN_FLIGHT = 2
 # A row that somebody else has locked is found out, and who stops within a write: neither holds up others.
 OPTIONS = "-c lock_timeout=1s -c idle_in_transaction_session_timeout=5s"
 """Of the connections that write what attempts brought."""
-_AWAY = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    psycopg.errors.IdleInTransactionSessionTimeout,
-    PoolTimeout,
-)
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -44,6 +38,9 @@ class DeliveryActivities:
 
     What attempts brought is written through connections of its own: whatever else the worker does with the
     database, this goes on.
+
+    Attributes:
+        writer: the pool of these connections.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class DeliveryActivities:
         self._keyring = keyring
         self._schedule = schedule
         self._freed = freed
-        self._writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=OPTIONS)
+        self.writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=OPTIONS)
         self._batcher = MicroBatcher(
             self._record_many,
             size=lambda change: change.size,
@@ -81,11 +78,11 @@ class DeliveryActivities:
 
     async def open(self) -> None:
         """Connect."""
-        await self._writer.open()
+        await self.writer.open()
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._writer.close()
+        await self.writer.close()
 
     @activity.defn(name=SEND_DELIVERIES)
     async def send_deliveries(self, batch_id: UUID) -> float | None:
@@ -143,12 +140,12 @@ class DeliveryActivities:
                     raise
                 _log.error("answer_not_stored", delivery_id=str(change.delivery_id), error=str(error))
                 change = replace(change, attempt=replace(change.attempt, response_body=None))
-            except _AWAY as error:
+            except AWAY as error:
                 _log.info("recording_waits", delivery_id=str(change.delivery_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
                 tries += 1
 
     async def _record_many(self, changes: list[Change]) -> list[bool | Exception]:
-        async with self._writer.transaction() as connection:
-            written = await delivery_work.record(connection, changes)
+        async with self.writer.transaction() as connection:
+            written = await delivery_writes.record_attempts_if_leased(connection, changes)
         return [change.delivery_id in written for change in changes]

@@ -15,7 +15,8 @@ from engine.driver import Driver
 from engine.state import Waiting
 from language.expressions import ExpressionError
 from language.records import LiveStep, StepRecord
-from models.leases import Change, End, Lease, Wait
+from models.leases import Lease
+from models.run_writes import Change, End, Wait
 
 LONGEST_NAP = timedelta(seconds=2)
 """A run that only waits, and for longer, leaves its executor."""
@@ -174,7 +175,9 @@ class Execution:
     def give_up(self) -> list[StepRecord]:
         """End the run as cancelled, since it is: what it has done, and what it had under way."""
         self._driver.cancel(self._clock.now())
-        return self._unwritten + self._driver.take_records()
+        # Kept: whoever is interrupted as these are written asks for them again.
+        self._unwritten += self._driver.take_records()
+        return list(self._unwritten)
 
     def _change(self, calls: list[Call]) -> Change | None:
         """What is to be written before anything else is begun.

@@ -17,13 +17,13 @@ from uuid import UUID
 import structlog
 
 import logs
-from activities.batch import DATABASE_AWAY, Batch
+from activities.batch import Batch
 from activities.execution import HeldLease
 from activities.halting import FailureWatch
 from activities.run_executor import RunExecutor
 from activities.versions import LoadedVersion, VersionCache
 from activities.writing import RunWriter
-from database import Connection, Database, Notifier
+from database import AWAY, Connection, Database, Notifier
 from language.records import INLINE_BYTES
 from models import leases, recovery, run_loading, run_work
 from models.leases import Lease
@@ -317,7 +317,9 @@ class Executor:
     def drop(self, run_ids: Iterable[str]) -> None:
         """Drop runs that have ended elsewhere: none of their calls begins, those under way are ended."""
         for run_id in run_ids:
-            if (task := self._runs.get(run_id)) is not None:
+            task = self._runs.get(run_id)
+            # One that was told so before is writing what it had under way.
+            if task is not None and not task.cancelling():
                 task.cancel()
 
     # ---- beats
@@ -327,7 +329,7 @@ class Executor:
             pause = BEAT_SECONDS
             try:
                 await self._beat()
-            except DATABASE_AWAY as error:
+            except AWAY as error:
                 _log.warning("beat_failed", error=str(error))
                 pause = _BEAT_AGAIN_SECONDS
             except Exception as error:

@@ -7,15 +7,15 @@ before once such a run was taken forward.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import psycopg
-from psycopg_pool import PoolTimeout
 
 import logs
-from database import Database
+from database import AWAY, Database
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
@@ -26,6 +26,7 @@ from sealing import Keyring
 _log = logs.get(__name__)
 _WINDOW_SECONDS = 60.0
 _TEST_SECONDS = 10.0
+_AGAIN_SECONDS = 0.5
 _FEWEST_ACCOUNTS = 3
 
 
@@ -79,7 +80,7 @@ class Halt:
         """How many runs may be claimed now: none, one to try, or as many as asked for.
 
         Raises:
-            psycopg.OperationalError: the database is away.
+            psycopg.Error: one of `AWAY`.
         """
         if not self.halted and self._failures.is_general():
             self._halt("our code fails with the runs of many accounts")
@@ -100,8 +101,15 @@ class Halt:
         return 1
 
     async def check(self) -> None:
-        """Test this process before it claims anything; halt if it fails."""
-        if problem := await self.test():
+        """Test this process before it claims anything; halt if it fails. Wait for a database that is away."""
+        while True:
+            try:
+                problem = await self.test()
+                break
+            except AWAY as error:
+                _log.warning("database_away", error=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS)
+        if problem:
             self._halt(problem)
 
     def _halt(self, problem: str) -> None:
@@ -110,15 +118,20 @@ class Halt:
         self._test_at = time.monotonic() + _TEST_SECONDS
 
     async def test(self) -> str | None:
-        """What is wrong with this process, if anything is: with its key, its database, or its engine."""
+        """Find out what is wrong with this process: with its key, its database, or its engine.
+
+        Raises:
+            psycopg.Error: one of `AWAY`, which is no fault of this process.
+        """
         try:
             async with self._database.connection() as connection:
                 if not await root_key.is_right(connection, self._keyring):
                     return "the root key does not open what is sealed"
-                if problem := await write_probe.try_to_write(connection):
-                    return f"the database {problem}"
-        except (psycopg.Error, PoolTimeout) as error:
-            return f"the database is away: {error}"
+                await write_probe.try_to_write(connection)
+        except AWAY:
+            raise
+        except psycopg.Error as error:
+            return f"the database {write_probe.refusal_of(error)}"
         return None if _engine_works() else "the engine does not run a built-in workflow"
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio import activity
 
 import logs
@@ -114,11 +113,16 @@ class JobActivities:
 
 @dataclass
 class _Row:
-    """A target that is still to be looked up: not before `due`, by the loop's clock."""
+    """A target that is still to be looked up: not before `due`, by the loop's clock.
+
+    Attributes:
+        waits: it is known to wait for a source that is over its limit.
+    """
 
     wanted: Wanted
     due: float = 0.0
     tries: int = 0
+    waits: bool = False
 
 
 class _ChunkWork:
@@ -143,11 +147,16 @@ class _ChunkWork:
         self._progressed = self._now() - chunk.idle_seconds
         # Until when the sources are over their limits.
         self._open_at = 0.0
+        # The sources that have turned out to be over their limits; and whether another one has, without which
+        # some targets may be answered at once.
+        self._limited: set[str] = set()
+        self._look_again = False
         self.over = False
 
     async def finish(self) -> float:
         """Look up all; or return how many seconds what is left has to wait, when that is long."""
-        left: list[_Row] = [_Row(wanted) for wanted in await self._finish_known()]
+        rows = [_Row(wanted) for wanted in self._chunk.targets]
+        left: list[_Row] = await self._finish_known(rows)
         width = _PLACES
         while left and not self.over:
             pause = min(row.due for row in left) - self._now()
@@ -163,30 +172,35 @@ class _ChunkWork:
             # After a limit, as many go at once as came through this time.
             width = max(1, min(_PLACES - 1, count - len(again))) if self._open_at else width
             left = later + again
+            if self._look_again:
+                left = await self._finish_known(left)
         return 0.0
 
-    async def _finish_known(self) -> list[Wanted]:
-        """Record all that can be answered without asking anyone; give the others."""
-        wanted = [*self._chunk.targets]
+    async def _finish_known(self, rows: list[_Row]) -> list[_Row]:
+        """Record all that are answered without asking anyone, or waiting for anyone; give the others."""
+        self._look_again = False
         try:
-            known = await self._known_of(wanted)
-        except (psycopg.Error, PoolTimeout):
+            known = await self._known_of([row for row in rows if not row.waits])
+        except psycopg.Error:
             raise
         except Exception:
-            return wanted  # one of them makes us fail: each by itself, that one fails alone
+            return rows  # one of them makes us fail: each by itself, that one fails alone
         recording = [self._recorder.submit(one) for one in known]
         self.over = not all(await asyncio.gather(*recording))
         done = {one.number for one in known}
-        return [one for one in wanted if one.number not in done]
+        return [row for row in rows if row.wanted.number not in done]
 
-    async def _known_of(self, wanted: Sequence[Wanted]) -> list[Found]:
+    async def _known_of(self, rows: Sequence[_Row]) -> list[Found]:
         """What is to be recorded of those that can be answered without asking anyone."""
-        kind, fields, texts = self._chunk.type, self._chunk.fields, [one.target for one in wanted]
+        kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
         answers = await self._lookups.known.find_many(kind, texts, fields=fields, limit=limit_of(kind))
         known: list[Found] = []
-        for one, answer in zip(wanted, answers, strict=True):
-            if answer is not None and _wait(answer, 0, 0.0) is None:
-                known.append(self._recorded(one, answer))
+        for row, answer in zip(rows, answers, strict=True):
+            if answer is None:
+                continue
+            row.waits = self._wait(answer, 0, 0.0) is not None
+            if not row.waits:
+                known.append(self._recorded(row.wanted, answer))
                 if not len(known) % _WRITTEN_AT_ONCE:
                     await asyncio.sleep(0)
         return known
@@ -204,7 +218,7 @@ class _ChunkWork:
         again: list[_Row] = []
 
         async def take() -> None:
-            while due and not self._open_at and not self.over:
+            while due and not self._open_at and not self._look_again and not self.over:
                 row = due.popleft()
                 if not await self._look_up(row):
                     again.append(row)
@@ -224,7 +238,7 @@ class _ChunkWork:
                 return False
             try:
                 record = await self._record_of(row)
-            except (ModelError, psycopg.Error, PoolTimeout):
+            except (ModelError, psycopg.Error):
                 raise  # no fault of the target: all that is left is to be looked up again
             except Exception as error:
                 # A fault of ours: it must not keep the job from its other targets, for ever.
@@ -256,12 +270,24 @@ class _ChunkWork:
             if without_database(error):
                 raise
             result = error
-        wait = _wait(result, row.tries, idle)
+        limited = _limited_of(result)
+        self._look_again = self._look_again or not limited <= self._limited
+        self._limited |= limited
+        wait = self._wait(result, row.tries, idle)
         if wait is not None:
             self._put_off(row, *wait)
             return None
-        given_up = _wait(result, row.tries, 0.0) is not None
+        given_up = self._wait(result, row.tries, 0.0) is not None
         return self._recorded(row.wanted, result, given_up=given_up)
+
+    def _wait(self, result: LookupResult | ModelError, tries: int, idle: float) -> tuple[float, bool] | None:
+        """Return how long a target waits, and whether limits are the reason; None if its answer is whole."""
+        if isinstance(result, AllProvidersFailed):
+            return pacing.wait_for_any(result, tries, idle)
+        if isinstance(result, ModelError):
+            return None
+        seconds = pacing.wait_for_more(result, self._chunk.fields, idle)
+        return None if seconds is None else (seconds, True)
 
     def _put_off(self, row: _Row, seconds: float, limited: bool) -> None:
         row.due = self._now() + seconds
@@ -281,11 +307,7 @@ async def _worker_stops_within(seconds: float) -> bool:
     return seconds > 0
 
 
-def _wait(result: LookupResult | ModelError, tries: int, idle: float) -> tuple[float, bool] | None:
-    """How long a target is to wait, and whether limits are the reason; None if that is all."""
-    if isinstance(result, AllProvidersFailed):
-        return pacing.wait_for_any(result, tries, idle)
-    if isinstance(result, ModelError):
-        return None
-    seconds = pacing.wait_for_more(result, idle)
-    return None if seconds is None else (seconds, True)
+def _limited_of(result: LookupResult | ModelError) -> set[str]:
+    """The sources that were over their limits where others have answered."""
+    outcomes = result.outcomes if isinstance(result, LookupResult) else ()
+    return {source.spec.name for source, outcome in outcomes if outcome.status == "rate_limited"}

@@ -9,7 +9,6 @@ from datetime import datetime
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio import activity
 
 import logs
@@ -183,7 +182,7 @@ class _Look:
             if not last and isinstance(error, AllProvidersFailed) and _may_soon_be_answered(error):
                 return None
             return watching.fail(position, target, error)
-        except (psycopg.Error, PoolTimeout):
+        except psycopg.Error:
             raise
         except Exception as error:
             # A fault of ours: it must not keep the run from its other targets, for ever.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -26,8 +27,8 @@ from language.definition import (
     WebhookStep,
 )
 from language.expressions import Budget, ExpressionError
-from language.step_evaluation import Seen, budget_of, decide, evaluate, items_of, until_of
-from models import resume_tokens, run_loading, secrets
+from language.step_evaluation import Seen, budget_of, decide, delay_of, evaluate, items_of
+from models import call_ids, children, resume_tokens, run_loading, secrets
 from outbound.client import Outbound
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
@@ -84,6 +85,7 @@ class Performer:
         self._address = address
         self._inputs = ConcurrencyLimiter(_INPUT_BYTES)
         self._secrets: dict[tuple[UUID, frozenset[str]], _Known] = {}
+        self._call_id_boundary: UUID | None = None
 
     async def perform(
         self, account_id: UUID, automation_id: UUID, run_id: UUID, call: Call, version: LoadedVersion
@@ -99,7 +101,7 @@ class Performer:
 
         Raises:
             ExpressionError: what it reads has no value.
-            psycopg.OperationalError: the database is away.
+            psycopg.Error: one of `AWAY`.
         """
         if not call.stored:
             return await self._perform(account_id, automation_id, run_id, call, call.scope, version)
@@ -123,13 +125,15 @@ class Performer:
         if call.kind in ("evaluate", "prepare", "decide"):
             return Done(await self._evaluate(account_id, call, scope))
         if call.kind == "collect":
-            return Done(await self._answering.collect(run_id, call))
+            return Done(await self._answering.collect(run_id, call, scope))
         if call.kind == "run_child":
             return Done(await self._answering.run_child(account_id, run_id, call, scope))
         if call.kind == "remember":
             return Done(await self._answering.remember(automation_id, run_id, call, scope))
+        if call.kind == "emit":
+            return Done(await self._answering.emit(account_id, run_id, call, scope, version.workflow))
         if isinstance(call.step, LookupStep):
-            reference = f"run/{_reference(run_id, call, '/')}"
+            reference = f"run/{run_id}/{call.step.id}" + (f"/{call.item}" if call.item is not None else "")
             return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
         assert isinstance(call.step, WebhookStep)
         return await self._send(account_id, run_id, call, scope, version)
@@ -145,10 +149,23 @@ class Performer:
             return Done(failure("secret_not_opened", message))
         if call.step.id in version.plan.resume_urls:
             known = self._with_resume_urls(known, run_id, version)
+        call_id = call_ids.call_id(run_id, call.step.id, call.item, await self._load_boundary())
         room = self._outbound.memory.reservation()
-        call_id = _reference(run_id, call, "-")
-        outcome = await send(self._outbound, call.step, templates, scope, known, call_id, account_id, room)
+        outcome = await send(
+            self._outbound, call.step, templates, scope, known, call_id, account_id, room,
+            partial(self._depth_below, run_id), call.output_of,
+        )  # fmt: skip
         return Done(outcome, room)
+
+    async def _load_boundary(self) -> UUID:
+        if self._call_id_boundary is None:
+            async with self._database.connection() as connection:
+                self._call_id_boundary = await call_ids.load_boundary(connection)
+        return self._call_id_boundary
+
+    async def _depth_below(self, run_id: UUID) -> int:
+        async with self._database.connection() as connection:
+            return await children.depth_of_next(connection, run_id)
 
     def _with_resume_urls(self, known: Secrets, run_id: UUID, version: LoadedVersion) -> Secrets:
         """The secrets, and the URLs by which the run is resumed: whoever has one can do so."""
@@ -196,10 +213,8 @@ class Performer:
         return failure("evaluation_lost", message)
 
 
-def _reference(run_id: UUID, call: Call, separator: str) -> str:
-    """Names the work, the same for every repetition."""
-    item = [] if call.item is None else [str(call.item)]
-    return separator.join([str(run_id), call.step.id, *item])
+def be_ready(_ask: Ask) -> None:
+    """Do nothing, in a process that has imported all that `evaluate_call` needs."""
 
 
 def evaluate_call(_ask: Ask, call: Call, scope: JSONObject) -> Outcome:
@@ -211,9 +226,9 @@ def evaluate_call(_ask: Ask, call: Call, scope: JSONObject) -> Outcome:
             return Outcome(None, decide(step, scope, Budget()))
         if isinstance(step, ConditionStep | TransformStep):
             output = evaluate(step, scope, budget_of(step), seen)
-            return Outcome(seen.value, output)
+            return Outcome(seen.value, output, items=seen.items)
         if isinstance(step, DelayStep):
-            until = until_of(step.config, scope)
+            until = delay_of(step.config, scope)
             return Outcome(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
         assert isinstance(step, IteratingStep)
         return Outcome(None, items_of(step, scope))

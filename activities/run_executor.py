@@ -8,25 +8,24 @@ from datetime import datetime
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import PoolTimeout
 
 import logs
-from activities.batch import AGAIN_SECONDS, DATABASE_AWAY, Batch
+from activities.batch import AGAIN_SECONDS, Batch
 from activities.execution import Done, Execution
 from activities.halting import FailureWatch
 from activities.performing import Performer
 from activities.versions import LoadedVersion
 from activities.writing import Refused, RunWriter
-from database import Connection, Database
+from database import AWAY, Connection, Database
 from engine.calls import Call
 from engine.driver import Driver
 from engine.state import RunInput
 from language.progress import read_progress
 from language.records import StepError
-from models import leases, recovery
-from models.leases import Change, End
+from models import recovery
 from models.run_loading import Recorded
 from models.run_work import ClaimedRun
+from models.run_writes import Change, End, record_cancelled_steps
 
 _log = logs.get(__name__)
 
@@ -139,7 +138,7 @@ class RunExecutor:
                 return await self._performer.perform(
                     batch.account_id, batch.automation_id, run_id, call, version
                 )
-            except DATABASE_AWAY as error:
+            except AWAY as error:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
             while not batch.held.may_begin:
@@ -151,8 +150,8 @@ class RunExecutor:
         if records:
             try:
                 async with self._database.connection() as connection:
-                    await leases.append(connection, records)
-            except (psycopg.Error, PoolTimeout) as error:
+                    await record_cancelled_steps(connection, records)
+            except psycopg.Error as error:
                 _log.warning("cancelled_steps_not_stored", error=str(error))
 
     async def _set_aside(self, batch: Batch, version: LoadedVersion, run: ClaimedRun) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-import psycopg
-from psycopg_pool import PoolTimeout
 from temporalio import activity
 from temporalio.client import Client
 
 import logs
 from activities.heartbeat import heartbeats
-from database import Database, Notifier
+from database import AWAY, Database, Notifier
 from models import schedule_triggers, scheduling
 from models.runs import QUEUED_CHANNEL
 from temporal import due_schedules
@@ -86,7 +84,7 @@ async def accept_each(accept: Callable[[UUID], Awaitable[None]], ids: Sequence[U
     for id in ids:
         try:
             await accept(id)
-        except (psycopg.OperationalError, PoolTimeout):
+        except AWAY:
             raise
         except Exception as error:
             _log.error("due_run_not_accepted", id=str(id), exc_info=error)

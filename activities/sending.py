@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from engine.calls import Outcome, failure, not_evaluated
 from language.definition import WebhookStep
 from language.expressions import ExpressionError
 from language.step_evaluation import RequestTemplates
+from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from outbound.memory import Reservation
@@ -50,6 +51,8 @@ async def send(
     call_id: str,
     account_id: UUID,
     room: Reservation,
+    depth: Callable[[], Awaitable[int]],
+    output_of: str | None = None,
 ) -> Outcome:
     """Send the request once.
 
@@ -62,20 +65,26 @@ async def send(
         call_id: the same for every repetition, so that the receiver can tell.
         account_id: whose call it is: one account cannot take all places for calls.
         room: for the output; to be released when that is stored, or dropped. A failure releases it.
+        depth: gives how many runs have led to the request, this one included; asked only where it counts.
+        output_of: as `run_data_of` takes it.
     """
     sent: dict[str, Any] | None = None
     try:
         hidden: dict[str, Any] = dict.fromkeys(secrets.values, MASK)
         urls = secrets.resume_urls
-        request = templates.render(_scope(scope, secrets.values, urls))
+        request = templates.render(_scope(scope, secrets.values, urls), output_of=output_of)
         shown = request
         if hidden or urls:
-            shown = templates.render(_scope(scope, hidden, urls and dict.fromkeys(urls, MASK)))
+            masked = _scope(scope, hidden, urls and dict.fromkeys(urls, MASK))
+            shown = templates.render(masked, output_of=output_of)
         sent = {"method": shown.method, "url": shown.url, "body": shown.body}
+        headers = _headers(request.headers, call_id, request.body)
+        if step.config.follow_redirects or chain.may_start_runs(request.url):
+            headers = chain.with_depth(headers, await depth())
         answer = await outbound.send(
             request.method,
             request.url,
-            headers=_headers(request.headers, call_id, request.body),
+            headers=headers,
             body=_encoded(request.body),
             timeout=step.config.timeout,
             follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,

@@ -1,4 +1,4 @@
-"""Writing what became of runs: all that a worker has to write at a moment goes in one statement."""
+"""Writing what became of runs: all that a worker has to write at a moment goes in one transaction."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import PoolTimeout
 
 import logs
-from database import Database, Notifier
+from database import AWAY, Database, Notifier
 from micro_batcher import MicroBatcher
-from models import leases
-from models.leases import Change, End, Lease, News
+from models import leases, run_writes
+from models.leases import Lease, News
+from models.run_writes import Change, End
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 
 _log = logs.get(__name__)
@@ -35,10 +35,13 @@ class RunWriter:
     """Writes changes, and tells of the runs that have ended.
 
     It has connections of its own: whatever else the worker does with the database, this goes on.
+
+    Attributes:
+        database: the pool of these connections.
     """
 
     def __init__(self, database: Database, notifier: Notifier) -> None:
-        self._database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
+        self.database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
         self._notifier = notifier
         self._batcher = MicroBatcher(
             self._write_many, size=lambda change: change.size, most=_MOST, in_flight=_IN_FLIGHT
@@ -46,11 +49,11 @@ class RunWriter:
 
     async def open(self) -> None:
         """Connect."""
-        await self._database.open()
+        await self.database.open()
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._database.close()
+        await self.database.close()
 
     async def write(self, change: Change) -> bool:
         """Write a change. While the database is away, this waits: who has lost a run learns it from there.
@@ -67,7 +70,7 @@ class RunWriter:
                 written = await self._batcher.submit(change)
             except _ITS_OWN_FAULT as error:
                 raise Refused(str(error)) from error
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            except AWAY as error:
                 _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
                 tries += 1
@@ -81,23 +84,25 @@ class RunWriter:
         """Prove that this process lives: which batches it still has, and what has become of these runs.
 
         Raises:
-            psycopg.OperationalError: the database is away.
+            psycopg.Error: one of `AWAY`.
         """
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             kept = await leases.renew(connection, held)
             return kept, await leases.find_news(connection, run_ids)
 
     async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
         # An executor of this process that was overtaken may write of a run beside the one that has it now.
         first = {change.run_id: change for change in reversed(changes)}
-        # What is done to a parent and its child goes in two statements: each may change the other's row.
+        # What is done to a parent and its child goes in two groups: each may change the other's row.
         first = {
             run_id: change
             for run_id, change in first.items()
             if change.parent_run_id is None or change.parent_run_id not in first
         }
-        async with self._database.connection() as connection:
-            written = await leases.write(connection, list(first.values()))
+        async with self.database.connection() as connection:
+            written, busy, queued_others = await run_writes.record_changes_if_leased(
+                connection, list(first.values())
+            )
         ended = [
             str(change.run_id)
             for change in first.values()
@@ -105,19 +110,16 @@ class RunWriter:
         ]
         for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
             self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
-        if any(_queues_others(change) for change in first.values() if change.run_id in written):
+        if queued_others:
             self._notifier.notify(QUEUED_CHANNEL)
         return [
-            change.run_id in written if first.get(change.run_id) is change else _another_statement()
+            _another_group()
+            if first.get(change.run_id) is not change or change.run_id in busy
+            else change.run_id in written
             for change in changes
         ]
 
 
-def _queues_others(change: Change) -> bool:
-    end = change.then
-    return isinstance(end, End) and (change.parent_run_id is not None or end.handler is not None)
-
-
-def _another_statement() -> psycopg.OperationalError:
+def _another_group() -> psycopg.OperationalError:
     """What makes a change go again, by itself."""
-    return psycopg.errors.LockNotAvailable("another change of this run or its parent is written")
+    return psycopg.errors.LockNotAvailable("this run or its parent is written by somebody else")

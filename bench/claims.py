@@ -22,8 +22,9 @@ from models import accounts, automations, leases, run_work, targets
 from models.accepting import Event, accept
 from models.audit import Actor
 from models.identifiers import new_id
-from models.leases import Change, End, Lease
+from models.leases import Lease
 from models.low_water import LowWater
+from models.run_writes import Change, End, record_changes_if_leased
 from models.targets import Target
 from sealing import Keyring
 
@@ -65,7 +66,7 @@ async def cycle(connection: Connection, target: Target, low_water: LowWater, wor
     assert len(claim.runs) == _ROWS, len(claim.runs)
     low_water.note(claim, run_work.MAX_ROWS)
     changes = [Change(claim.lease, run.run_id, [], End("completed")) for run in claim.runs]
-    assert len(await leases.write(connection, changes)) == _ROWS
+    assert len((await record_changes_if_leased(connection, changes)).runs) == _ROWS
     await leases.leave(connection, claim.lease)
     return took
 

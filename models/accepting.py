@@ -67,6 +67,7 @@ class Event:
         request: headers and query of the triggering request; kept if the definition reads them.
         dedupe_key: a second event with the same key is the same run.
         parent_run_id: the run whose step it is; it is woken by the end of this one.
+        root_run_id: the first run above it, if it is the step of another.
         depth: how many runs are above it.
         upload_id: the upload that it is a row of.
         run_id: of the run. Accepting the very same event again changes nothing.
@@ -79,6 +80,7 @@ class Event:
     request: Mapping[str, Any] | None = None
     dedupe_key: str | None = None
     parent_run_id: UUID | None = None
+    root_run_id: UUID | None = None
     depth: int | None = None
     upload_id: UUID | None = None
     run_id: UUID = field(default_factory=new_id)
@@ -105,9 +107,9 @@ class Event:
 _ACCEPT = """
 with events as (
   select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[],
-                       %b::json[], %s::int[], %s::text[], %s::uuid[], %s::smallint[], %s::uuid[])
+                       %b::json[], %s::int[], %s::text[], %s::uuid[], %s::smallint[], %s::uuid[], %s::uuid[])
   as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key,
-        parent_run_id, depth, upload_id)
+        parent_run_id, depth, upload_id, root_run_id)
 ), keys as (
   insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
   select automation_id, dedupe_key, id from events where dedupe_key is not null
@@ -122,9 +124,9 @@ with events as (
   on conflict do nothing returning id
 ), work as (
   insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes,
-                        parent_run_id, upload_id)
+                        parent_run_id, upload_id, root_run_id)
   select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes,
-    parent_run_id, upload_id
+    parent_run_id, upload_id, root_run_id
   from events join accepted using (id) where id <> all(%s::uuid[])
 )
 select id from accepted
@@ -222,7 +224,7 @@ def _row(event: Event) -> tuple[Any, ...]:
     return (
         event.run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
         _written(event.written_payload), _written(event.written_request), event.size, event.dedupe_key,
-        event.parent_run_id, event.depth, event.upload_id,
+        event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
     )  # fmt: skip
 
 

@@ -56,6 +56,14 @@ async def answer(connection: Connection, run_id: UUID, step_id: str, output: Any
     return cursor.rowcount == 1
 
 
+async def replace(connection: Connection, run_id: UUID, step_id: str, output: Any) -> None:
+    """Store another answer in the place of the one to a step, in the transaction that has stored it."""
+    await connection.execute(
+        "update run_answers set output = %s where run_id = %s and step_id = %s",
+        (Json(output), run_id, step_id),
+    )
+
+
 async def find(connection: Connection, run_id: UUID, step_id: str) -> Any:
     """Find the answer to a step; None if there is none."""
     cursor = await connection.execute(
@@ -107,19 +115,18 @@ async def remember(
             return await find(connection, run_id, step_id)
         cursor = await connection.execute(_REMEMBER, {"automation": automation_id, "key": key, "ttl": ttl})
         counted = await cursor.fetchone()
-        await connection.execute(
-            "update run_answers set output = %s where run_id = %s and step_id = %s",
-            (Json(counted), run_id, step_id),
-        )
+        await replace(connection, run_id, step_id, counted)
         return counted
 
 
 async def purge(connection: Connection) -> int:
-    """Delete answers whose runs have ended, and keys that are forgotten; returns how many."""
+    """Delete answers and prompts whose runs have ended, and keys that are forgotten; returns how many."""
     deleted = 0
     for statement in (
         "delete from run_answers where (run_id, step_id) in (select run_id, step_id from run_answers a"
         " where not exists (select from run_work w where w.run_id = a.run_id) limit %s)",
+        "delete from run_prompts where (run_id, step_id) in (select run_id, step_id from run_prompts p"
+        " where not exists (select from run_work w where w.run_id = p.run_id) limit %s)",
         "delete from remembered_keys where (automation_id, key) in"
         " (select automation_id, key from remembered_keys where expires_at < now() order by expires_at"
         "  limit %s for update skip locked)",

@@ -84,6 +84,11 @@ class Actor:
     ip: str | None = None
     source: Source | None = None
 
+    @property
+    def is_agent(self) -> bool:
+        """Whether a tool of the MCP server asks."""
+        return self.source == "mcp"
+
 
 class ActorView(View):
     """Who made a change."""

@@ -7,10 +7,15 @@ from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from database import Connection
-from models.leases import MAX_DEPTH
+from models.run_values import GATHERED
 from models.run_views import RunStatus
-from models.runs import GATHERED
+from models.run_writes import MAX_DEPTH
 
+TOO_DEEP = (
+    f"Events and runs that follow from each other end after {MAX_DEPTH}: this one would be too many."
+    " See whether an event starts the very workflow that it comes from."
+)
+"""Says that a chain of events and runs is too long."""
 MAX_OUTPUT_BYTES = 1024 * 1024
 """How large the output of a child may be that its parent takes."""
 
@@ -26,6 +31,7 @@ class Child(NamedTuple):
     """A child.
 
     Attributes:
+        workflow: what its workflow is called.
         status: where it stands.
         error: why it failed.
         output: what it gave, if it has ended and `size` is not too large.
@@ -33,6 +39,7 @@ class Child(NamedTuple):
     """
 
     run_id: UUID
+    workflow: str
     status: RunStatus
     error: dict[str, Any] | None
     output: Any
@@ -46,9 +53,9 @@ def key_of(automation_id: UUID, parent_run_id: UUID, step_id: str, item: int | N
 
 
 _FIND: LiteralString = """
-select r.id, coalesce(r.status, 'running') as status, r.error, s.size,
+select r.id, a.name, coalesce(r.status, 'running') as status, r.error, s.size,
   case when s.size <= %(most)s then s.output end as output
-from runs r left join lateral (
+from runs r join automations a on a.id = r.automation_id left join lateral (
   select o.output, octet_length(o.output::text) as size from (
     select case when s.gathered then (
       select {gathered} from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id)
@@ -68,24 +75,42 @@ async def find(connection: Connection, keys: Sequence[Key]) -> list[Child | None
     ids = {Key(row["automation_id"], row["dedupe_key"]): row["run_id"] for row in await cursor.fetchall()}
     cursor = await connection.execute(_FIND, {"ids": list(ids.values()), "most": MAX_OUTPUT_BYTES})
     found = {
-        row["id"]: Child(row["id"], row["status"], row["error"], row["output"], row["size"] or 0)
+        row["id"]: Child(row["id"], row["name"], row["status"], row["error"], row["output"], row["size"] or 0)
         for row in await cursor.fetchall()
     }
     return [found.get(ids[key]) if key in ids else None for key in keys]
 
 
-async def depth_below(connection: Connection, parent_run_id: UUID) -> int | None:
-    """Tell how many runs are above a child of this one, and keep this one from ending until the commit.
+class Place(NamedTuple):
+    """Where a child of a run stands.
+
+    Attributes:
+        depth: how many runs are above it; more than `MAX_DEPTH` if there may be none.
+        root_run_id: the first of these.
+    """
+
+    depth: int
+    root_run_id: UUID
+
+
+async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Place | None:
+    """Find where a child of a run would stand, and keep the run from ending until the commit.
 
     Returns:
-        More than `MAX_DEPTH` if it may have none; None if it has ended.
+        None if the run has ended.
     """
     cursor = await connection.execute(
-        "select from run_work where run_id = %s for key share", (parent_run_id,)
+        "select coalesce(root_run_id, run_id) as root from run_work where run_id = %s for key share",
+        (parent_run_id,),
     )
-    if await cursor.fetchone() is None:
+    if (parent := await cursor.fetchone()) is None:
         return None
-    cursor = await connection.execute("select depth from runs where id = %s", (parent_run_id,))
+    return Place(await depth_of_next(connection, parent_run_id), parent["root"])
+
+
+async def depth_of_next(connection: Connection, run_id: UUID) -> int:
+    """Tell how many runs are above one that follows from this run, by a step, an event or a request."""
+    cursor = await connection.execute("select depth from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     return 1 + (row["depth"] or 0 if row else 0)
 

@@ -1,7 +1,14 @@
 """Rate limits that hold over all processes: one row a subject, one statement for many decisions.
 
-A window opens with its first request and lasts its length; it admits its number of requests, exactly,
-however many processes ask at once. The table is unlogged: a crash of the database forgets open windows.
+Any window of the stated length holds at most the stated number of requests, however many processes ask at
+once. The row logs when requests were admitted:
+
+- Up to 120 requests, each has its own moment. A request is refused only if the window is really full.
+- Above that, time is cut into cells of 1/120 of the window. All requests of a cell count until the end of the
+  cell is as old as the window, so each counts at least as long as it must. At worst a subject waits one
+  cell longer than necessary.
+
+The table is unlogged: a crash of the database forgets the log.
 """
 
 from __future__ import annotations
@@ -10,18 +17,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Column, DateTime, Text
+from sqlalchemy import BigInteger, Column, DateTime, Text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from database import Connection
 from settings import Rate
+
+EXACT_REQUESTS = CELLS = 120
 
 Subject = tuple[str, str]
 """The name of a limit, and who is counted: an account, an address, a workflow."""
 
 
 class Window(SQLModel, table=True):
-    """The open window of one subject under one limit; `admitted` is what the latest statement let pass."""
+    """The log of one subject under one limit.
+
+    Attributes:
+        asked_at: when the latest statement asked.
+        admitted: how many requests that statement admitted.
+        moments: when requests were admitted, ascending: the moments themselves, or the ends of their cells.
+        totals: for each moment, how many requests were admitted until then.
+        forgotten: how many of these requests have left the log, because the window has passed them.
+    """
 
     __tablename__ = "rate_windows"  # pyright: ignore[reportAssignmentType]
     __table_args__ = ({"prefixes": ["unlogged"], "postgresql_with": {"fillfactor": 50}},)
@@ -30,95 +48,128 @@ class Window(SQLModel, table=True):
     subject: str = Field(sa_column=Column(Text, primary_key=True))
     requests: int
     seconds: int
-    used: int
+    asked_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     admitted: int
-    opened_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    moments: list[datetime] = Field(sa_column=Column(ARRAY(DateTime(timezone=True)), nullable=False))
+    totals: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False))
+    forgotten: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What became of the requests of one subject.
+class Admission:
+    """The decision on the requests of one subject.
 
     Attributes:
         admitted: how many of them may pass.
-        used: how many have passed in this window.
-        resets_in: seconds until the window ends, more than 0.
-        opened_at: names the window, for `give_back`.
+        used: how many requests the window holds now.
+        room_in: seconds until the window has room for one more than now, and for one at least; more than 0.
+        moment: the moment under which they are logged, for `give_back`.
     """
 
     admitted: int
     used: int
-    resets_in: float
-    opened_at: datetime
+    room_in: float
+    moment: datetime
 
 
-# `excluded` is what is asked now: its `used` is the number of requests, its `opened_at` the time. Sorted,
-# so that two processes that ask for the same subjects cannot wait for each other.
-_ENDED = "w.opened_at <= excluded.opened_at - make_interval(secs => excluded.seconds)"
-_TAKE = f"""
-insert into rate_windows as w (name, subject, requests, seconds, used, admitted, opened_at)
-select name, subject, requests, seconds, least(asked, requests), least(asked, requests), clock_timestamp()
+# `excluded` is what is asked: its `admitted` is as many as an empty window admits. A conflict locks the row,
+# so decisions are made one after the other. Logged moments never go back, whoever gets the lock first.
+# `gone` counts the moments that are as old as the window. The rows are sorted, so that two processes that ask
+# for the same subjects cannot wait for each other.
+_ADMIT = f"""
+insert into rate_windows as w
+  (name, subject, requests, seconds, asked_at, admitted, moments, totals, forgotten)
+select name, subject, requests, seconds, now, least(asked, requests),
+  array[case when requests <= {EXACT_REQUESTS} then now else date_bin(cell, now, 'epoch') + cell end],
+  array[least(asked, requests)], 0
 from unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::int[])
-    as a (name, subject, requests, seconds, asked)
+    as a (name, subject, requests, seconds, asked),
+  coalesce(%s::timestamptz, clock_timestamp()) as now,
+  lateral (select make_interval(secs => seconds / {CELLS}.0) as cell) as c
 order by name, subject
 on conflict (name, subject) do update
-set requests = excluded.requests, seconds = excluded.seconds,
-    used = case when {_ENDED} then excluded.used
-        else greatest(w.used, least(w.used + excluded.used, excluded.requests)) end,
-    admitted = case when {_ENDED} then excluded.used
-        else greatest(0, least(excluded.used, excluded.requests - w.used)) end,
-    opened_at = case when {_ENDED} then excluded.opened_at else w.opened_at end
-returning name, subject, admitted, used, opened_at,
-    extract(epoch from opened_at + make_interval(secs => seconds) - clock_timestamp())::float8 as resets_in
+set (requests, seconds, asked_at, admitted, moments, totals, forgotten) = (
+  select excluded.requests, excluded.seconds, excluded.asked_at, passing,
+    case passing when 0 then w.moments[gone + 1:] else w.moments[gone + 1:size - joined] || moment end,
+    case passing when 0 then w.totals[gone + 1:]
+      else w.totals[gone + 1:size - joined] || total + passing end,
+    before
+  from (select cardinality(w.moments) as size,
+      width_bucket(excluded.asked_at - make_interval(secs => excluded.seconds), w.moments) as gone) as a,
+    lateral (select coalesce(w.totals[size], w.forgotten) as total,
+      coalesce(w.totals[gone], w.forgotten) as before,
+      greatest(excluded.moments[1], w.moments[size]) as moment) as b,
+    lateral (select greatest(0, least(excluded.admitted, excluded.requests - (total - before))) as passing,
+      (w.moments[size] is not distinct from moment)::int as joined) as c
+)
+returning name, subject, admitted, coalesce(totals[cardinality(totals)] - forgotten, 0) as used,
+  moments[cardinality(moments)] as moment,
+  extract(epoch from moments[1 + width_bucket(totals[cardinality(totals)] - requests, totals)]
+    + make_interval(secs => seconds) - asked_at)::float8 as room_in
 """
 
 
-async def take(connection: Connection, asked: Mapping[Subject, tuple[int, Rate]]) -> dict[Subject, Taken]:
-    """Count requests: for each subject how many, and under which rate."""
-    names, subjects = zip(*asked, strict=True)
-    counts, rates = zip(*asked.values(), strict=True)
+async def admit(
+    connection: Connection, requests: Mapping[Subject, tuple[int, Rate]], now: datetime | None = None
+) -> dict[Subject, Admission]:
+    """Decide how many requests of each subject may pass, and log those.
+
+    Args:
+        connection: any.
+        requests: for each subject how many requests, and their limit.
+        now: the time, for tests; without it Postgres' clock.
+    """
+    names, subjects = zip(*requests, strict=True)
+    counts, rates = zip(*requests.values(), strict=True)
     cursor = await connection.execute(
-        _TAKE,  # pyright: ignore[reportArgumentType]
+        _ADMIT,  # pyright: ignore[reportArgumentType]
         (
             list(names), list(subjects), [rate.requests for rate in rates], [rate.seconds for rate in rates],
-            list(counts),
+            list(counts), now,
         ),
     )  # fmt: skip
     return {
-        (row["name"], row["subject"]): Taken(
-            row["admitted"], row["used"], max(0.001, row["resets_in"]), row["opened_at"]
-        )
+        (row["name"], row["subject"]): Admission(row["admitted"], row["used"], row["room_in"], row["moment"])
         for row in await cursor.fetchall()
     }
 
 
-async def give_back(connection: Connection, subject: Subject, window: datetime) -> None:
-    """Uncount a request that was admitted, if its window is still the open one."""
+async def give_back(connection: Connection, subject: Subject, moment: datetime) -> None:
+    """Take an admitted request out of the log, if the log still has it.
+
+    Args:
+        connection: any.
+        subject: whose request it was.
+        moment: of its admission.
+    """
     await connection.execute(
-        "update rate_windows set used = used - 1 where name = %s and subject = %s and opened_at = %s",
-        (*subject, window),
+        "update rate_windows w set (moments, totals) = ("
+        " select coalesce(array_agg(moment order by place), '{}'),"
+        "  coalesce(array_agg(total - (moment >= %(moment)s)::int order by place), '{}')"
+        " from unnest(w.moments, w.totals) with ordinality as logged (moment, total, place)"
+        " where moment <> %(moment)s or total - 1 > coalesce(w.totals[place - 1], w.forgotten))"
+        " where name = %(name)s and subject = %(subject)s and %(moment)s = any(moments)",
+        {"name": subject[0], "subject": subject[1], "moment": moment},
     )
 
 
 async def hold(connection: Connection, subject: Subject, seconds: int) -> datetime | None:
-    """Take a place of which a subject has one.
+    """Take the only place that a subject has.
 
     Returns:
-        What `release` needs to give it back; by itself it is free after so many seconds. None: it is taken.
+        What `release` needs; after so many seconds the place is free by itself. None if it is taken.
     """
-    taken = (await take(connection, {subject: (1, Rate(1, seconds))}))[subject]
-    return taken.opened_at if taken.admitted else None
+    admission = (await admit(connection, {subject: (1, Rate(1, seconds))}))[subject]
+    return admission.moment if admission.admitted else None
 
 
-async def release(connection: Connection, subject: Subject, window: datetime) -> None:
-    """Give a place back, unless it has been taken anew: the next to hold it has its whole time."""
-    await connection.execute(
-        "delete from rate_windows where name = %s and subject = %s and opened_at = %s", (*subject, window)
-    )
+async def release(connection: Connection, subject: Subject, moment: datetime) -> None:
+    """Free a place, unless somebody else has taken it since."""
+    await give_back(connection, subject, moment)
 
 
 async def forget_ended(connection: Connection) -> None:
-    """Remove the windows that have ended."""
+    """Delete the logs in which no request counts any more."""
     await connection.execute(
-        "delete from rate_windows where opened_at < now() - 2 * make_interval(secs => seconds)"
+        "delete from rate_windows where asked_at < now() - 2 * make_interval(secs => seconds)"
     )

@@ -42,8 +42,10 @@ class AllProvidersFailed(ModelError):
 class NoProvider(ModelError):
     """No source is set up that could answer."""
 
-    def __init__(self, providers: list[dict[str, Any]]) -> None:
+    def __init__(self, providers: list[dict[str, Any]], *, lacks_data: bool = False) -> None:
         message = "No source is set up for this; GET /api/providers says why."
+        if lacks_data:
+            message = "Lookup data is missing, and no other source is set up: run `vedette data fetch`."
         super().__init__("no_provider", message, providers=providers)
 
 
@@ -140,6 +142,11 @@ class ProviderRow(View):
     fields: list[str] = Field(description="The dotted fields that it can fill.")
     licence: str = Field(description="The licence of its data.")
     attribution: str = Field(description="What is to be said where its data is shown.")
+    address: str | None = Field(
+        None,
+        description="Where it is asked, or where its data on this machine is from, if the operator has set"
+        " that; null: the vendor's own.",
+    )
     evidence: ProviderEvidence = Field(description="Where one can read how it is asked and answers.")
     quota: str | None = Field(None, description="How often it may be asked.")
     dataset_age: int | None = Field(

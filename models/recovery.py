@@ -102,12 +102,14 @@ async def give_back(connection: Connection, batch_id: UUID) -> int:
     """
     async with connection.transaction():
         cursor = await connection.execute(
-            "select 1 from batches where id = %s"
+            "select executor from batches where id = %s"
             " and (executor is null or beat_at < clock_timestamp() - make_interval(secs => %s)) for update",
             (batch_id, SILENT_SECONDS),
         )
-        if await cursor.fetchone() is None:
+        if (batch := await cursor.fetchone()) is None:
             return 0
+        if batch["executor"] is not None:
+            await _count_takeovers(connection, Lease(batch_id, batch["executor"]))
         cursor = await connection.execute(
             "update run_work set status = 'queued', available_at = clock_timestamp(), batch_id = null,"
             " wake_at = null where batch_id = %s",
@@ -125,6 +127,7 @@ async def count_lost(connection: Connection, lease: Lease) -> int:
     Returns:
         How many went back.
     """
+    await _count_takeovers(connection, lease)
     cursor = await connection.execute(
         "with mine as materialized (select id from batches where id = %s and executor = %s for key share),"
         " lost as (update run_work w set lost = w.lost + 1 from mine m"
@@ -136,6 +139,20 @@ async def count_lost(connection: Connection, lease: Lease) -> int:
         lease,
     )
     return cursor.rowcount
+
+
+async def _count_takeovers(connection: Connection, lease: Lease) -> None:
+    """Count for each run of a batch that was under way that its worker was lost, if the lease still holds."""
+    cursor = await connection.execute(
+        "select run_id from run_work where batch_id = %s and status = 'running'", (lease.batch_id,)
+    )
+    run_ids = sorted(row["run_id"] for row in await cursor.fetchall())
+    await connection.execute(
+        "with mine as materialized (select id from batches where id = %s and executor = %s for key share)"
+        " update runs set takeovers = takeovers + 1, taken_over_at = now()"
+        " where id = any(%s) and exists (select from mine)",
+        (*lease, run_ids),
+    )
 
 
 # ---- setting aside what our code cannot take forward: another build may

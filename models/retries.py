@@ -17,10 +17,10 @@ from language.definition import Definition
 from models import audit
 from models.accepting import Accepted, accepted_before
 from models.audit import Actor, Target
-from models.errors import Conflict, FieldError, Invalid, NotFound
+from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
 from models.identifiers import new_id
 from models.lanes import INTERACTIVE
-from models.runs import GATHERED
+from models.run_values import GATHERED
 
 
 async def retry(
@@ -31,6 +31,7 @@ async def retry(
     from_step: str | None = None,
     version: int | None = None,
     dedupe_key: str | None = None,
+    may_look_up: bool,
 ) -> Accepted:
     """Accept a retry of a run: once this has committed, it will be done. Run it inside a transaction.
 
@@ -41,11 +42,13 @@ async def retry(
         from_step: do this step again, and all that need it; by default the steps that did not complete.
         version: of the workflow; by default the one that the run ran.
         dedupe_key: a second call with the same key is the same retry.
+        may_look_up: whether who retries it may do lookups.
 
     Raises:
         NotFound: the run is unknown, or another account's.
         Conflict: `run_not_ended`, `workflow_not_active`, or `nothing_to_retry` for a run that completed.
         Invalid: the step or the version is unknown.
+        Forbidden: the version has lookup steps, and who retries may not look things up.
     """
     run = await _ended_run(connection, actor.account_id, run_id)
     wanted = run["version"] if version is None else version
@@ -55,6 +58,8 @@ async def retry(
     definition = ran
     if wanted != run["version"]:
         definition = await _definition(connection, run["automation_id"], wanted)
+    if not may_look_up and definition.looks_up:
+        raise Forbidden("insufficient_scope", "To retry lookup steps the key needs the scope lookups too.")
     position = {step.id: index for index, step in enumerate(definition.steps)}
     if from_step is not None and from_step not in position:
         raise Invalid([FieldError("/from_step", "unknown_step", "The workflow has no such step.")])
@@ -149,12 +154,13 @@ returning run_id
 _TAKE_OVER = """
 with kept as (
   insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
-                         started_at, completed_at)
+                         started_at, completed_at, items_total, items_failed, attempt_log)
   select %(id)s, s.step_id, n.position, s.status, s.input,
     case when s.gathered and s.status = 'completed' then (
       select {gathered} from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id)
     else s.output end,
-    s.error, s.attempts, 0, s.started_at, s.completed_at
+    s.error, s.attempts, 0, s.started_at, s.completed_at, s.items_total, s.items_failed,
+    s.attempt_log
   from run_steps s join unnest(%(kept)s::text[], %(positions)s::smallint[]) as n (step_id, position)
     on n.step_id = s.step_id where s.run_id = %(original)s
 )

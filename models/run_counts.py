@@ -58,6 +58,17 @@ async def unfinished(connection: Connection) -> dict[str, int]:
     return {row["status"]: row["runs"] for row in await cursor.fetchall()}
 
 
+async def count_unfinished(connection: Connection, account_id: UUID) -> int:
+    """Return how many runs of an account are not over."""
+    cursor = await connection.execute(
+        "select coalesce(sum(runs), 0)::bigint as total from run_counts"
+        " where account_id = %s and status = any(array['queued', 'running', 'waiting'])",
+        (account_id,),
+    )
+    row = await cursor.fetchone()
+    return row["total"] if row else 0
+
+
 # What another process adds up at the same time is left to it.
 _COMPACT = """
 with several as (

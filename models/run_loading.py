@@ -9,8 +9,8 @@ from uuid import UUID
 
 from database import Connection
 from language.records import INLINE_BYTES, DoneStep, StepError
+from models.run_values import GATHERED
 from models.run_work import MAX_BYTES, ClaimedRun
-from models.runs import GATHERED
 
 _LOAD: LiteralString = """
 with at_work as (

@@ -52,6 +52,8 @@ class RunWork(SQLModel, table=True):
         setbacks: our code's failures with it: since when, how often, and of which builds.
         parent_run_id: the run whose step it is.
         upload_id: the upload that it is a row of.
+        root_run_id: of a run that is a step of another, the first above it.
+        held: queued, but no claim looks at it: as many runs of its workflow as may be are under way.
     """
 
     __tablename__ = "run_work"  # pyright: ignore[reportAssignmentType]
@@ -61,11 +63,13 @@ class RunWork(SQLModel, table=True):
         Index("ix_run_work_batch", "batch_id", postgresql_where="batch_id is not null"),
         Index(
             "ix_run_work_queued", "lane_id", "begun", "available_at", "run_id",
-            postgresql_where="status = 'queued'",
+            postgresql_where="status = 'queued' and not held",
         ),
+        Index("ix_run_work_held", "lane_id", "available_at", "run_id", postgresql_where="held"),
         Index("ix_run_work_wake", "wake_at", postgresql_where="status = 'waiting'"),
         Index("ix_run_work_parent_run_id", "parent_run_id", postgresql_where="parent_run_id is not null"),
         Index("ix_run_work_upload_id", "upload_id", postgresql_where="upload_id is not null"),
+        Index("ix_run_work_root_run_id", "root_run_id", postgresql_where="root_run_id is not null"),
         {"postgresql_with": {"fillfactor": 50, "autovacuum_vacuum_scale_factor": 0.01}},
     )  # fmt: skip
 
@@ -88,6 +92,8 @@ class RunWork(SQLModel, table=True):
     setbacks: Any = Field(sa_column=Column(JSON))
     parent_run_id: UUID | None
     upload_id: UUID | None
+    root_run_id: UUID | None
+    held: bool = Field(sa_column_kwargs={"server_default": text("false")})
 
 
 @dataclass(frozen=True)
@@ -235,18 +241,10 @@ _WAKE: LiteralString = (
 )
 
 
-_DELETE_IF_DONE = """
-with left_over as (
-  select min(wake_at) as wake_at, count(*) as n from run_work where batch_id = %(id)s
-), gone as (
-  delete from batches where id = %(id)s and (select n from left_over) = 0
-)
-select extract(epoch from wake_at - clock_timestamp())::float as seconds from left_over
-"""
-
-
 async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float | None]:
     """Queue the runs of a batch whose wait is over; the batch is gone when it has no run left.
+
+    Give it no open transaction.
 
     Returns:
         How many were queued, and the seconds until the next is due; None if none waits.
@@ -255,32 +253,92 @@ async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float 
         _WAKE + " and batch_id = %s and wake_at <= clock_timestamp()", (batch_id,)
     )
     queued = cursor.rowcount
-    cursor = await connection.execute(_DELETE_IF_DONE, {"id": batch_id})
-    row = await cursor.fetchone()
+    async with connection.transaction():
+        # A claim may have runs join the batch until this is locked: only a later statement counts them.
+        await connection.execute("select from batches where id = %s for update", (batch_id,))
+        cursor = await connection.execute(
+            "select extract(epoch from min(wake_at) - clock_timestamp())::float as seconds, count(*) as runs"
+            " from run_work where batch_id = %s",
+            (batch_id,),
+        )
+        row = await cursor.fetchone()
+        if row is not None and row["runs"] == 0:
+            await connection.execute("delete from batches where id = %s", (batch_id,))
     return queued, row["seconds"] if row else None
 
 
 async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
-    """Queue runs whose wait was over half a minute ago: their batch has failed to. Returns how many.
+    """Queue runs whose wait was over half a minute ago: their batch has failed to. Returns how many."""
+    cursor = await connection.execute(
+        "with overdue as materialized (select run_id from run_work"
+        "  where status = 'waiting' and wake_at < clock_timestamp() - make_interval(secs => %s)"
+        "  order by wake_at limit %s for update skip locked) "
+        + _WAKE + " and run_id in (select run_id from overdue)",
+        (_OVERDUE_SECONDS, limit),
+    )  # fmt: skip
+    return cursor.rowcount
 
-    A batch that has no run any more is gone with them.
-    """
-    cursor = await connection.execute(_QUEUE_OVERDUE, {"overdue": _OVERDUE_SECONDS, "limit": limit})
-    row = await cursor.fetchone()
-    return row["runs"] if row else 0
 
+# ---- sweeping
 
-_QUEUE_OVERDUE = """
-with overdue as materialized (
-  select run_id, batch_id from run_work
-  where status = 'waiting' and wake_at < clock_timestamp() - make_interval(secs => %(overdue)s)
-  order by wake_at limit %(limit)s for update skip locked
-), queued as (
-  update run_work w set status = 'queued', available_at = clock_timestamp(), batch_id = null, wake_at = null
-  from overdue o where w.run_id = o.run_id
-), gone as (
-  delete from batches b where b.id in (select batch_id from overdue) and not exists (
-    select from run_work w where w.batch_id = b.id and w.run_id not in (select run_id from overdue))
+_WITHOUT_BATCH: LiteralString = (
+    "status = 'running' and not exists (select from batches b where b.id = batch_id)"
 )
-select count(*)::int as runs from overdue
+
+
+async def queue_strays(connection: Connection) -> int:
+    """Queue runs that are `running` in a batch that is not there; returns how many.
+
+    Nobody takes them forward.
+    """
+    cursor = await connection.execute(
+        "with stray as materialized (select run_id from run_work where "
+        + _WITHOUT_BATCH
+        + " order by run_id limit 1000 for update skip locked)"
+        " update run_work w set status = 'queued', available_at = clock_timestamp(), batch_id = null"
+        " from stray where w.run_id = stray.run_id and w." + _WITHOUT_BATCH
+    )
+    return cursor.rowcount
+
+
+async def count_strays(connection: Connection) -> int:
+    """Count the runs that are `running` in a batch that is not there."""
+    cursor = await connection.execute("select count(*)::int as n from run_work where " + _WITHOUT_BATCH)
+    row = await cursor.fetchone()
+    return row["n"] if row else 0
+
+
+_FIND_HELD: LiteralString = """
+with recursive lane (id) as (
+  (select lane_id from run_work where held and lane_id > %(after)s order by lane_id limit 1)
+  union all
+  (select (select w.lane_id from run_work w where w.held and w.lane_id > lane.id order by w.lane_id limit 1)
+   from lane where lane.id is not null)
+), found as materialized (select id from lane where id is not null limit %(lanes)s)
+select f.id as lane_id, l.automation_id,
+  coalesce(a.concurrency_limit - count_under_way(a.id), 1000) as room
+from found f join lanes l on l.id = f.id join automations a on a.id = l.automation_id
 """
+_LANES_AT_ONCE, _MOST_PROMOTED = 256, 1000
+
+
+async def promote_held(connection: Connection, after: int) -> tuple[int, int]:
+    """Queue held runs of workflows that have room, whatever has made it: ends promote one each by themselves.
+
+    Args:
+        connection: outside a transaction.
+        after: the lane that the sweep before has come to; 0 to begin with the first.
+
+    Returns:
+        How many were queued, and what to give as `after` next.
+    """
+    cursor = await connection.execute(_FIND_HELD, {"after": after, "lanes": _LANES_AT_ONCE})
+    rows = await cursor.fetchall()
+    room = {row["automation_id"]: min(row["room"], _MOST_PROMOTED) for row in rows if row["room"] > 0}
+    promoted = 0
+    if room:
+        places = [automation_id for automation_id, free in room.items() for _ in range(free)]
+        cursor = await connection.execute("select promote_held(%s) as runs", (places,))
+        row = await cursor.fetchone()
+        promoted = row["runs"] if row else 0
+    return promoted, rows[-1]["lane_id"] if len(rows) == _LANES_AT_ONCE else 0

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 from uuid import UUID
 
 from database import Connection
 from language.definition import Definition
 from language.validation.findings import Finding
+from models import automation_children
 from models.errors import FieldError, Invalid
 from models.identifiers import parse_id
-from models.leases import MAX_DEPTH
+from models.run_writes import MAX_DEPTH
 
 # Any constant beside the hash of an account's id.
 _SAVING = 0x5A7E
-_CHILDREN = """
-select distinct s->'config'->>'workflow_id' as child
-from automations a
-join automation_versions v on v.automation_id = a.id and v.version = a.version,
-json_array_elements(case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s
-where a.account_id = %s and a.id = any(%s) and a.deleted_at is null and s->>'type' = 'workflow'
-"""
+_CYCLE = "This workflow would run itself, by way of others perhaps: it could never end."
+_TOO_DEEP = f"Workflows may run each other at most {MAX_DEPTH} deep."
 
 
 async def errors_of(
@@ -38,17 +34,17 @@ async def errors_of(
     named = dict(_named(document))
     if not named:
         return []
-    cursor = await connection.execute(
-        "select id from automations where account_id = %s and id = any(%s) and deleted_at is null",
-        (account_id, list(set(named.values()))),
-    )
-    known = {row["id"] for row in await cursor.fetchall()}
+    known = await automation_children.find_known(connection, account_id, set(named.values()))
+    steps = {child for pointer, child in named.items() if pointer.startswith("/steps/")}
+    cyclic, too_deep = await _find_wrong(connection, account_id, automation_id, steps & known)
     errors: list[Finding] = []
     for pointer, child in named.items():
         if child not in known:
             errors.append(Finding(pointer, "unknown_workflow", "The account has no such workflow."))
-        elif pointer.startswith("/steps/"):
-            errors += await _errors_below(connection, account_id, automation_id, pointer, child)
+        elif pointer.startswith("/steps/") and child in cyclic:
+            errors.append(Finding(pointer, "workflow_cycle", _CYCLE))
+        elif pointer.startswith("/steps/") and child in too_deep:
+            errors.append(Finding(pointer, "workflow_too_deep", _TOO_DEEP))
     return errors
 
 
@@ -71,21 +67,36 @@ async def check_at_last(
         raise Invalid([FieldError(*error) for error in errors])
 
 
-async def _errors_below(
-    connection: Connection, account_id: UUID, automation_id: UUID | None, pointer: str, child: UUID
-) -> list[Finding]:
-    level = {child}
-    for _ in range(MAX_DEPTH):
-        if automation_id in level:
-            message = "This workflow would run itself, by way of others perhaps: it could never end."
-            return [Finding(pointer, "workflow_cycle", message)]
-        cursor = await connection.execute(_CHILDREN, (account_id, list(level)))
-        texts = [row["child"] for row in await cursor.fetchall()]
-        level = {found for text in texts if text is not None and (found := parse_id(text)) is not None}
-        if not level:
-            return []
-    message = f"Workflows may run each other at most {MAX_DEPTH} deep."
-    return [Finding(pointer, "workflow_too_deep", message)]
+async def _find_wrong(
+    connection: Connection, account_id: UUID, automation_id: UUID | None, children: set[UUID]
+) -> tuple[set[UUID], set[UUID]]:
+    """Return those of the children that lead back to the workflow, and those that lead too deep.
+
+    A level has each workflow once, by however many ways it is reached: the walk costs at most `MAX_DEPTH`
+    times the edges of the account.
+    """
+    own = {automation_id} - {None}
+    levels = [children]
+    while levels[-1] and len(levels) <= MAX_DEPTH:
+        below = levels[-1] - own
+        levels.append(await automation_children.find_children(connection, account_id, below))
+    deepest = levels[MAX_DEPTH] if len(levels) > MAX_DEPTH else set[UUID]()
+    cyclic = await _lead_to(connection, account_id, levels, [level & own for level in levels])
+    ends = [*([set[UUID]()] * (len(levels) - 1)), deepest]
+    return cyclic, await _lead_to(connection, account_id, levels, ends)
+
+
+async def _lead_to(
+    connection: Connection, account_id: UUID, levels: Sequence[set[UUID]], ends: Sequence[set[UUID]]
+) -> set[UUID]:
+    """Return those of the first level from which a way leads to an end of a level."""
+    found = set[UUID]()
+    for level, end in zip(reversed(levels), reversed(ends), strict=True):
+        parents = (
+            await automation_children.find_parents(connection, account_id, level, found) if found else end
+        )
+        found = end | parents
+    return found
 
 
 def _named(document: Any) -> Iterator[tuple[str, UUID]]:

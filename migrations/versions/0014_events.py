@@ -120,7 +120,7 @@ create function iso_time(moment timestamptz) returns text language sql immutable
 $$
 """
 # The data of `workflow.run.completed` and `workflow.run.failed`.
-_RUN = """
+RUN_EVENT = """
 create function run_event(r runs, workflow_name text) returns json language plpgsql stable as $$
 declare
   started text := iso_time(r.started_at);
@@ -197,7 +197,7 @@ def upgrade() -> None:
             op.execute(statement)
     _history_is_of(_MORE_TABLES)
     op.execute("select make_history_partitions('30 days')")
-    for function in (_IDS, _PATTERNS, _EMIT, _TIME, _RUN):
+    for function in (_IDS, _PATTERNS, _EMIT, _TIME, RUN_EVENT):
         op.execute(function)
     op.execute(
         "create index ix_automation_versions_events on automation_versions (automation_id, version)"

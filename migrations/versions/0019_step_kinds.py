@@ -41,7 +41,7 @@ $$
 """
 # The runs that others have begun as steps, and those that these have, are of no use without them. The caller
 # has locked these others.
-_CANCEL_CHILDREN = """
+CANCEL_CHILDREN = """
 create function cancel_children(p_parents uuid[]) returns setof uuid language plpgsql volatile as $$
 declare
   level uuid[] := p_parents;
@@ -101,7 +101,7 @@ begin
 end $$
 """
 # As before; but a workflow that says how many of its runs may be under way begins no more than these.
-_CLAIM_RUNS = """
+CLAIM_RUNS = """
 create function claim_runs(
   p_batch uuid, p_executor uuid, p_worker uuid, p_rows int, p_bytes bigint, p_window int,
   p_account_window int, p_interactive int, p_any_priority boolean,
@@ -273,10 +273,10 @@ _FUNCTIONS = ("claim_runs", "start_after_failure", "cancel_children", "wake_runs
 def upgrade() -> None:
     op.execute(_TABLES)
     op.execute(_WAKE_RUNS)
-    op.execute(_CANCEL_CHILDREN)
+    op.execute(CANCEL_CHILDREN)
     op.execute(_START_AFTER_FAILURE)
     op.execute("drop function claim_runs")
-    op.execute(_CLAIM_RUNS)
+    op.execute(CLAIM_RUNS)
     _find_by_id("claim_runs")
 
 

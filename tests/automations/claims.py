@@ -11,11 +11,12 @@ from temporalio.client import Client
 from database import Connection, Database
 from dispatcher import Dispatcher
 from language.records import StepRecord
-from models import leases, recovery, run_work
+from models import recovery, run_work
 from models.identifiers import new_id
-from models.leases import Change, Lease
+from models.leases import Lease
 from models.recovery import BatchToStart
 from models.run_work import Claim
+from models.run_writes import Change, record_changes_if_leased
 
 
 async def claim(database: Database, **options: Any) -> Claim | bool:
@@ -93,4 +94,6 @@ def record_of(run_id: UUID, step_id: str = "a", **fields: Any) -> StepRecord:
 
 async def record(connection: Connection, lease: Lease, *records: StepRecord) -> set[UUID]:
     """Write steps of a run, as its executor does."""
-    return await leases.write(connection, [Change(lease, records[0].run_id, list(records))])
+    return (
+        await record_changes_if_leased(connection, [Change(lease, records[0].run_id, list(records))])
+    ).runs

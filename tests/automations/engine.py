@@ -24,15 +24,17 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import worker
 from database import Database, Notifier
-from models import accepting, cancelling, runs
+from models import accepting, cancelling
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
 from models.targets import Target
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
+from services.process_pool import ProcessPool
 from settings import Settings
 from tests import commands
 from tests.stacks import environment
+from tests.views import get_run
 
 DEADLINE_SECONDS = 30
 
@@ -104,10 +106,11 @@ async def working(
     keyring: Keyring,
     *,
     outbound: Outbound | None = None,
+    prepare: Callable[[], Awaitable[object]] | None = None,
     max_cached_workflows: int = worker.CACHED_WORKFLOWS,
 ) -> AsyncGenerator[Notifier]:
     """A worker with its dispatcher, for the time of the block."""
-    notifier, stop = Notifier(database), asyncio.Event()
+    notifier, pool, stop = Notifier(database), ProcessPool(), asyncio.Event()
     notifier.start()
     async with outbound or Outbound(settings) as outbound:
         lookups = Lookups(settings, database, keyring, outbound)
@@ -121,7 +124,9 @@ async def working(
                 notifier,
                 outbound,
                 lookups,
+                pool,
                 stop,
+                prepare=prepare,
                 max_cached_workflows=max_cached_workflows,
             )
         )
@@ -129,9 +134,12 @@ async def working(
             yield notifier
         finally:
             stop.set()
-            await task
-            await lookups.close()
-            await notifier.stop()
+            try:
+                await task
+            finally:
+                await pool.close()
+                await lookups.close()
+                await notifier.stop()
 
 
 def hasty_worker(settings: Settings, *dies_after: str, **more: str) -> AbstractContextManager[BaseProcess]:
@@ -184,7 +192,7 @@ async def seen(
 
     async def look() -> RunView | None:
         async with database.connection() as connection:
-            view = await runs.get(connection, account_id, run_id)
+            view = await get_run(connection, account_id, run_id)
         return view if holds(view) else None
 
     return await until(look, seconds)

@@ -173,6 +173,10 @@ async def test_only_tokens_of_this_installation_open_anything(api: Api, person: 
     for wrong_token in (
         token[:-1],
         token[:-1] + ("A" if token[-1] != "A" else "B"),
+        f"{token}=",
+        f"{token}%3D%3D%3D%3D",
+        f"{token[:8]}%20{token[8:]}",
+        f"{token[:8]}!{token[8:]}",
         "x",
         "%00",
         forged,
@@ -180,6 +184,15 @@ async def test_only_tokens_of_this_installation_open_anything(api: Api, person: 
     ):
         answer = await resume(api, url.replace(token, wrong_token))
         assert problem(answer) == (404, "not_found"), wrong_token
+
+
+async def test_a_token_has_one_spelling(api: Api) -> None:
+    keyring = api.services.keyring
+    for number in range(64):
+        token = resume_tokens.make_token(keyring, Place(UUID(int=number * 2**100), number))
+        assert resume_tokens.read_token(keyring, token) == Place(UUID(int=number * 2**100), number)
+        others = {token.replace("-", "+"), token.replace("_", "/"), f"{token}=", f"{token}\n", f" {token}"}
+        assert [one for one in others - {token} if resume_tokens.read_token(keyring, one)] == []
 
 
 SHOWN = transform("t", "run.resume_urls.approval")

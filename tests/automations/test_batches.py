@@ -8,7 +8,7 @@ import pytest
 
 from database import Database
 from language.records import INLINE_BYTES
-from models import leases, recovery, run_loading, run_work
+from models import leases, recovery, run_loading, run_work, runs
 from models.identifiers import new_id
 from models.lanes import BULK
 from models.leases import SILENT_SECONDS
@@ -86,6 +86,39 @@ async def test_runs_whose_workers_are_lost_go_on_together_once_and_then_alone(
             assert taken is not None and taken.was_lost
             assert await recovery.count_lost(connection, taken.lease) == expected
     assert await claims(database) == [run_ids[:1], run_ids[1:]]
+
+
+async def test_a_run_shows_how_often_a_worker_was_lost_with_it(
+    database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target()
+    [run_id] = await accept(database, target, 1)
+    async with database.connection() as connection:
+        assert (await runs.get(connection, target.account_id, run_id)).takeovers is None
+        batch_id = (await claimed(database)).lease.batch_id
+        for count in (1, 2):
+            await make_silent(database, batch_id)
+            taken = await leases.take_over(connection, batch_id, new_id())
+            assert taken is not None
+            await recovery.count_lost(connection, taken.lease)
+            takeovers = (await runs.get(connection, target.account_id, run_id)).takeovers
+            assert takeovers is not None and takeovers.count == count
+        await make_silent(database, batch_id)
+        assert await recovery.give_back(connection, batch_id) == 1
+        again = (await runs.get(connection, target.account_id, run_id)).takeovers
+        assert again is not None and again.count == 3 and again.last_at >= takeovers.last_at
+
+
+async def test_a_run_that_its_worker_lets_go_of_was_not_taken_over(
+    database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target()
+    [run_id] = await accept(database, target, 1)
+    batch_id = (await claimed(database)).lease.batch_id
+    async with database.connection() as connection:
+        await connection.execute("update batches set executor = null where id = %s", (batch_id,))
+        assert await recovery.give_back(connection, batch_id) == 1
+        assert (await runs.get(connection, target.account_id, run_id)).takeovers is None
 
 
 async def test_what_has_begun_goes_before_what_has_not(database: Database, new_target: NewTarget) -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import cancelling, runs
+from models import cancelling
 from models.run_views import RunView
 from models.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
@@ -28,6 +28,7 @@ from tests.automations.engine import (
     until,
     webhook,
 )
+from tests.views import get_run
 
 Step = dict[str, Any]
 AFTER = transform("after", "'never'")
@@ -51,7 +52,7 @@ async def test_a_cancelled_row_ends_and_its_mate_at_work_goes_on(
     await cancel(database, notifier, target.account_id, unwanted)
     await shown(database, target.account_id, unwanted, {"call": "cancelled", "end": "skipped"})
     async with database.connection() as connection:
-        assert (await runs.get(connection, target.account_id, mate)).status == "running"
+        assert (await get_run(connection, target.account_id, mate)).status == "running"
     receiver.open.set()
     view = await ended(database, notifier, target.account_id, mate)
     assert (view.status, view.output) == ("completed", "/mate")
@@ -65,7 +66,7 @@ async def shown(database: Database, account_id: UUID, run_id: UUID, expected: di
 
     async def look() -> RunView | None:
         async with database.connection() as connection:
-            view = await runs.get(connection, account_id, run_id)
+            view = await get_run(connection, account_id, run_id)
         assert (view.status, view.error) == ("cancelled", None)
         return view if statuses(view) == expected else None
 
@@ -145,7 +146,7 @@ async def test_a_run_can_be_cancelled_anywhere_and_calls_nobody_afterwards(
 
 async def has_come_to(database: Database, account_id: UUID, run_id: UUID, point: Point) -> bool:
     async with database.connection() as connection:
-        view = await runs.get(connection, account_id, run_id)
+        view = await get_run(connection, account_id, run_id)
         cursor = await connection.execute("select status from run_work where run_id = %s", (run_id,))
         row: Any = await cursor.fetchone()
     return view.status == point.status and (row["status"] == "waiting") == point.left

@@ -21,7 +21,7 @@ from psycopg.types.json import Json
 from database import Database
 from embedded.postgres import Postgres
 from embedded.temporal import Temporal
-from models import leases, low_water, recovery, runs, secrets
+from models import leases, low_water, recovery, secrets
 from models.audit import Actor
 from models.low_water import LowWater
 from models.run_work import Claim
@@ -49,6 +49,7 @@ from tests.automations.engine import (
 )
 from tests.automations.test_dispatch_points import let_pass
 from tests.stacks import eventually
+from tests.views import get_run
 
 
 def ids_by_path(receiver: Endpoint) -> dict[str, set[str]]:
@@ -65,7 +66,7 @@ def waits_for(seconds: float) -> dict[str, Any]:
 
 async def view_of(database: Database, target: Target, run_id: UUID) -> RunView:
     async with database.connection() as connection:
-        return await runs.get(connection, target.account_id, run_id)
+        return await get_run(connection, target.account_id, run_id)
 
 
 # Worker processes

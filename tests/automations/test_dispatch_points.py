@@ -38,9 +38,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from database import Connection, Database
 from language.progress import Progress
-from models import leases, recovery, runs
+from models import leases, recovery
 from models.identifiers import new_id
-from models.leases import Change, End, Lease, Wait
+from models.leases import Lease
+from models.run_writes import Change, End, Wait, record_changes_if_leased
 from models.runs import QUEUED_CHANNEL
 from settings import Settings
 from temporal.starts import workflow_id
@@ -67,6 +68,7 @@ from tests.automations.engine import (
 from tests.automations.faults import without_replies
 from tests.automations.test_dispatcher import ANSWERED
 from tests.automations.workflows import create, post
+from tests.views import get_run
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +218,7 @@ async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_t
 
     async def waits() -> bool:
         async with database.connection() as connection:
-            return (await runs.get(connection, target.account_id, run_id)).status == "waiting"
+            return (await get_run(connection, target.account_id, run_id)).status == "waiting"
 
     async with at_work() as notifier:
         notifier.notify(QUEUED_CHANNEL)
@@ -296,7 +298,7 @@ async def test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it(
 
 
 def written(then: Wait | End) -> Callable[[Connection, Lease, UUID], Awaitable[Any]]:
-    return lambda c, lease, run_id: leases.write(c, [Change(lease, run_id, then=then)])
+    return lambda c, lease, run_id: record_changes_if_leased(c, [Change(lease, run_id, then=then)])
 
 
 WRITES: dict[str, Callable[[Connection, Lease, UUID], Awaitable[Any]]] = {

@@ -91,8 +91,36 @@ async def test_a_call_that_may_succeed_later_is_repeated_under_the_same_id(
     receiver.answer = answer
     view = await run([webhook(receiver.url)])
     assert view.status == "completed" and view.steps[0].attempts == 3
+    told = [(one.attempt, one.error["message"]) for one in view.steps[0].attempt_log]
+    assert told == [(1, "The endpoint answered 503."), (2, "The endpoint answered 503.")]
     ids = {(r["headers"]["webhook-id"], r["headers"]["Idempotency-Key"]) for r in receiver.requests}
     assert len(receiver.requests) == 3 and len(ids) == 1
+
+
+async def test_a_webhook_without_a_body_sends_the_data_of_the_run(run: Run, receiver: Endpoint) -> None:
+    steps = [transform("first", "'one'"), transform("beside", "'two'", needs=["first"])]
+    view = await run([*steps, webhook(receiver.url)], {"n": 1})
+    assert view.status == "completed", view.error
+    [request] = receiver.requests
+    sent = json.loads(request["body"])
+    assert view.started_at is not None and request["headers"]["Content-Type"] == "application/json"
+    assert sent.keys() == {"workflow", "run", "trigger", "output"} and sent["run"].keys() == RUN_FIELDS
+    assert sent["workflow"] == {"id": str(view.workflow_id), "name": "test"}
+    assert (sent["run"]["id"], sent["trigger"], sent["output"]) == (str(view.id), {"n": 1}, "two")
+    assert view.steps[2].input["body"] == sent
+
+
+RUN_FIELDS = {"id", "queued_at", "started_at"}
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+async def test_a_request_of_a_method_that_has_no_body_gets_none(
+    run: Run, receiver: Endpoint, method: str
+) -> None:
+    view = await run([webhook(receiver.url, method=method)], {"n": 1})
+    [request] = receiver.requests
+    assert (view.status, request["body"]) == ("completed", "")
+    assert "Content-Type" not in request["headers"] and view.steps[0].input["body"] is None
 
 
 async def test_a_call_that_goes_on_failing_fails_the_run_after_its_attempts(

@@ -109,7 +109,8 @@ async def test_a_child_that_fails_fails_the_step(
     error = view["steps"][0]["error"]
     [run] = await runs_of(person, child)
     assert error["code"] == "child_failed"
-    assert error["message"] == f"The run {run['id']} failed: {run['error']['message']}"
+    told = f"The run {run['id']} of the workflow {child['name']} failed"
+    assert error["message"] == f"{told} with {run['error']['code']}: {run['error']['message']}"
 
 
 async def test_to_cancel_a_run_cancels_its_children_and_theirs(

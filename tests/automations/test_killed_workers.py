@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("short_periods")
 
 # Point 5
 
-DEATHS = ["models.run_work:claim", "temporal.starts:start", "models.leases:write"]
+DEATHS = ["models.run_work:claim", "temporal.starts:start", "models.run_writes:record_changes_if_leased"]
 
 
 @pytest.mark.parametrize("after", DEATHS, ids=["after its claim", "after the start", "after its write"])
@@ -61,7 +61,7 @@ async def test_a_worker_that_dies_leaves_its_run_to_the_next(
         in {
             "models.run_work:claim": [[]],
             "temporal.starts:start": [[], ["/one"], ["/one", "/two"]],
-            "models.leases:write": [["/one"]],
+            "models.run_writes:record_changes_if_leased": [["/one"]],
         }[after]
     )
     async with working(open_settings, client, database, keyring) as notifier:
@@ -69,7 +69,7 @@ async def test_a_worker_that_dies_leaves_its_run_to_the_next(
     times = Counter(receiver.paths)
     assert set(times) == {"/one", "/two"} and max(times.values()) <= 2
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 2
-    if after == "models.leases:write":
+    if after == "models.run_writes:record_changes_if_leased":
         assert times == {"/one": 1, "/two": 1}
     if after == "temporal.starts:start":
         # Its first task was handed out with the answer to the start, and never heard of again.

@@ -46,7 +46,7 @@ KINDS: dict[str, tuple[str, int, str, dict[str, Any]]] = {
         {"ip_address": "8.8.8.8"},
     ),
     "darkweb": (
-        "example.com", 1, "query total result_count results",
+        "example.com", 1, "query total result_count results message",
         {"query": "example.com", "total": 4, "result_count": 4},
     ),
     "breach": (
@@ -109,3 +109,12 @@ async def test_without_credits_a_step_fails_at_once_and_nothing_is_charged(
     assert (view.status, view.steps[0].attempts, view.steps[0].output) == ("failed", 1, None)
     assert view.steps[0].credits_used == 0
     assert await books(database, view.id) == (0, [], 0)
+
+
+async def test_items_without_credits_fail_the_run_although_it_may_go_on_without_items(
+    account: Account, run_for: RunFor
+) -> None:
+    step = look("phone", "{{ item }}", for_each="trigger", on_error="continue")
+    view = await run_for(await account(1), [step], ["+14155552671", "+447400123456"])
+    assert view.error is not None and (view.status, view.error["code"]) == ("failed", "insufficient_credits")
+    assert (view.items_total, view.credits_used) == (2, 1)

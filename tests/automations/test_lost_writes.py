@@ -13,8 +13,8 @@ from psycopg.sql import SQL, Identifier
 from temporalio.client import Client
 
 from database import Connection, Database
-from models import cancelling, leases, runs
-from models.leases import Change, End, Wait
+from models import cancelling, run_writes
+from models.run_writes import Change, End, Wait, Written
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
@@ -32,22 +32,23 @@ from tests.automations.engine import (
     webhook,
     working,
 )
+from tests.views import get_run
 
-Do = Callable[[], Awaitable[set[Any]]]
-AroundWrites = Callable[[Callable[[list[Change], Do], Awaitable[set[Any]]]], None]
+Do = Callable[[], Awaitable[Written]]
+AroundWrites = Callable[[Callable[[list[Change], Do], Awaitable[Written]]], None]
 
 
 @pytest.fixture
 def around_writes(monkeypatch: pytest.MonkeyPatch) -> AroundWrites:
     """Has something stand around every write of runs."""
 
-    def stand(around: Callable[[list[Change], Do], Awaitable[set[Any]]]) -> None:
-        write = leases.write
+    def stand(around: Callable[[list[Change], Do], Awaitable[Written]]) -> None:
+        write = run_writes.record_changes_if_leased
 
-        async def written(connection: Connection, changes: list[Change]) -> set[Any]:
+        async def written(connection: Connection, changes: list[Change]) -> Written:
             return await around(changes, lambda: write(connection, changes))
 
-        monkeypatch.setattr(leases, "write", written)
+        monkeypatch.setattr(run_writes, "record_changes_if_leased", written)
 
     return stand
 
@@ -56,9 +57,9 @@ class ReplyLost(psycopg.OperationalError):
     """The connection has broken after the commit."""
 
 
-@pytest.mark.parametrize("table", ["run_work", "runs", "run_steps"])
+@pytest.mark.parametrize(("table", "requests"), [("run_work", 1), ("runs", 2), ("run_steps", 1)])
 async def test_who_waits_for_the_database_is_not_lost_and_does_not_call_again(
-    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint, table: str
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint, table: str, requests: int
 ) -> None:
     """For longer than the writer waits for a lock."""
     target = await new_target([webhook(f"{receiver.url}/held"), webhook(receiver.url, "next")])
@@ -83,7 +84,7 @@ async def test_who_waits_for_the_database_is_not_lost_and_does_not_call_again(
             await connection.execute(SQL("lock table {} in exclusive mode").format(Identifier(table)))
             receiver.open.set()
             await until(refused)
-            assert len(receiver.requests) == 1
+            assert len(receiver.requests) == requests
         view = await ended(database, notifier, target.account_id, run_id)
     assert (view.status, receiver.paths) == ("completed", ["/held", "/"])
 
@@ -130,7 +131,7 @@ async def test_what_is_committed_is_not_done_again(
 ) -> None:
     lost = False
 
-    async def lose_the_first_reply(changes: list[Change], do: Do) -> set[Any]:
+    async def lose_the_first_reply(changes: list[Change], do: Do) -> Written:
         nonlocal lost
         written = await do()
         if not lost and any(change.records for change in changes):
@@ -155,7 +156,7 @@ async def test_a_run_that_has_ended_stays_as_it_ended(
 ) -> None:
     ends, again = 0, asyncio.Event()
 
-    async def end_twice(changes: list[Change], do: Do) -> set[Any]:
+    async def end_twice(changes: list[Change], do: Do) -> Written:
         nonlocal ends
         written = await do()
         if any(isinstance(change.then, End) for change in changes):
@@ -177,7 +178,7 @@ async def test_a_run_that_has_ended_stays_as_it_ended(
         else:
             await cancel(database, notifier, target.account_id, run_id)
     async with database.connection() as connection:
-        assert await runs.get(connection, target.account_id, run_id) == first
+        assert await get_run(connection, target.account_id, run_id) == first
     assert (first.status, first.output) == ("completed", "done")
 
 
@@ -192,7 +193,7 @@ async def test_a_run_can_be_cancelled_while_it_leaves_for_a_long_delay(
 ) -> None:
     times = 0
 
-    async def cancel_while_leaving(changes: list[Change], do: Do) -> set[Any]:
+    async def cancel_while_leaving(changes: list[Change], do: Do) -> Written:
         nonlocal times
         if times or not any(isinstance(one.then, Wait) and one.then.leaves for one in changes):
             return await do()
@@ -214,7 +215,7 @@ async def test_a_run_can_be_cancelled_while_it_leaves_for_a_long_delay(
         await ended(database, notifier, target.account_id, run_id)
     # What was under way is appended.
     async with database.connection() as connection:
-        view = await runs.get(connection, target.account_id, run_id)
+        view = await get_run(connection, target.account_id, run_id)
     assert times == 1 and view.status == "cancelled"
     assert statuses(view) == {"wait": "cancelled", "after": "skipped"} and receiver.requests == []
 
@@ -226,7 +227,7 @@ async def test_what_was_done_at_the_moment_of_a_cancel_is_kept(
     receiver: Endpoint,
     around_writes: AroundWrites,
 ) -> None:
-    async def cancel_before(changes: list[Change], do: Do) -> set[Any]:
+    async def cancel_before(changes: list[Change], do: Do) -> Written:
         async with database.connection() as connection:
             await cancelling.cancel(connection, target.account_id, run_id)
         return await do()
@@ -237,6 +238,6 @@ async def test_what_was_done_at_the_moment_of_a_cancel_is_kept(
     async with at_work() as notifier:
         await ended(database, notifier, target.account_id, run_id)
     async with database.connection() as connection:
-        view = await runs.get(connection, target.account_id, run_id)
+        view = await get_run(connection, target.account_id, run_id)
     assert (view.status, statuses(view)["call"]) == ("cancelled", "completed")
     assert len(receiver.requests) == 1

@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
 from database import Database, Notifier
 from language.progress import Progress
-from models import cancelling, runs
+from models import cancelling
 from models.runs import QUEUED_CHANNEL
 from models.targets import Target
 from tests.automations.engine import (
@@ -26,6 +26,7 @@ from tests.automations.engine import (
     waiting,
     webhook,
 )
+from tests.views import get_run
 
 
 def waiting_steps(url: str, **delay: float) -> list[dict[str, Any]]:
@@ -65,7 +66,7 @@ async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
 async def cancel(database: Database, target: Target, run_id: UUID) -> None:
     async with database.connection() as connection:
         assert await cancelling.cancel(connection, target.account_id, run_id)
-        view = await runs.get(connection, target.account_id, run_id)
+        view = await get_run(connection, target.account_id, run_id)
     assert view.status == "cancelled" and view.completed_at
     assert statuses(view) == {"before": "completed", "wait": "cancelled", "after": "skipped"}
 
@@ -86,7 +87,7 @@ async def test_a_delay_of_days_is_one_timer_of_temporals_and_can_be_cancelled(
     target = await new_target(waiting_steps(receiver.url, days=days))
     run_id, workflow = await parked(client, database, notifier, target)
     async with database.connection() as connection:
-        view = await runs.get(connection, target.account_id, run_id)
+        view = await get_run(connection, target.account_id, run_id)
         cursor = await connection.execute(
             "select w.wake_at - w.started_at as delay, w.wake_at, b.parked, b.executor"
             " from run_work w join batches b on b.id = w.batch_id where run_id = %s",
@@ -104,7 +105,7 @@ async def test_a_delay_of_days_is_one_timer_of_temporals_and_can_be_cancelled(
     await let_pass(database, run_id, timedelta(days=days / 2))
     await cancel(database, target, run_id)
     async with database.connection() as connection:
-        [before, wait, _] = (await runs.get(connection, target.account_id, run_id)).steps
+        [before, wait, _] = (await get_run(connection, target.account_id, run_id)).steps
     assert before.completed_at and wait.started_at
     assert abs(before.completed_at - wait.started_at - timedelta(days=days / 2)) < timedelta(minutes=1)
     assert receiver.paths == ["/before"]
@@ -119,7 +120,7 @@ async def test_a_delay_that_was_cancelled_says_how_long_it_went(
     await let_pass(database, run_id, timedelta(days=10))
     await cancel(database, target, run_id)
     async with database.connection() as connection:
-        [_, wait, _] = (await runs.get(connection, target.account_id, run_id)).steps
+        [_, wait, _] = (await get_run(connection, target.account_id, run_id)).steps
     assert wait.completed_at is not None and wait.duration_ms is not None
     assert abs(timedelta(milliseconds=wait.duration_ms) - timedelta(days=10)) < timedelta(minutes=1)
 
@@ -152,5 +153,5 @@ async def test_the_workflow_of_a_cancelled_run_does_nothing(
     await cancel(database, target, run_id)
     await workflow.result()
     async with database.connection() as connection:
-        assert (await runs.get(connection, target.account_id, run_id)).status == "cancelled"
+        assert (await get_run(connection, target.account_id, run_id)).status == "cancelled"
     assert receiver.paths == ["/before"]

@@ -49,11 +49,15 @@ def test_the_pauses_between_attempts_grow_up_to_their_cap(retry: dict[str, Any],
 
 async def sent(settings: Settings, url: str, **config: Any) -> Outcome:
     """What one attempt comes to."""
-    step = WebhookStep.model_validate(webhook(url, **config))
+    step = WebhookStep.model_validate(webhook(url, body="x", **config))
     nothing = Secrets({}, Redaction([]))
     async with Outbound(settings) as outbound:
-        room = outbound.memory.reservation()
-        return await send(outbound, step, RequestTemplates(step.config), {}, nothing, "call", new_id(), room)
+        room, templates = outbound.memory.reservation(), RequestTemplates(step.config)
+        return await send(outbound, step, templates, {}, nothing, "call", new_id(), room, first)
+
+
+async def first() -> int:
+    return 1
 
 
 DONE, REPEATED, FINAL = "done", "repeated", "final"

@@ -148,6 +148,11 @@ async def test_only_who_may_look_up_can_save_lookup_steps(api: Api) -> None:
     restored = await limited.post(f"{path}/versions/2/restore")
     assert problem(restored) == (403, "insufficient_scope")
     assert (await limited.post("/api/workflows", json={"name": "test"})).status_code == 201
+    copied = await limited.post("/api/workflows", json={"template_id": "alert-on-tor"})
+    assert problem(copied) == (403, "insufficient_scope")
+    await person.key.patch(path, json={"steps": [LOOKUP], "status": "paused"})
+    enabled = await limited.patch(path, json={"status": "active"})
+    assert problem(enabled) == (403, "insufficient_scope")
 
 
 async def limited_to(api: Api, person: Person, scopes: list[str]) -> httpx.AsyncClient:
@@ -169,7 +174,7 @@ async def test_put_and_patch_merge_and_every_change_is_a_version(person: Person)
     assert patched.headers["etag"] == '"v2"'
     put = await person.key.put(path, json={**patched.json(), "name": "renamed"})
     after = put.json()
-    assert (after["name"], after["description"], after["status"]) == ("renamed", None, "paused")
+    assert (after["name"], after["description"], after["status"]) == ("renamed", "", "paused")
     assert (after["version"], after["steps"], after["webhook_url"]) == (3, steps, made["webhook_url"])
 
 
@@ -217,6 +222,31 @@ async def test_a_workflow_put_back_as_it_was_got_has_changed_nothing(person: Per
     assert (await person.key.put(path, json=got)).status_code == 200
     versions = (await person.key.get(f"{path}/versions")).json()["versions"]
     assert [(v["version"], v["changes"]) for v in versions] == [(2, []), (1, [])]
+
+
+async def test_the_versions_of_before_are_compared_when_they_are_listed(
+    person: Person, database: Database
+) -> None:
+    path = f"/api/workflows/{(await create(person, steps=[]))['id']}"
+    await person.key.patch(path, json={"name": "second", "description": "new"})
+    await person.key.patch(path, json={"agents": True})
+    expected = (await person.key.get(f"{path}/versions")).json()
+    assert [version["changes"] for version in expected["versions"]] == [[], ["name", "description"], []]
+    async with database.connection() as connection:
+        await connection.execute("update automation_versions set name = null, changes = null")
+    assert (await person.key.get(f"{path}/versions?limit=1")).json()["versions"] == expected["versions"][:1]
+    assert (await person.key.get(f"{path}/versions")).json() == expected
+
+
+async def test_what_a_version_changed_is_stored_with_it(person: Person, database: Database) -> None:
+    path = f"/api/workflows/{(await create(person, steps=[]))['id']}"
+    await person.key.patch(path, json={"description": "new"})
+    async with database.connection() as connection:
+        await connection.execute("update automation_versions set definition = '{}'")
+    versions = (await person.key.get(f"{path}/versions")).json()["versions"]
+    assert [(version["name"], version["changes"]) for version in versions] == [
+        ("test", ["description"]), ("test", []),
+    ]  # fmt: skip
 
 
 async def test_a_version_shows_the_workflow_as_it_was(person: Person) -> None:

@@ -43,8 +43,17 @@ class Gate:
         self.open = asyncio.Event()
         self._check = checking.check
 
-    async def check(self, pool: Any, database: Database, account_id: UUID, document: Any, *more: Any) -> Any:
-        found = await self._check(pool, database, account_id, document, *more)
+    async def check(
+        self,
+        pool: Any,
+        database: Database,
+        keyring: Keyring,
+        account_id: UUID,
+        document: Any,
+        *more: Any,
+        **named: Any,
+    ) -> Any:
+        found = await self._check(pool, database, keyring, account_id, document, *more, **named)
         if document.get("name") == "held":
             self.held += 1
             async with asyncio.timeout(30):

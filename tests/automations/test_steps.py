@@ -37,6 +37,15 @@ async def test_a_step_with_for_each_gives_an_array_in_order(run: Run, receiver: 
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 10
 
 
+async def test_an_item_and_a_step_with_a_similar_id_send_under_ids_of_their_own(
+    run: Run, receiver: Endpoint
+) -> None:
+    view = await run([each(receiver.url), webhook(receiver.url, "each-1")], [0, 1])
+    assert view.status == "completed"
+    ids = [request["headers"]["webhook-id"].removeprefix(str(view.id)) for request in receiver.requests]
+    assert sorted(ids) == [":each-1", ":each:0", ":each:1"]
+
+
 async def test_for_each_over_nothing_gives_an_empty_array(run: Run, receiver: Endpoint) -> None:
     view = await run([each(receiver.url)], [])
     assert (view.status, view.output, receiver.requests) == ("completed", [], [])
@@ -82,6 +91,26 @@ async def test_an_item_that_fails_is_an_error_among_the_outputs_or_fails_the_ste
     assert (view.status, view.output) == ("completed", ["http_status"])
     view = await run([each(receiver.url)], [1, 2, 3])
     assert view.error is not None and view.error["message"] == "Item 1: The endpoint answered 404."
+
+
+async def test_a_run_shows_how_many_items_its_steps_had_and_how_many_failed(
+    run: Run, receiver: Endpoint
+) -> None:
+    receiver.answer = lambda request: web.json_response({}, status=404 if request["body"] == "2" else 200)
+    steps = [each(receiver.url, on_error="continue"), transform("more", "item", for_each="[`1`]")]
+    view = await run([*steps, transform("end", "'done'")], [1, 2, 3])
+    shown = [(step.items_total, step.items_failed) for step in view.steps]
+    assert shown == [(3, 1), (1, 0), (None, None)]
+    assert (view.items_total, view.items_failed) == (4, 1)
+
+
+async def test_a_step_of_which_enough_items_fail_fails_the_run(run: Run, receiver: Endpoint) -> None:
+    receiver.answer = lambda request: web.json_response({}, status=404)
+    steps = [each(receiver.url, on_error="continue"), transform("never", "'done'")]
+    view = await run(steps, [1, 2])
+    assert (view.status, statuses(view)) == ("failed", {"each": "failed", "never": "skipped"})
+    message = "2 of 2 items failed; the first is item 0 (http_status): The endpoint answered 404."
+    assert view.error == {"code": "items_failed", "message": message, "step": "each"}
 
 
 @pytest.mark.parametrize("expression", ["@", "$", "[@]", "{all: steps}", "merge(@, {x: 'y'})", "values(@)"])

@@ -9,8 +9,9 @@ from aiohttp import web
 
 from database import Database
 from migrations.upgrade import downgrade, upgrade
+from models.identifiers import new_id
 from models.runs import QUEUED_CHANNEL
-from tests.automations.engine import Endpoint, NewTarget, Work, ended, statuses, waiting
+from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, statuses, waiting, webhook
 from tests.migrations.former_runs import BEGAN, OUTPUTS, REVISION, insert_runs, steps
 
 # By state what is still called, and after how many attempts the first step was done.
@@ -47,3 +48,19 @@ async def test_they_do_what_is_left(
         view = await ended(database, notifier, target.account_id, ids["napping"])
     assert (view.status, view.output) == ("completed", OUTPUTS["end"])
     assert view.steps[2].started_at == BEGAN and str(ids["napping"]) not in called
+
+
+async def test_their_calls_keep_the_ids_that_they_had(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    each = {**webhook(receiver.url, "each"), "for_each": "trigger"}
+    target = await new_target([each])
+    [former] = await accept(database, target, payload=[0])
+    async with database.connection() as connection:
+        await connection.execute("update former_call_ids set runs_before = %s", (new_id(),))
+    [later] = await accept(database, target, payload=[0])
+    async with at_work() as notifier:
+        for run_id in (former, later):
+            await ended(database, notifier, target.account_id, run_id)
+    ids = {request["headers"]["webhook-id"] for request in receiver.requests}
+    assert ids == {f"{former}-each-0", f"{later}:each:0"}

@@ -24,7 +24,8 @@ from language.records import INLINE_BYTES
 from micro_batcher import MicroBatcher
 from models import answers, leases, run_loading
 from models.identifiers import new_id
-from models.leases import Change, Lease
+from models.leases import Lease
+from models.run_writes import Change, record_changes_if_leased
 from tests.engine.definitions import definitions, payloads
 from tests.engine.world import NAMESPACE, START, World, outcome_of
 from tests.leases.conftest import NewBatch
@@ -169,7 +170,7 @@ class Hands:
 
     async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
         async with self.database.connection() as connection:
-            written = await leases.write(connection, changes)
+            written = (await record_changes_if_leased(connection, changes)).runs
         return [change.run_id in written for change in changes]
 
 
@@ -200,7 +201,7 @@ def alone(definition: JSONObject, payload: JSONObject, seed: int) -> Any:
     (status, error), steps, _ = world.outcome(world.run())
     told = {
         step_id: (how, output, why and why.model_dump(exclude_none=True))
-        for step_id, (how, output, why, _) in steps.items()
+        for step_id, (how, output, why, *_) in steps.items()
     }
     return (status, error and error.model_dump(exclude_none=True)), told
 

@@ -10,7 +10,8 @@ from activities.writing import RunWriter
 from database import Database, Notifier
 from models import leases
 from models.identifiers import new_id
-from models.leases import Change, End, Lease
+from models.leases import Lease
+from models.run_writes import Change, End
 from tests.leases.conftest import NewBatch
 
 

@@ -14,7 +14,8 @@ from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
 from models.identifiers import new_id
-from models.leases import Change, End, Lease, Wait
+from models.leases import Lease
+from models.run_writes import Change, End, Wait
 from tests.engine.world import START
 from tests.execution.test_execution import FastClock
 
@@ -156,3 +157,15 @@ async def test_a_failed_call_fails_its_run() -> None:
     executor = Executor(call("a"), call("b"), a=failure("http_status", "404"))
     assert await executor.run() == "ended"
     assert executor.log == ["call a", "End a"]
+
+
+async def test_what_was_under_way_at_a_cancel_is_told_again_to_who_was_interrupted_writing_it() -> None:
+    executor = Executor(call("hangs"))
+    running = asyncio.create_task(executor.run())
+    while not executor.log:
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    first = executor.execution.give_up()
+    assert [(record.step_id, record.status) for record in first] == [("hangs", "cancelled")]
+    assert executor.execution.give_up() == first

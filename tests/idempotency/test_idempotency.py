@@ -58,7 +58,9 @@ router = APIRouter(route_class=StrictRoute)
 
 
 @router.post("/api/work", status_code=202, dependencies=[Idempotent])
-async def work(body: Work, request: Request, response: Response, caller: CALLER) -> dict[str, str]:
+async def work(
+    body: Work, request: Request, response: Response, caller: CALLER, x: str | None = None
+) -> dict[str, str]:
     claim = claim_of(request)
     if claim is not None:
         gate.claims.append(claim.id)

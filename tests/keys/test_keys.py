@@ -185,6 +185,28 @@ async def test_a_key_sees_and_revokes_only_keys_that_can_do_no_more(api: Api) ->
     assert (await person.session.delete(f"/api/keys/{more['id']}")).status_code == 200
 
 
+@pytest.mark.parametrize("form", ["/api/keys/{id}", "/api/keys?id={id}"])
+async def test_a_key_may_revoke_itself_and_no_other_without_the_scope_keys(api: Api, form: str) -> None:
+    person = await api.person(scopes=["lookups"])
+    own, other = [await create(person.session, scopes=["credits"]) for _ in range(2)]
+    client = await api.client(Authorization=f"Bearer {own['key']}")
+    me = (await client.get("/api/auth/me")).json()["credential"]["id"]
+    record = form.format(id=me) + ("&" if "?" in form else "?") + "permanent=true"
+    unknown = "00000000-0000-7000-8000-000000000000"
+    for path in (form.format(id=other["id"]), record, form.format(id=unknown), form.format(id="x")):
+        refused = await client.delete(path)
+        assert (refused.status_code, refused.json()["code"]) == (403, "insufficient_scope")
+    assert (await client.delete(form.format(id=me))).status_code == 200
+    assert await status(api, own["key"], "/api/credits") == 401
+    assert await status(api, other["key"], "/api/credits") == 200
+    async with api.services.database.connection() as connection:
+        cursor = await connection.execute(
+            "select actor_id, target_id from audit_log where account_id = %s and action = 'key.revoked'",
+            (person.account.id,),
+        )
+        assert [{*map(str, row.values())} for row in await cursor.fetchall()] == [{me}]
+
+
 BAD = {
     "no name": ({}, "/name", "required"),
     "blank name": ({"name": "  "}, "/name", "too_short"),

@@ -9,14 +9,14 @@ from database import Connection, Database
 from models import cancelling, children, leases, targets
 from models.accepting import Event, accept
 from models.identifiers import new_id
-from models.leases import Change, End
+from models.run_writes import Change, End, record_changes_if_leased
 from tests.automations.engine import until
 from tests.leases.conftest import NewBatch
 
 
 async def begin_below(connection: Connection, run_id: UUID) -> UUID:
     """Accept a child of a run, of the same workflow."""
-    assert await children.depth_below(connection, run_id) is not None
+    assert await children.lock_place_below(connection, run_id) is not None
     cursor = await connection.execute("select account_id, automation_id from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     assert row is not None
@@ -73,7 +73,7 @@ async def test_a_child_ends_while_its_parent_is_cancelled_and_neither_waits_for_
 
     async def write() -> set[UUID]:
         async with database.connection() as connection:
-            return await leases.write(connection, [end])
+            return (await record_changes_if_leased(connection, [end])).runs
 
     async def cancel() -> list[UUID]:
         async with database.connection() as connection:

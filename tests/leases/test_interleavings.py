@@ -13,7 +13,8 @@ import pytest
 from database import Connection, Database
 from models import leases
 from models.identifiers import new_id
-from models.leases import Change, End, Lease
+from models.leases import Lease
+from models.run_writes import Change, End, record_changes_if_leased
 from tests.automations.engine import until
 from tests.leases.conftest import Batch, NewBatch
 from tests.leases.test_leases import record
@@ -108,7 +109,7 @@ class Story:
         )  # fmt: skip
 
         async def do(connection: Connection) -> None:
-            written.took = run_id in await leases.write(connection, [change])
+            written.took = run_id in (await record_changes_if_leased(connection, [change])).runs
 
         await self._begin(do)
 

@@ -12,7 +12,8 @@ from database import Database
 from language.records import StepError, StepRecord
 from models import leases, recovery
 from models.identifiers import new_id
-from models.leases import Change, End, Lease, Wait
+from models.leases import Lease
+from models.run_writes import Change, End, Wait, record_changes_if_leased
 from tests.leases.conftest import Batch, NewBatch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +48,7 @@ async def silence(database: Database, batch: Batch) -> None:
 
 async def write(database: Database, *changes: Change) -> set[UUID]:
     async with database.connection() as connection:
-        return await leases.write(connection, changes)
+        return (await record_changes_if_leased(connection, changes)).runs
 
 
 async def row(database: Database, query: str, *values: Any) -> Any:

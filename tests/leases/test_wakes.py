@@ -10,6 +10,7 @@ from database import Database
 from engine.calls import Call
 from language.definition import WaitStep
 from models import resuming
+from settings import Settings
 from tests.leases.conftest import NewBatch
 
 
@@ -18,12 +19,12 @@ async def test_what_comes_for_one_step_wakes_the_run_though_another_is_looked_fo
 ) -> None:
     [run_id] = (await new_batch([{}])).run_ids
     unused: Any = None
-    answering = Answering(database, unused, unused)
+    answering = Answering(database, unused, unused, Settings())
 
     async def collect(step_id: str) -> bool:
         step = WaitStep.model_validate({"id": step_id, "type": "wait"})
         call = Call("collect", step, 1, {}, (), datetime.now(UTC))
-        return not (await answering.collect(run_id, call)).pending
+        return not (await answering.collect(run_id, call, {})).pending
 
     assert not await collect("a")
     async with database.transaction() as connection:

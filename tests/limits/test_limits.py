@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from api.http.json_body import StrictRoute
 from api.http.limits import limited
 from database import Database
 from models import limits
-from models.limits import Taken
+from models.limits import Admission
 from settings import Rate, Settings
 from tests.api_server import Api, Person, serving
 from tests.stacks import eventually
@@ -42,7 +43,7 @@ async def ask(api: Api, person: Person) -> httpx.Response:
     return await api.http.get("/api/counted", headers={"x-api-key": person.secret})
 
 
-async def test_a_window_admits_its_number_and_then_says_when_it_ends(settings: Settings) -> None:
+async def test_a_window_admits_its_number_and_then_says_when_it_has_room(settings: Settings) -> None:
     async with limited_to(settings, Rate(3, 60)) as api:
         person = await api.person()
         answers = [await ask(api, person) for _ in range(5)]
@@ -64,7 +65,7 @@ async def test_it_counts_accounts_not_credentials(settings: Settings) -> None:
         assert (await ask(api, other)).status_code == 200
 
 
-async def test_after_its_end_the_next_request_opens_a_new_window(settings: Settings) -> None:
+async def test_when_the_oldest_request_leaves_the_window_another_one_passes(settings: Settings) -> None:
     async with limited_to(settings, Rate(1, 4)) as api:
         person = await api.person()
         assert (await ask(api, person)).status_code == 200
@@ -127,34 +128,35 @@ async def test_many_decisions_in_one_statement_share_out_what_is_left(
 ) -> None:
     subject = ("test", f"{asked}")
     async with database.connection() as connection:
-        taken = [(await limits.take(connection, {subject: (n, Rate(3, 60))}))[subject] for n in asked]
-    assert [item.admitted for item in taken] == admitted
-    assert taken[-1].used == 3
+        found = [(await limits.admit(connection, {subject: (n, Rate(3, 60))}))[subject] for n in asked]
+    assert [one.admitted for one in found] == admitted
+    assert found[-1].used == 3
 
 
 async def test_a_request_given_back_can_be_taken_again(database: Database) -> None:
     subject, rate = ("test", "given back"), Rate(1, 60)
 
-    async def take() -> Taken:
+    async def admit() -> Admission:
         async with database.connection() as connection:
-            return (await limits.take(connection, {subject: (1, rate)}))[subject]
+            return (await limits.admit(connection, {subject: (1, rate)}))[subject]
 
-    first = await take()
-    assert (first.admitted, (await take()).admitted) == (1, 0)
+    first = await admit()
+    assert (first.admitted, (await admit()).admitted) == (1, 0)
     async with database.connection() as connection:
-        await limits.give_back(connection, subject, first.opened_at)
-        await limits.give_back(connection, ("test", "nobody"), first.opened_at)
-    assert (await take()).admitted == 1
-    assert math.ceil(first.resets_in) == 60
+        await limits.give_back(connection, subject, first.moment)
+        await limits.give_back(connection, subject, first.moment)
+        await limits.give_back(connection, ("test", "nobody"), first.moment)
+    assert [(await admit()).admitted for _ in range(2)] == [1, 0]
+    assert math.ceil(first.room_in) == 60
 
 
-async def test_windows_that_ended_are_forgotten(database: Database) -> None:
+async def test_logs_in_which_nothing_counts_are_forgotten(database: Database) -> None:
+    rate = Rate(1, 60)
     async with database.connection() as connection:
         await connection.execute("truncate rate_windows")
-        await limits.take(connection, {("test", "old"): (1, Rate(1, 60)), ("test", "new"): (1, Rate(1, 60))})
-        await connection.execute(
-            "update rate_windows set opened_at = now() - interval '3 minutes' where subject = 'old'"
-        )
+        old = datetime.now(UTC) - timedelta(minutes=3)
+        await limits.admit(connection, {("test", "old"): (1, rate)}, old)
+        await limits.admit(connection, {("test", "new"): (1, rate)})
         await limits.forget_ended(connection)
         cursor = await connection.execute("select subject from rate_windows")
         assert [row["subject"] for row in await cursor.fetchall()] == ["new"]

@@ -33,6 +33,12 @@ async def a_run(owner: Person) -> str:
     return (await owner.session.post(f"/api/workflows/{workflow}/run", json={})).json()["run_id"]
 
 
+async def a_run_of_steps(owner: Person) -> str:
+    step = {"id": "a", "type": "transform", "config": {"expression": "'x'"}}
+    workflow = await owner.session.post("/api/workflows", json={"name": "theirs", "steps": [step]})
+    return (await owner.session.post(f"/api/workflows/{workflow.json()['id']}/run", json={})).json()["run_id"]
+
+
 async def an_ended_run(owner: Person) -> str:
     run = await a_run(owner)
     await owner.session.post(f"/api/workflows/runs/{run}/cancel")

@@ -25,6 +25,7 @@ from tests.tenancy.makers import (
     a_monitor,
     a_monitor_run,
     a_run,
+    a_run_of_steps,
     a_secret,
     a_webhook,
     a_workflow,
@@ -52,6 +53,7 @@ class Case:
     of: Callable[[Person, str], Awaitable[str]] | None = None
 
 
+_STEP = {"step_id": "a"}
 # Every route with an id in its path or in a query parameter, and those with one in a field of the body.
 MATRIX = {
     "DELETE /api/keys": Case(a_key, query="id"),
@@ -77,6 +79,14 @@ MATRIX = {
     "GET /api/workflows/runs?limit=1": Case(a_batch, query="batch_id", status=200),
     "GET /api/workflows/runs/{run_id}": Case(a_run),
     "GET /api/workflows/runs/{run_id}/events": Case(an_ended_run),
+    "GET /api/workflows/runs/{run_id}/input": Case(a_run),
+    "GET /api/workflows/runs/{run_id}/output": Case(a_run),
+    "GET /api/workflows/runs/{run_id}/steps/{step_id}/input": Case(a_run_of_steps, other=_STEP),
+    "GET /api/workflows/runs/{run_id}/steps/{step_id}/output": Case(a_run_of_steps, other=_STEP),
+    "GET /api/workflows/runs/{run_id}/steps/{step_id}/items": Case(a_run_of_steps, other=_STEP),
+    "GET /api/workflows/runs/{run_id}/steps/{step_id}/items/{item}/output": Case(
+        a_run_of_steps, other=_STEP | {"item": "0"}
+    ),
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
     "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
     "GET /api/bulk-jobs/{job_id}": Case(a_job),
@@ -119,7 +129,8 @@ for _monitor in ("/api/monitors/{id}", "/api/agent/monitors/{id}"):
         MATRIX[f"{_method} {_monitor}/runs/{{run_id}}{_path}"] = Case(a_monitor_run, of=monitor_of)
 # Ids that are not an account's: tokens of ingest and resuming are credentials, error codes and pages for all.
 EXEMPT = {
-    "POST /api/workflows/ingest/{token}", "POST /api/workflows/resume/{token}", "GET /errors/{code}",
+    "POST /api/workflows/ingest/{token}", "POST /api/workflows/resume/{token}",
+    "GET /api/workflows/resume/{token}", "POST /api/workflows/resume/{token}/form", "GET /errors/{code}",
     "GET /docs/{page}.md",
 }  # fmt: skip
 

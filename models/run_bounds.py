@@ -1,0 +1,101 @@
+"""Bounds on runs that have not ended: of an account, and below one root run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from uuid import UUID
+
+from database import Connection
+from models.errors import ModelError, RateLimited
+
+_LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 60
+# So near to the bound below a root, one counts alone.
+_NEAR = 256
+_COUNT = """
+select account_id, sum(runs)::bigint as runs from run_counts
+where account_id = any(%s) and status in ('queued', 'running', 'waiting') group by account_id
+"""
+
+
+class TooManyRuns(RateLimited):
+    """The account has as many unfinished runs as it may."""
+
+    def __init__(self, most: int) -> None:
+        message = (
+            f"This account has {most:,} runs that have not ended, and may have no more:"
+            " wait until some have, or cancel some."
+        )
+        ModelError.__init__(self, code="too_many_runs", message=message)
+        self.retry_after, self.headers = _RETRY_SECONDS, dict[str, str]()
+
+
+class UnfinishedRuns:
+    """Holds accounts to their bound. The database is asked once a second; what this accepts counts at once.
+
+    Other processes accept meanwhile: in that second an account may get more than its bound.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Prepare.
+
+        Args:
+            most: how many runs of an account may be unfinished.
+        """
+        self.most = most
+        self._counted: dict[UUID, tuple[float, int]] = {}
+
+    async def check(self, connection: Connection, account_id: UUID, new: int = 1) -> None:
+        """Count new runs of an account.
+
+        Raises:
+            TooManyRuns: it has no room for so many.
+        """
+        if account_id in await self.find_full(connection, {account_id: new}):
+            raise TooManyRuns(self.most)
+
+    async def find_full(self, connection: Connection, new: dict[UUID, int]) -> set[UUID]:
+        """Count new runs, so many of each account; the accounts that have no room for theirs."""
+        await self._count(connection, new)
+        full: set[UUID] = set()
+        for account_id, runs in new.items():
+            at, count = self._counted[account_id]
+            if count + runs > self.most:
+                full.add(account_id)
+            else:
+                self._counted[account_id] = at, count + runs
+        return full
+
+    async def _count(self, connection: Connection, account_ids: Collection[UUID]) -> None:
+        now = time.monotonic()
+        stale = [one for one in account_ids if self._counted.get(one, (0.0, 0))[0] < now - _LOOK_SECONDS]
+        if not stale:
+            return
+        self._counted = {one: kept for one, kept in self._counted.items() if kept[0] >= now - _LOOK_SECONDS}
+        cursor = await connection.execute(_COUNT, (stale,))
+        counts = {row["account_id"]: row["runs"] for row in await cursor.fetchall()}
+        self._counted |= {one: (now, counts.get(one, 0)) for one in stale}
+
+
+async def has_room_below(connection: Connection, root_run_id: UUID, most: int) -> bool:
+    """Tell whether fewer than `most` runs below a root have not ended.
+
+    Near the bound, whoever begins another below the same root waits for the commit of this transaction.
+    """
+    runs = await _count_below(connection, root_run_id, most)
+    if most - _NEAR <= runs < most:
+        lock = f"root {root_run_id}"
+        await connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+        runs = await _count_below(connection, root_run_id, most)
+    return runs < most
+
+
+async def _count_below(connection: Connection, root_run_id: UUID, most: int) -> int:
+    cursor = await connection.execute(
+        "select count(*)::int as runs from"
+        " (select from run_work where root_run_id = %s limit %s) as unfinished",
+        (root_run_id, most),
+    )
+    row = await cursor.fetchone()
+    return row["runs"] if row else 0

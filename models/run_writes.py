@@ -1,0 +1,353 @@
+"""Fenced writes: record what an executor did with its runs, if it still holds their leases.
+
+One short transaction, in two round trips of plain statements. The first locks the batches, then the runs,
+then the parents that will be woken, and tells which changes may be written. The second writes and commits.
+
+No statement both locks rows and reads a partitioned table. Where one did, a lock that had to wait made
+Postgres 18 check the row again, and it crashed as it chose partitions of `runs`
+(`perform_pruning_base_step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, LiteralString, NamedTuple
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncCursor
+from psycopg.rows import DictRow
+
+from database import Connection
+from language.records import StepError, StepRecord
+from models.lanes import BULK
+from models.leases import Lease
+
+Cursor = AsyncCursor[DictRow]
+
+MAX_DEPTH = 5
+"""How many runs may be above one: those that it is a step of, and those whose failure it follows."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The run waits, or something of it is under way for so long that it is to be seen.
+
+    Attributes:
+        wake_at: when it goes on, if it only waits.
+        progress: as `language.progress` has it, as JSON.
+        leaves: its executor lets go of it.
+    """
+
+    wake_at: datetime | None
+    progress: str
+    leaves: bool = False
+
+
+@dataclass(frozen=True)
+class End:
+    """The run has ended. Its output is that of the step `output_of`: it is kept once.
+
+    Attributes:
+        handler: of a run that has failed, the workflow that runs for that.
+        has_children: runs that it has begun as steps may be under way: they are cancelled.
+    """
+
+    status: Literal["completed", "failed", "cancelled"]
+    error: StepError | None = None
+    output_of: str | None = None
+    handler: UUID | None = None
+    has_children: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a run's executor has to write of it: steps that are done, and whether it waits or has ended.
+
+    Attributes:
+        parent_run_id: the run whose step it is: its end wakes that.
+    """
+
+    lease: Lease
+    run_id: UUID
+    records: Sequence[StepRecord] = field(default_factory=list[StepRecord])
+    then: Wait | End | None = None
+    parent_run_id: UUID | None = None
+
+    @cached_property
+    def written_steps(self) -> bytes:
+        """The records of steps as JSON, each with a comma after it: those of several changes follow on."""
+        return _written_records(record for record in self.records if record.item is None)
+
+    @cached_property
+    def written_items(self) -> bytes:
+        """The records of items, likewise."""
+        return _written_records(record for record in self.records if record.item is not None)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of it."""
+        progress = self.then.progress if isinstance(self.then, Wait) else ""
+        return len(self.written_steps) + len(self.written_items) + len(progress)
+
+    @property
+    def woken_parent(self) -> UUID | None:
+        """The parent that this change wakes: that of a run that ends."""
+        return self.parent_run_id if isinstance(self.then, End) else None
+
+
+class Written(NamedTuple):
+    """What became of changes.
+
+    Attributes:
+        runs: those whose change is stored.
+        busy: those whose row, or whose parent's, somebody else has locked: their change can be tried again.
+        queued_others: runs can be claimed that could not before: parents, handlers of failures, held runs.
+    """
+
+    runs: set[UUID]
+    busy: set[UUID]
+    queued_others: bool
+
+
+_LOCK_BATCHES = """
+select id, executor from batches where (id, executor) in (select * from unnest(%s::uuid[], %s::uuid[]))
+order by id for key share
+"""
+# A writer waits for no row, so two can never wait for each other: what is locked elsewhere is tried again.
+_LOCK_RUNS = """
+select run_id, batch_id, started_at from run_work where run_id = any(%s) and status = 'running'
+order by run_id for update skip locked
+"""
+_LOCK_PARENTS = (
+    "select run_id from run_work where run_id = any(%s) order by run_id for no key update skip locked"
+)
+_FIND = "select run_id, batch_id from run_work where run_id = any(%s)"
+
+
+async def record_changes_if_leased(connection: Connection, changes: Sequence[Change]) -> Written:
+    """Write what became of runs, each fenced by its lease, in one transaction.
+
+    Args:
+        connection: outside a transaction.
+        changes: one a run at the most, and of no run beside one of its parent.
+
+    Returns:
+        The runs that were written. One that is neither there nor busy is its executor's no longer.
+    """
+    async with connection.pipeline(), connection.transaction():
+        locked, busy = await _lock(connection, changes)
+        held = [change for change in changes if change.run_id in locked]
+        promoted = await _write(connection, held, locked) if held else None
+    # Read after the commit: to read it before would be another round trip.
+    row = await promoted.fetchone() if promoted else None
+    queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
+    return Written({change.run_id for change in held}, busy, queued_others)
+
+
+def _queues_others(change: Change) -> bool:
+    end = change.then
+    return isinstance(end, End) and (change.parent_run_id is not None or end.handler is not None)
+
+
+async def _lock(
+    connection: Connection, changes: Sequence[Change]
+) -> tuple[dict[UUID, datetime | None], set[UUID]]:
+    """Lock what the changes concern.
+
+    Returns:
+        The runs that may be written, with their start, and those that are busy.
+    """
+    run_ids = [change.run_id for change in changes]
+    parent_ids = list({parent for change in changes if (parent := change.woken_parent)})
+    leases = {change.lease for change in changes}
+    batches = await connection.execute(
+        _LOCK_BATCHES, ([lease.batch_id for lease in leases], [lease.executor for lease in leases])
+    )
+    runs = await connection.execute(_LOCK_RUNS, (run_ids,))
+    parents = await connection.execute(_LOCK_PARENTS, (parent_ids,)) if parent_ids else None
+    there = await connection.execute(_FIND, ([*run_ids, *parent_ids],))
+    valid = {Lease(row["id"], row["executor"]) for row in await batches.fetchall()}
+    own = {row["run_id"]: row for row in await runs.fetchall()}
+    free = {row["run_id"] for row in await parents.fetchall()} if parents else set[UUID]()
+    batch_of = {row["run_id"]: row["batch_id"] for row in await there.fetchall()}
+    locked: dict[UUID, datetime | None] = {}
+    busy: set[UUID] = set()
+    for change in changes:
+        if change.lease not in valid or batch_of.get(change.run_id) != change.lease.batch_id:
+            continue
+        parent_is_busy = change.woken_parent in batch_of and change.woken_parent not in free
+        if change.run_id not in own or parent_is_busy:
+            busy.add(change.run_id)
+        else:
+            locked[change.run_id] = own[change.run_id]["started_at"]
+    return locked, busy
+
+
+_RECORD = """run_id uuid, step_id text, position smallint, status text, input text, output text, error json,
+  attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
+  gathered boolean, items_total smallint, items_failed smallint, attempt_log json"""
+_INSERT_ITEMS = f"""
+insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
+select run_id, step_id, item, status, output::json, error, attempts, credits_used
+from json_to_recordset(%(records)s::json) as n ({_RECORD}) order by run_id, step_id, item
+on conflict do nothing
+"""
+_INSERT_STEPS = f"""
+insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
+                       started_at, completed_at, gathered, items_total, items_failed, attempt_log)
+select run_id, step_id, position, status, input::json, output::json, error, attempts, credits_used,
+  started_at, completed_at, gathered, items_total, items_failed, attempt_log
+from json_to_recordset(%(records)s::json) as n ({_RECORD}) order by run_id, step_id
+on conflict do nothing
+"""
+_END = """
+update runs r set status = e.status, error = e.error, completed_at = now(), output_of = e.output_of,
+  started_at = e.started_at, batch_id = e.batch_id
+from unnest(%(ids)s::uuid[], %(statuses)s::text[], %(errors)s::json[], %(outputs)s::text[],
+            %(started)s::timestamptz[], %(batches)s::uuid[])
+  as e (id, status, error, output_of, started_at, batch_id)
+where r.id = e.id and r.id = any(%(ids)s)
+"""
+_EMIT: LiteralString = """
+select emit_events(array_agg(time_ordered_id()), array_agg(r.account_id),
+  array_agg('workflow.run.' || r.status), array_agg(run_event(r, n.name)))
+from runs r join automations n on n.id = r.automation_id
+where r.id = any(%(ids)s)
+  and exists (select from endpoints p where p.account_id = r.account_id and p.is_active)
+having count(*) > 0
+"""
+_HANDLE = """
+select start_after_failure(r, n.name, f.handler, %(priority)s, %(deepest)s) as run_id
+from unnest(%(ids)s::uuid[], %(handlers)s::uuid[]) as f (id, handler)
+join runs r on r.id = f.id and r.id = any(%(ids)s) join automations n on n.id = r.automation_id
+"""
+_PROMOTE: LiteralString = """
+select promote_held(array(
+  select w.automation_id from run_work w join automations a on a.id = w.automation_id
+  where w.run_id = any(%(ids)s) and a.concurrency_limit is not null)) as promoted
+"""
+_WAIT: LiteralString = """
+update run_work w set progress = a.progress, lost = 0,
+  status = case when not a.leaves then w.status when w.woken then 'queued' else 'waiting' end,
+  batch_id = case when a.leaves and w.woken then null else w.batch_id end,
+  wake_at = case when a.leaves and w.woken then null else a.wake_at end,
+  available_at = case when a.leaves and w.woken then now() else w.available_at end
+from unnest(%(ids)s::uuid[], %(wake_at)s::timestamptz[], %(progress)s::json[], %(leaves)s::boolean[])
+  as a (run_id, wake_at, progress, leaves)
+where w.run_id = a.run_id
+"""
+
+
+async def _write(
+    connection: Connection, changes: Sequence[Change], started: dict[UUID, datetime | None]
+) -> Cursor | None:
+    """Write changes of runs that are locked; the cursor tells how many held runs their ends have promoted."""
+    await _insert_records(
+        connection,
+        b"".join(change.written_steps for change in changes),
+        b"".join(change.written_items for change in changes),
+    )
+    promoted: Cursor | None = None
+    if ends := [(change, change.then) for change in changes if isinstance(change.then, End)]:
+        promoted = await _write_ends(connection, ends, started)
+    if waits := [(change.run_id, change.then) for change in changes if isinstance(change.then, Wait)]:
+        await connection.execute(
+            _WAIT,
+            {
+                "ids": [run_id for run_id, _ in waits],
+                "wake_at": [wait.wake_at for _, wait in waits],
+                "progress": [wait.progress for _, wait in waits],
+                "leaves": [wait.leaves for _, wait in waits],
+            },
+        )
+    if others := [change.run_id for change in changes if change.then is None]:
+        await connection.execute(
+            "update run_work set lost = 0 where run_id = any(%s) and lost > 0", (others,)
+        )
+    return promoted
+
+
+async def _insert_records(connection: Connection, steps: bytes, items: bytes) -> None:
+    """Insert records, given as JSON with a comma after each; those that stand already stay as they are."""
+    if items:
+        await connection.execute(_INSERT_ITEMS, {"records": f"[{items[:-1].decode()}]"})
+    if steps:
+        await connection.execute(_INSERT_STEPS, {"records": f"[{steps[:-1].decode()}]"})
+
+
+async def _write_ends(
+    connection: Connection, ends: Sequence[tuple[Change, End]], started: dict[UUID, datetime | None]
+) -> Cursor:
+    """End runs, with their events, and what their ends begin, wake, cancel and make room for."""
+    ids = [change.run_id for change, _ in ends]
+    await connection.execute(
+        _END,
+        {
+            "ids": ids,
+            "statuses": [end.status for _, end in ends],
+            "errors": [end.error and end.error.model_dump_json(exclude_none=True) for _, end in ends],
+            "outputs": [end.output_of for _, end in ends],
+            "started": [started[run_id] for run_id in ids],
+            "batches": [change.lease.batch_id for change, _ in ends],
+        },
+    )
+    await connection.execute(_EMIT, {"ids": ids})
+    promoted = await connection.execute(_PROMOTE, {"ids": ids})
+    failed = [(change.run_id, end.handler) for change, end in ends if end.handler is not None]
+    if failed:
+        handled = {"ids": [run_id for run_id, _ in failed], "handlers": [handler for _, handler in failed]}
+        await connection.execute(_HANDLE, {**handled, "priority": BULK, "deepest": MAX_DEPTH})
+    parents = list({parent for change, _ in ends if (parent := change.woken_parent)})
+    if parents:
+        await connection.execute("select wake_runs(%s)", (parents,))
+    if orphaning := [change.run_id for change, end in ends if end.has_children]:
+        await connection.execute("select cancel_children(%s)", (orphaning,))
+    await connection.execute("delete from run_work where run_id = any(%s)", (ids,))
+    return promoted
+
+
+_FIND_CANCELLED = "select id, completed_at from runs where id = any(%s) and status = 'cancelled'"
+
+
+async def record_cancelled_steps(connection: Connection, records: Sequence[StepRecord]) -> None:
+    """Write what an executor did in runs until they were cancelled, where they are without it."""
+    cursor = await connection.execute(_FIND_CANCELLED, (list({record.run_id for record in records}),))
+    ended: dict[UUID, datetime] = {row["id"]: row["completed_at"] for row in await cursor.fetchall()}
+    late = [record for record in records if _belongs_to_cancelled(record, ended)]
+    steps = _written_records(record for record in late if record.item is None)
+    items = _written_records(record for record in late if record.item is not None)
+    async with connection.transaction():
+        await _insert_records(connection, steps, items)
+
+
+def _belongs_to_cancelled(record: StepRecord, ended: dict[UUID, datetime]) -> bool:
+    ended_at = ended.get(record.run_id)
+    if ended_at is None:
+        return False
+    return record.status == "cancelled" or record.completed_at <= ended_at
+
+
+def _written_records(records: Iterable[StepRecord]) -> bytes:
+    return b"".join(orjson.dumps(_written_record(record)) + b"," for record in records)
+
+
+def _written_record(record: StepRecord) -> dict[str, Any]:
+    """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail.
+
+    So it goes as text.
+    """
+    return {
+        **record._asdict(),
+        "input": _text(record.input),
+        "output": _text(record.output),
+        "error": record.error and record.error.model_dump(exclude_none=True),
+        "attempt_log": [one.model_dump(mode="json", exclude_none=True) for one in record.attempt_log] or None,
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()

@@ -1,0 +1,106 @@
+"""A worker that starts while Temporal is away does what needs no Temporal, and connects when it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import worker
+from database import Database
+from sealing import Keyring
+from settings import ExitCode, Settings, StartError
+from temporal.client import connect
+from tests.api_server import running
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    accept,
+    batch_workflow,
+    ended,
+    requested,
+    transform,
+    until,
+    webhook,
+    working,
+)
+from tests.stacks import free_port
+
+
+@asynccontextmanager
+async def forwarded(port: int, address: str) -> AsyncGenerator[None]:
+    """A port that leads to the server at an address."""
+    host, _, target = address.rpartition(":")
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while some := await reader.read(65536):
+            writer.write(some)
+            await writer.drain()
+        writer.close()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(target))
+        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
+
+    async with await asyncio.start_server(forward, "127.0.0.1", port):
+        yield
+
+
+@pytest.mark.usefixtures("short_periods", "nothing_waits")
+async def test_runs_go_on_before_temporal_comes_and_have_their_workflow_afterwards(
+    open_settings: Settings,
+    database: Database,
+    keyring: Keyring,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "_LONGEST_PAUSE_SECONDS", 1.0)
+    assert open_settings.temporal_address is not None
+    address, port = open_settings.temporal_address, free_port()
+    settings = open_settings.model_copy(update={"temporal_address": f"127.0.0.1:{port}"})
+    lazy, there = await connect(settings, keyring, lazy=True), await connect(open_settings, keyring)
+    at_once = await new_target([transform("sum", "`1`")])
+    held = await new_target([webhook(f"{receiver.url}/held")])
+    async with working(settings, lazy, database, keyring) as notifier, running(settings) as api:
+        [first] = await accept(database, at_once)
+        assert (await ended(database, notifier, at_once.account_id, first)).status == "completed"
+        [second] = await accept(database, held)
+        await requested(receiver, 1)
+
+        async def is_degraded() -> bool:
+            answer = (await api.http.get("/readyz")).json()
+            parts = answer["checks"]
+            return (answer["status"], parts["temporal"], parts["workers"]) == (
+                "degraded",
+                "unreachable",
+                "ok",
+            )
+
+        await until(is_degraded)
+        async with forwarded(port, address):
+            await batch_workflow(there, database, second)
+            receiver.open.set()
+            assert (await ended(database, notifier, held.account_id, second)).status == "completed"
+
+
+async def test_a_server_that_refuses_what_it_lacks_is_asked_again(
+    open_settings: Settings, database: Database, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_FIRST_PAUSE_SECONDS", 0.01)
+    tries: list[int] = []
+
+    async def prepare() -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise StartError("It lacks search attributes.", ExitCode.TEMPORAL)
+
+    client = await connect(open_settings, keyring, lazy=True)
+    async with working(open_settings, client, database, keyring, prepare=prepare):
+        await until(lambda: _is(len(tries), 3))
+
+
+async def _is(found: int, expected: int) -> bool:
+    return found == expected
