@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Json
@@ -23,14 +23,13 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from language.definition import Definition, Status
-from language.validation.checks import reads_request, secrets_used
-from models import audit, automation_schedules, ingest_tokens
+from language.validation.checks import reads_request, reads_resume_urls, secrets_used
+from models import audit, automation_children, automation_schedules, ingest_tokens
 from models.audit import Actor
 from models.definitions import Checked
-from models.errors import NotFound, VersionMismatch
+from models.errors import Conflict, NotFound, VersionMismatch
 from models.identifiers import new_id
 from models.lanes import BULK, INTERACTIVE
-from models.views import View
 from sealing import Keyring
 
 
@@ -41,6 +40,7 @@ class Automation(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("status in ('active', 'paused', 'draft')", name="status"),
         Index("ix_automations_account_id_id", "account_id", "id"),
+        Index("ix_automations_live", "account_id", postgresql_where="deleted_at is null"),
     )
 
     id: UUID = Field(primary_key=True)
@@ -58,7 +58,12 @@ class Automation(SQLModel, table=True):
 
 
 class AutomationVersion(SQLModel, table=True):
-    """One definition, never changed once written: a run always shows the one it ran."""
+    """One definition, never changed once written: a run always shows the one it ran.
+
+    Attributes:
+        name: that of the definition; None if a release before this column stored it.
+        changes: the fields that differ from the version before; None like `name`.
+    """
 
     __tablename__ = "automation_versions"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -79,45 +84,8 @@ class AutomationVersion(SQLModel, table=True):
     secrets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
     created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
     created_by: str = Field(sa_type=Text)
-
-
-class WorkflowView(View):
-    """The workflow object of the API."""
-
-    id: UUID = Field(description="The workflow's id.")
-    name: str = Field(description="What it is called.")
-    description: str | None = Field(description="What it is for.")
-    status: Status = Field(description="Only an active workflow starts runs.")
-    trigger: dict[str, Any] = Field(description="What starts its runs, as it was saved.")
-    steps: list[dict[str, Any]] = Field(description="What a run does, as it was saved.")
-    input_schema: dict[str, Any] | None = Field(
-        description="A JSON Schema that the input of every run must meet; null for none."
-    )
-    concurrency: dict[str, Any] | None = Field(
-        description="How many runs of it there may be at a time, and what becomes of others; null for any."
-    )
-    on_failure: dict[str, Any] | None = Field(
-        description="The workflow that runs when a run of it has failed; null for none."
-    )
-    agents: bool = Field(description="Whether agents (MCP) may see it and use it.")
-    version: int = Field(description='The number of the current version; `If-Match` takes it as `"v3"`.')
-    webhook_url: str = Field(description="Its ingest URL: who has it can start runs.")
-    created_at: datetime = Field(description="When it was made.")
-    updated_at: datetime = Field(description="When it was last changed.")
-    last_run_at: datetime | None = Field(
-        default=None, description="When its latest run was accepted; null for never."
-    )
-    runs_total: int = Field(default=0, description="How many runs were accepted.")
-    next_run_at: datetime | None = Field(
-        default=None, description="When its schedule has it run next; null unless it is active and has one."
-    )
-    next_runs: list[datetime] = Field(
-        default_factory=list[datetime],
-        description="The next five times of its schedule; empty unless it is active and has one.",
-    )
-    warnings: list[dict[str, str]] | None = Field(
-        default=None, description="What is doubtful about it; only after it was saved, else null."
-    )
+    name: str | None = Field(sa_type=Text)
+    changes: list[str] | None = Field(sa_column=Column(ARRAY(Text)))
 
 
 @dataclass(frozen=True)
@@ -127,15 +95,17 @@ class Readings:
     Attributes:
         secrets: the names, each once.
         request: whether they read the headers or the query of the triggering request.
+        resume_urls: whether they read the URLs by which a run is resumed.
     """
 
     secrets: list[str]
     request: bool
+    resume_urls: bool
 
 
 def readings_of(definition: Definition) -> Readings:
     """With many expressions this takes most of a second."""
-    return Readings(secrets_used(definition), reads_request(definition))
+    return Readings(secrets_used(definition), reads_request(definition), reads_resume_urls(definition))
 
 
 async def create(
@@ -146,6 +116,7 @@ async def create(
     status: Status,
     readings: Readings | None = None,
     template_id: str | None = None,
+    most: int | None = None,
 ) -> UUID:
     """Store a new workflow with its first version and an ingest token. Run it inside a transaction.
 
@@ -157,7 +128,13 @@ async def create(
         status: of the workflow.
         readings: of the definition, if they are known.
         template_id: the template that it is a copy of, if it is one.
+        most: how many workflows the account may have; None for any number.
+
+    Raises:
+        Conflict: it has as many.
     """
+    if most is not None:
+        await _refuse_one_more(connection, actor.account_id, most)
     automation_id = new_id()
     token = ingest_tokens.new_token(keyring, automation_id)
     await connection.execute(
@@ -178,12 +155,31 @@ async def create(
             token.sealed,
         ),
     )
-    await _add_version(connection, actor, automation_id, 1, definition, readings or readings_of(definition))
+    readings = readings or readings_of(definition)
+    await _add_version(connection, actor, automation_id, 1, definition, readings, [])
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
     target = audit.Target("workflow", automation_id, definition.name)
     changes = {"status": status} | ({"template_id": template_id} if template_id else {})
     await audit.record(connection, actor, "workflow.created", target, changes)
     return automation_id
+
+
+async def _refuse_one_more(connection: Connection, account_id: UUID, most: int) -> None:
+    # One at a time for an account, so that none comes in over the bound.
+    await connection.execute("select from accounts where id = %s for no key update", (account_id,))
+    if await count(connection, account_id) >= most:
+        message = f"An account has at most {most:,} workflows; delete some."
+        raise Conflict("too_many_workflows", message, limit=most)
+
+
+async def count(connection: Connection, account_id: UUID) -> int:
+    """Return how many workflows an account has; an index of its own keeps that cheap."""
+    cursor = await connection.execute(
+        "select count(*)::int as n from automations where account_id = %s and deleted_at is null",
+        (account_id,),
+    )
+    row = await cursor.fetchone()
+    return row["n"] if row else 0
 
 
 @dataclass(frozen=True)
@@ -242,10 +238,17 @@ async def earlier(connection: Connection, automation_id: UUID, version: int) -> 
 
 @dataclass(frozen=True)
 class Edit:
-    """What the audit log says of a change."""
+    """What is recorded of a change.
+
+    Attributes:
+        action: what the audit log calls it.
+        changes: what the audit log says of it.
+        fields: the fields of the definition that differ; None has them compared when they are listed.
+    """
 
     action: str
     changes: dict[str, Any]
+    fields: list[str] | None = None
 
 
 async def replace(
@@ -279,7 +282,7 @@ async def replace(
     )
     if cursor.rowcount == 0:
         return False
-    await _add_version(connection, actor, automation_id, following, definition, readings)
+    await _add_version(connection, actor, automation_id, following, definition, readings, edit.fields)
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, checked.status)
     target = audit.Target("workflow", automation_id, definition.name)
     await audit.record(connection, actor, edit.action, target, edit.changes | {"version": following})
@@ -304,6 +307,7 @@ async def delete(
     if expected_version not in (None, row["version"]):
         raise VersionMismatch(row["version"])
     await automation_schedules.end(connection, automation_id)
+    await automation_children.delete(connection, actor.account_id, automation_id)
     await audit.record(
         connection, actor, "workflow.deleted", audit.Target("workflow", automation_id, row["name"])
     )
@@ -320,104 +324,20 @@ async def _add_version(
     version: int,
     definition: Definition,
     readings: Readings,
+    changes: list[str] | None,
 ) -> None:
     stored = definition.model_dump(mode="json", exclude_unset=True)
     await connection.execute(
         "insert into automation_versions (automation_id, version, definition, reads_request, secrets,"
-        " created_at, created_by) values (%s, %s, %s, %s, %s, now(), %s)",
-        (automation_id, version, Json(stored), readings.request, readings.secrets, actor.name),
-    )
+        " created_at, created_by, name, changes) values (%s, %s, %s, %s, %s, now(), %s, %s, %s)",
+        (
+            automation_id, version, Json(stored), readings.request, readings.secrets, actor.name,
+            definition.name, changes,
+        ),
+    )  # fmt: skip
     await connection.execute(
         "insert into lanes (account_id, automation_id, version, priority)"
         " select %s, %s, %s, unnest(%s::smallint[])",
         (actor.account_id, automation_id, version, [INTERACTIVE, BULK]),
     )
-
-
-_VIEW: LiteralString = (
-    "select a.*, v.definition, l.last_run_at, l.runs_total, s.next_run_at,"
-    " coalesce(s.next_runs, '{}') as next_runs"
-    " from automations a"
-    " join automation_versions v on v.automation_id = a.id and v.version = a.version"
-    " left join automation_schedules s on s.automation_id = a.id,"
-    " lateral (select max(served_at) as last_run_at, coalesce(sum(runs_total), 0)::bigint as runs_total"
-    "  from lanes where automation_id = a.id) l"
-)
-
-
-_CHOSEN: LiteralString = (
-    " where a.account_id = %(account_id)s and a.deleted_at is null"
-    " and (%(status)s::text is null or a.status = %(status)s)"
-)
-_OF_AGENTS: LiteralString = (
-    " and (select coalesce((definition->>'agents')::boolean, true) from automation_versions"
-    " where automation_id = a.id and version = a.version) = %(agents)s"
-)
-
-
-async def get(
-    connection: Connection, keyring: Keyring, account_id: UUID, automation_id: UUID, address: str
-) -> WorkflowView:
-    """The workflow object.
-
-    Raises:
-        NotFound: unknown, or another account's.
-    """
-    cursor = await connection.execute(
-        _VIEW + " where a.account_id = %s and a.deleted_at is null and a.id = %s", (account_id, automation_id)
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        raise NotFound("workflow")
-    return _view(row, keyring, address)
-
-
-async def list_page(
-    connection: Connection,
-    keyring: Keyring,
-    account_id: UUID,
-    address: str,
-    *,
-    status: Status | None,
-    agents: bool | None = None,
-    page: int,
-    limit: int,
-) -> tuple[list[WorkflowView], int]:
-    """A page of the account's workflows (from 1), newest first, and how many there are in all.
-
-    Args:
-        connection: any.
-        keyring: opens their ingest tokens.
-        account_id: whose.
-        address: of the service, for their ingest URLs.
-        status: only those with it.
-        agents: only those that agents may see, or may not.
-        page: its number.
-        limit: how many it has at most.
-    """
-    wanted = {
-        "account_id": account_id, "status": status, "agents": agents,
-        "limit": limit, "offset": (page - 1) * limit,
-    }  # fmt: skip
-    chosen = _CHOSEN + (_OF_AGENTS if agents is not None else "")
-    cursor = await connection.execute(
-        _VIEW + chosen + " order by a.id desc limit %(limit)s offset %(offset)s", wanted
-    )
-    views = [_view(row, keyring, address) for row in await cursor.fetchall()]
-    cursor = await connection.execute("select count(*)::int as total from automations a" + chosen, wanted)
-    row = await cursor.fetchone()
-    return views, row["total"] if row else 0
-
-
-def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
-    definition: dict[str, Any] = row["definition"]
-    return WorkflowView(
-        **{name: row[name] for name in row if name in WorkflowView.model_fields},
-        trigger=definition.get("trigger", {"type": "manual"}),
-        steps=definition.get("steps", []),
-        input_schema=definition.get("input_schema"),
-        concurrency=definition.get("concurrency"),
-        on_failure=definition.get("on_failure"),
-        agents=definition.get("agents", True),
-        webhook_url=ingest_tokens.url_of(keyring, row["id"], row["ingest_token_sealed"], address),
-    )
+    await automation_children.save(connection, actor.account_id, automation_id, definition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -14,14 +14,17 @@ from sqlalchemy import Column, DateTime, ForeignKey, LargeBinary, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from language.validation.findings import escaped
 from models import audit
 from models.audit import Actor, Target
-from models.errors import Conflict, NotFound
+from models.errors import Conflict, FieldError, Invalid, NotFound
 from sealing import Keyring
 
 MAX_SECRETS = 1000
 MAX_NAME_LENGTH = 64
 MAX_VALUE_LENGTH = 10_000
+MAX_GIVEN = 50
+"""How many may come with a workflow."""
 NAME = re.compile("^[A-Za-z_][A-Za-z0-9_]*$")
 """What an expression can read as a name, so that `{{ secrets.NAME }}` needs no quotes."""
 
@@ -90,6 +93,56 @@ async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str,
     return Stored(row["created_at"], row["is_new"])
 
 
+def read_given(value: Any) -> dict[str, str]:
+    """Read secrets that come with a workflow: `{NAME: value}`, or null for none.
+
+    Raises:
+        Invalid: naming each that cannot be stored; no value is in it.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Invalid([FieldError("/secrets", "wrong_type", "This is an object: {NAME: value}.")])
+    given = cast(dict[str, Any], value)
+    if len(given) > MAX_GIVEN:
+        raise Invalid([FieldError("/secrets", "too_many_items", f"At most {MAX_GIVEN} secrets at a time.")])
+    errors: list[FieldError] = []
+    for name, text in given.items():
+        pointer = f"/secrets/{escaped(name)}"
+        if not NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
+            message = f"A name has up to {MAX_NAME_LENGTH} letters, digits and _, no digit first."
+            errors.append(FieldError("/secrets", "invalid_format", message))
+        elif not isinstance(text, str):
+            errors.append(FieldError(pointer, "wrong_type", "The value is a text."))
+        elif not text:
+            errors.append(FieldError(pointer, "too_short", "The value is empty."))
+        elif len(text) > MAX_VALUE_LENGTH:
+            message = f"A value has {MAX_VALUE_LENGTH} characters at most."
+            errors.append(FieldError(pointer, "too_long", message))
+    if errors:
+        raise Invalid(errors)
+    return given
+
+
+async def add(connection: Connection, keyring: Keyring, actor: Actor, given: Mapping[str, str]) -> None:
+    """Store new secrets, all or none; call it in a transaction.
+
+    Raises:
+        Conflict: `secret_exists`, the account has one of these names; or too many.
+    """
+    taken = await names(connection, actor.account_id) & given.keys()
+    for name in sorted(given.keys() - taken):
+        if not (await put(connection, keyring, actor, name, given[name])).is_new:
+            taken |= {name}
+    if taken:
+        raise Conflict(
+            "secret_exists",
+            f"The account has {', '.join(sorted(taken))} already: leave it out to use what is stored, or"
+            " replace that by POST /api/workflows/secrets.",
+            names=sorted(taken),
+        )
+
+
 async def list_all(connection: Connection, account_id: UUID) -> list[SecretView]:
     """The account's secrets by name, and which workflows use each."""
     uses = await _uses(connection, account_id)
@@ -144,6 +197,18 @@ async def hold(connection: Connection, account_id: UUID, names: Collection[str])
         (account_id, list(names)),
     )
     return len(await cursor.fetchall()) == len(set(names))
+
+
+async def signing_schemes(connection: Connection, account_id: UUID, name: str) -> list[str]:
+    """List the schemes by which the account's workflows have events signed with a secret, each once."""
+    cursor = await connection.execute(
+        "select distinct v.definition->'trigger'->'signature'->>'scheme' as scheme from automations a"
+        " join automation_versions v on v.automation_id = a.id and v.version = a.version"
+        " where a.account_id = %s and a.deleted_at is null and v.secrets @> array[%s]"
+        " and v.definition->'trigger'->'signature'->>'secret' = %s",
+        (account_id, name, name),
+    )
+    return [row["scheme"] for row in await cursor.fetchall()]
 
 
 async def values(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, Literal, cast, get_args
@@ -15,6 +15,8 @@ from models.views import View
 
 Category = Literal["enrichment", "monitoring", "security", "sales", "integration"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
+SLACK = "SLACK_WEBHOOK_URL"
+"""The secret by which copies tell Slack what they would else emit."""
 
 
 class Template(View):
@@ -43,11 +45,15 @@ def every() -> Mapping[str, Template]:
     return {template.id: template for template in found}
 
 
-def fill_in(document: Any) -> Any:
+def fill_in(document: Any, secrets: Collection[str]) -> Any:
     """Put what a template says into a document that names one by `template_id`.
 
+    Its alerts go to Slack where the account has the secret `SLACK_WEBHOOK_URL`.
+
     Args:
-        document: of a new workflow: JSON, of any shape. Its own fields stand.
+        document: of a new workflow: JSON, of any shape. Its own fields stand; a `trigger` without a type
+            changes that of the template.
+        secrets: the names of those that the workflow may use.
 
     Returns:
         The document with the other fields of the template, a document that names none as it is, or what is
@@ -63,4 +69,28 @@ def fill_in(document: Any) -> Any:
     if template is None:
         hint = suggestion(str(template_id), every()) or " GET /api/workflows/templates lists them."
         return Finding("/template_id", "unknown_template", f"There is no such template.{hint}")
-    return template.document() | own
+    whole = template.document()
+    trigger: Any = own.get("trigger")
+    if isinstance(trigger, dict) and "type" not in trigger:
+        own["trigger"] = whole["trigger"] | cast(dict[str, Any], trigger)
+    if SLACK in secrets:
+        whole["steps"] = [_as_slack_message(step) for step in whole["steps"]]
+    return whole | own
+
+
+def _as_slack_message(step: dict[str, Any]) -> dict[str, Any]:
+    """A step that emits an alert, as one that posts its text to Slack; any other as it is."""
+    if step["type"] != "emit":
+        return step
+    url, body = f"{{{{ secrets.{SLACK} }}}}", {"text": step["config"]["data"]["text"]}
+    return step | {"type": "webhook", "config": {"url": url, "body": body}}
+
+
+def missing_inputs(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find what a copy of a template with a schedule must be given: empty inputs of its runs."""
+    trigger: Any = document["trigger"]
+    given: Any = trigger.get("input") if trigger["type"] == "schedule" else None
+    for name, value in cast(dict[str, Any], given).items() if isinstance(given, dict) else ():
+        if value == []:
+            message = f"The template needs {name}, an array."
+            yield Finding(f"/trigger/input/{name}", "missing_input", message)

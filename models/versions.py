@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
+import orjson
 from pydantic import BaseModel, Field
 
 from database import Connection
@@ -27,7 +29,7 @@ class VersionDefinition(BaseModel, frozen=True):
 
     version: int = Field(description="The version's number, from 1.")
     name: str = Field(description="What the workflow was called.")
-    description: str | None = Field(description="What it was for.")
+    description: str = Field(description="What it was for; empty where nobody has said.")
     trigger: dict[str, Any] = Field(description="What started its runs.")
     steps: list[dict[str, Any]] = Field(description="What a run did.")
     input_schema: dict[str, Any] | None = Field(
@@ -43,7 +45,7 @@ class VersionDefinition(BaseModel, frozen=True):
 # Field → what it is where a definition does not have it: to write that out changes nothing.
 _DEFAULTS: dict[LiteralString, LiteralString] = {
     "name": "null",
-    "description": "null",
+    "description": '""',
     "trigger": '{"type": "manual"}',
     "steps": "[]",
     "input_schema": "null",
@@ -51,25 +53,50 @@ _DEFAULTS: dict[LiteralString, LiteralString] = {
     "on_failure": "null",
     "agents": "true",
 }
-_CHANGES: LiteralString = ", ".join(
-    f"case when coalesce((v.definition->'{name}')::jsonb, '{default}')"
-    f" <> coalesce((p.definition->'{name}')::jsonb, '{default}') then '{name}' end"
+_DIFFERENT: LiteralString = ", ".join(
+    f"case when coalesce(nullif(n.definition->'{name}', 'null'), '{default}')"
+    f" <> coalesce(nullif(p.definition->'{name}', 'null'), '{default}') then '{name}' end"
     for name, default in _DEFAULTS.items()
 )
-_LIST: LiteralString = (
-    "select v.version, v.definition->>'name' as name, v.created_at, v.created_by,"
-    f" case when p.version is null then '{{}}' else array_remove(array[{_CHANGES}], null) end as changes"
-    " from automation_versions v left join automation_versions p"
-    "  on p.automation_id = v.automation_id and p.version = v.version - 1"
-    " where v.automation_id = %(id)s and (%(before)s::int is null or v.version < %(before)s)"
-    " order by v.version desc limit %(limit)s"
+# A definition is parsed once, though it is compared with the version before and the one after.
+_COMPARE: LiteralString = f"""
+with parsed as materialized (
+  select version, definition::jsonb as definition from automation_versions
+  where automation_id = %(id)s and (version = any(%(versions)s) or version + 1 = any(%(versions)s))
 )
+update automation_versions v set name = n.definition->>'name',
+  changes = case when p.version is null then '{{}}' else array_remove(array[{_DIFFERENT}], null) end
+from parsed n left join parsed p on p.version = n.version - 1
+where v.automation_id = %(id)s and v.version = n.version and v.version = any(%(versions)s)
+"""
+_LIST: LiteralString = (
+    "select version, name, created_at, created_by, changes from automation_versions"
+    " where automation_id = %(id)s and (%(before)s::int is null or version < %(before)s)"
+    " order by version desc limit %(limit)s"
+)
+
+
+def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the fields in which two definitions differ, as they are stored."""
+    return [
+        name
+        for name, default in _DEFAULTS.items()
+        if _text(before.get(name), default) != _text(after.get(name), default)
+    ]
+
+
+def _text(given: Any, default: str) -> bytes:
+    value = orjson.loads(default) if given is None else given
+    # 1 and true are equal in Python.
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 async def list_page(
     connection: Connection, account_id: UUID, automation_id: UUID, *, before: int | None, limit: int
 ) -> tuple[list[VersionView], int | None]:
     """Versions older than `before`, newest first, and the `before` of the next page if there is one.
+
+    Those that an earlier release stored are compared now, once: the comparison is stored.
 
     Raises:
         NotFound: the workflow is unknown, or another account's.
@@ -82,6 +109,9 @@ async def list_page(
         raise NotFound("workflow")
     wanted = {"id": automation_id, "before": before, "limit": limit + 1}
     rows = await (await connection.execute(_LIST, wanted)).fetchall()
+    if uncompared := [row["version"] for row in rows if row["changes"] is None]:
+        await connection.execute(_COMPARE, {"id": automation_id, "versions": uncompared})
+        rows = await (await connection.execute(_LIST, wanted)).fetchall()
     views = [VersionView(**row) for row in rows[:limit]]
     return views, views[-1].version if len(rows) > limit else None
 
@@ -106,7 +136,7 @@ async def get(
     return VersionDefinition(
         version=row["version"],
         name=definition["name"],
-        description=definition.get("description"),
+        description=definition.get("description") or "",
         trigger=definition.get("trigger", {"type": "manual"}),
         steps=definition.get("steps", []),
         input_schema=definition.get("input_schema"),

@@ -14,12 +14,14 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from models import keys
+from models.errors import Forbidden
 from models.keys import Bounds, Key, Scope
 from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
 Keeper = Annotated[Caller, authorised("keys")]
+Anyone = Annotated[Caller, authorised(None)]
 Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
 
@@ -82,23 +84,31 @@ async def list_keys(caller: Keeper, services: ServicesDep) -> Keys:
         return Keys(keys=await keys.list_keys(connection, caller.account_id, caller.scopes))
 
 
-@router.delete("", responses=problems("not_found"))
+@router.delete("", responses=problems("not_found", "insufficient_scope"))
 async def delete_key_by_query(
     id: Annotated[Id, Query(description="The key's id.")],
     request: Request,
-    caller: Keeper,
+    caller: Anyone,
     services: ServicesDep,
     permanent: Permanent = False,
 ) -> Done:
-    """Revoke a key, at once and everywhere; `permanent` also removes its record."""
+    """Revoke a key, at once and everywhere; `permanent` also removes its record.
+
+    A key may revoke itself. All else needs the scope `keys`.
+    """
     return await delete_key(id, request, caller, services, permanent)
 
 
-@router.delete("/{id}")
+@router.delete("/{id}", responses=problems("insufficient_scope"))
 async def delete_key(
-    id: Id, request: Request, caller: Keeper, services: ServicesDep, permanent: Permanent = False
+    id: Id, request: Request, caller: Anyone, services: ServicesDep, permanent: Permanent = False
 ) -> Done:
-    """Revoke a key, at once and everywhere; `permanent` also removes its record."""
+    """Revoke a key, at once and everywhere; `permanent` also removes its record.
+
+    A key may revoke itself. All else needs the scope `keys`.
+    """
+    if "keys" not in caller.scopes and (permanent or id != caller.credential_id):
+        raise Forbidden("insufficient_scope", "The key lacks the scope keys: it can revoke itself alone.")
     async with services.database.transaction() as connection:
         await keys.revoke(connection, actor(request, caller), id, caller.scopes, permanent=permanent)
     services.credentials.forget(str(id))

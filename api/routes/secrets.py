@@ -13,8 +13,10 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from models import secrets
+from models.errors import FieldError, Invalid
 from models.secrets import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, NAME, SecretView
 from models.views import View
+from services.signatures import flaw_of
 
 router = APIRouter(prefix="/api/workflows/secrets", tags=["secrets"], route_class=StrictRoute)
 
@@ -88,8 +90,14 @@ async def list_secrets(caller: Author, services: ServicesDep) -> Secrets:
 async def store_secret(
     body: NewSecret, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> SecretStored:
-    """Store a secret. With a name that is there its value is replaced, for the next call that uses it."""
+    """Store a secret. With a name that is there its value is replaced, for the next call that uses it.
+
+    One with which a workflow has events signed needs to be long enough for that.
+    """
     async with services.database.transaction() as connection:
+        schemes = await secrets.signing_schemes(connection, caller.account_id, body.name)
+        if flaw := next(filter(None, (flaw_of(scheme, body.value) for scheme in schemes)), None):
+            raise Invalid([FieldError("/value", "weak_secret", flaw)])
         stored = await secrets.put(
             connection, services.keyring, actor(request, caller), body.name, body.value
         )

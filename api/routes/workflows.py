@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 import fastapi
 from fastapi import APIRouter, Query, Request, Response
@@ -11,7 +13,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from api import saving
-from api.deps import Caller, Id, ServicesDep, actor, authorised, rules_for
+from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, authorised, rules_for
+from api.http.chain import depth_of
 from api.http.conditions import IfMatch, expected_version
 from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
 from api.http.idempotency import Idempotent
@@ -22,10 +25,10 @@ from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed
 from language.definition import MAX_STEPS, Concurrency, Name, OnFailure, Status, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
-from models import automations, definitions, exporting, targets, versions
+from models import agents, automation_views, automations, definitions, exporting, secrets, targets, versions
 from models.accepting import Event, RunAccepted
 from models.automation_schedules import next_times
-from models.automations import WorkflowView
+from models.automation_views import WorkflowView
 from models.versions import VersionDefinition, VersionView
 from models.views import View
 from services import checking
@@ -71,7 +74,13 @@ class NewWorkflow(Document):
 
     template_id: str | None = Field(
         default=None,
-        description="A template: what the other fields leave out, `name` too, is as the template has it.",
+        description="A template: what the other fields leave out, `name` too, is as the template has it."
+        " A `trigger` without a type changes the template's.",
+    )
+    secrets: dict[str, str] | None = Field(
+        default=None,
+        description="Secrets to store with it, by their names: those that it uses and the account lacks.",
+        json_schema_extra={"writeOnly": True},
     )
 
 
@@ -95,11 +104,15 @@ class WorkflowPage(BaseModel):
 
 
 class FoundView(BaseModel):
-    """One thing wrong or doubtful."""
+    """One thing that is wrong."""
 
     pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
     code: str = Field(description="What is wrong, for programs: stable, snake_case.")
     message: str = Field(description="What is wrong and what would be right.")
+
+
+class WarningView(FoundView):
+    """One thing that is doubtful."""
 
 
 class Validity(BaseModel):
@@ -107,7 +120,7 @@ class Validity(BaseModel):
 
     valid: bool = Field(description="Whether it can be saved.")
     errors: list[FoundView] = Field(description="What stands in the way, all at once.")
-    warnings: list[FoundView] = Field(description="What is doubtful.")
+    warnings: list[WarningView] = Field(description="What is doubtful.")
     next_runs: list[datetime] = Field(
         description="When its schedule would have it run, had it been made active now: the first five times."
     )
@@ -129,31 +142,51 @@ class Deleted(View):
     message: str = Field(default="The workflow is deleted.", description="What was done, for people.")
 
 
-@router.post("", status_code=201, responses=problems(*saving.POOLED))
+@router.post(
+    "",
+    status_code=201,
+    dependencies=[EndsWithClient],
+    responses=problems(
+        "too_many_workflows", "secret_exists", "too_many_secrets", "person_required", *saving.REFUSED
+    ),
+)
 async def create_workflow(
     body: GivenDocument, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
     """Store a workflow as version 1 and issue its ingest URL.
 
-    With `template_id` it is a copy of a template. One that lacks secrets or monitors is stored as a draft,
-    and `warnings` name them.
+    With `template_id` it is a copy of a template. One that lacks a secret, a monitor or an input is
+    stored as a draft, and `warnings` say what lacks and how to give it.
+    `secrets` are stored with the workflow, or nothing is stored.
     """
     view = await saving.create(services, actor(request, caller), body, rules_for(services, caller))
     return _tagged(view, response)
 
 
-@router.post("/validate", responses=problems("dry_run_in_progress", *saving.POOLED))
-async def validate_workflow(body: GivenDocument, caller: Author, services: ServicesDep) -> Validity:
+@router.post(
+    "/validate",
+    dependencies=[EndsWithClient],
+    responses=problems("dry_run_in_progress", "person_required", *saving.POOLED),
+)
+async def validate_workflow(
+    body: GivenDocument, request: Request, caller: Author, services: ServicesDep
+) -> Validity:
     """Say what creating this workflow would say, and store nothing. One at a time."""
+    given = secrets.read_given(body.get("secrets"))
+    agents.check_new_secrets(actor(request, caller), given)
+    document = {name: value for name, value in body.items() if name != "secrets"}
     async with only_one(services.database, caller.account_id):
         found = await checking.check(
-            services.pool, services.database, caller.account_id, body, rules_for(services, caller)
-        )
+            services.pool, services.database, services.keyring, caller.account_id, document,
+            rules_for(services, caller), given_secrets=given,
+        )  # fmt: skip
+    if found.readings is not None:
+        saving.check_agent(actor(request, caller), document, found.readings)
     report = found.report
     return Validity(
         valid=report.definition is not None,
         errors=[FoundView(**finding._asdict()) for finding in report.errors],
-        warnings=[FoundView(**finding._asdict()) for finding in report.warnings],
+        warnings=[WarningView(**finding._asdict()) for finding in report.warnings],
         next_runs=[] if report.definition is None else next_times(report.definition.trigger),
     )
 
@@ -173,9 +206,15 @@ async def list_workflows(
     status: Annotated[Status | None, Query(description="Only those with this status.")] = None,
     agents: Annotated[bool | None, Query(description="Only those that agents may see, or may not.")] = None,
 ) -> WorkflowPage:
-    """The account's workflows, newest first."""
-    async with services.database.connection() as connection:
-        views, total = await automations.list_page(
+    """The account's workflows, newest first.
+
+    A page has 4 MiB at most. A workflow whose definition has no room has `omitted: {omitted, bytes, url}`.
+    """
+    async with (
+        services.turns.of(("workflows", caller.account_id)),
+        services.database.connection() as connection,
+    ):
+        views, total = await automation_views.list_page(
             connection, services.keyring, caller.account_id, services.settings.address,
             status=status, agents=agents, page=page, limit=limit,
         )  # fmt: skip
@@ -188,14 +227,22 @@ async def get_workflow(
 ) -> WorkflowView:
     """The workflow with its current version."""
     async with services.database.connection() as connection:
-        view = await automations.get(
+        view = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
     return _tagged(view, response)
 
 
-@router.put("/{workflow_id}", responses=problems("version_mismatch", *saving.POOLED))
-@router.patch("/{workflow_id}", responses=problems("version_mismatch", *saving.POOLED))
+@router.put(
+    "/{workflow_id}",
+    dependencies=[EndsWithClient],
+    responses=problems("version_mismatch", "person_required", *saving.REFUSED),
+)
+@router.patch(
+    "/{workflow_id}",
+    dependencies=[EndsWithClient],
+    responses=problems("version_mismatch", "person_required", *saving.REFUSED),
+)
 async def change_workflow(
     workflow_id: Id,
     body: GivenChanges,
@@ -262,7 +309,9 @@ async def get_workflow_version(
 
 
 @router.post(
-    "/{workflow_id}/versions/{version}/restore", responses=problems("version_mismatch", *saving.POOLED)
+    "/{workflow_id}/versions/{version}/restore",
+    dependencies=[EndsWithClient],
+    responses=problems("version_mismatch", "person_required", *saving.REFUSED),
 )
 async def restore_workflow_version(
     workflow_id: Id,
@@ -281,7 +330,7 @@ async def restore_workflow_version(
     return _tagged(view, response)
 
 
-@router.delete("/{workflow_id}", responses=problems("version_mismatch"))
+@router.delete("/{workflow_id}", responses=problems("version_mismatch", "person_required"))
 async def delete_workflow(
     workflow_id: Id,
     request: Request,
@@ -292,15 +341,17 @@ async def delete_workflow(
 ) -> Deleted:
     """Delete the workflow: its ingest URL is dead at once. Its runs stay readable, and go on."""
     version = expected_version(if_match)
+    who = actor(request, caller)
     if cancel_runs:
         # There may be very many: should it fail on the way, the workflow is still there to be deleted.
         async with services.database.connection() as connection:
             await automations.current(connection, caller.account_id, workflow_id, version)
-        await cancel_all(services, actor(request, caller), workflow_id)
+        await cancel_all(services, who, workflow_id)
     async with services.database.transaction() as connection:
-        await automations.delete(connection, actor(request, caller), workflow_id, version)
+        await agents.check_workflow_change(connection, who, workflow_id)
+        await automations.delete(connection, who, workflow_id, version)
     if cancel_runs:
-        await cancel_all(services, actor(request, caller), workflow_id)
+        await cancel_all(services, who, workflow_id)
     return Deleted()
 
 
@@ -314,7 +365,10 @@ def _tagged(view: WorkflowView, response: Response) -> WorkflowView:
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunAccepted,
-    responses={**problems("workflow_not_active", *CHECKED), **FINISHED},
+    responses={
+        **problems("workflow_not_active", "too_many_runs", "too_many_streams", "chain_too_deep", *CHECKED),
+        **FINISHED,
+    },
 )
 async def run_workflow(
     workflow_id: Id,
@@ -325,9 +379,19 @@ async def run_workflow(
     wait: Wait = None,
 ) -> Response:
     """Start a run by hand; `input` is the `trigger` of its expressions."""
+    with nullcontext() if wait is None else services.streams.taken(caller.account_id):
+        return await _run(services, workflow_id, body, request, caller, wait)
+
+
+async def _run(
+    services: Services, workflow_id: UUID, body: RunBody, request: Request, caller: Caller, wait: int | None
+) -> Response:
     async with services.database.connection() as connection:
         target = await targets.run_target(connection, caller.account_id, workflow_id)
     await services.event_checks.check_input(target, body.input, "/input")
-    event = Event(target, "manual", body.input, dedupe_key=claimed_key(request), actor=actor(request, caller))
+    event = Event(
+        target, "manual", body.input,
+        dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
+    )  # fmt: skip
     accepted = await services.accepting.submit(event)
     return await answer(services, caller.account_id, accepted, wait)

@@ -1,0 +1,56 @@
+"""The bounds of an account."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from api.deps import Caller, ServicesDep, authorised
+from api.http.json_body import StrictRoute
+from models import automations, run_counts
+from models.views import View
+
+router = APIRouter(prefix="/api/limits", tags=["service"], route_class=StrictRoute)
+
+
+class Bound(View):
+    """The most that there may be."""
+
+    limit: int = Field(description="The most that there may be.")
+
+
+class UsedBound(View):
+    """The most that there may be, and how many there are."""
+
+    limit: int = Field(description="The most that there may be.")
+    used: int = Field(description="How many there are now.")
+
+
+class AccountLimits(View):
+    """What an account may have at a time. Requests in a time are limited apart from this."""
+
+    workflows: UsedBound = Field(description="Workflows.")
+    unfinished_runs: UsedBound = Field(description="Runs of workflows that have not ended.")
+    descendants: Bound = Field(description="Unfinished runs below one run that runs workflows.")
+    streams: Bound = Field(description="Streams and requests with `wait` that are open.")
+    ingest_waits: Bound = Field(
+        description="Events sent with `wait` that are waited for, apart from streams."
+    )
+
+
+@router.get("")
+async def get_limits(caller: Annotated[Caller, authorised(None)], services: ServicesDep) -> AccountLimits:
+    """What the account may have at a time, and what it has."""
+    settings = services.settings
+    async with services.database.connection() as connection:
+        workflows = await automations.count(connection, caller.account_id)
+        unfinished = await run_counts.count_unfinished(connection, caller.account_id)
+    return AccountLimits(
+        workflows=UsedBound(limit=settings.max_workflows, used=workflows),
+        unfinished_runs=UsedBound(limit=settings.max_unfinished_runs, used=unfinished),
+        descendants=Bound(limit=settings.max_descendants),
+        streams=Bound(limit=settings.max_streams),
+        ingest_waits=Bound(limit=settings.max_ingest_waits),
+    )

@@ -1,0 +1,49 @@
+"""How many saves of workflows an account does at a time, so that others keep connections and processors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from models.errors import Unavailable
+from services.turns import Turns
+
+AT_A_TIME = 2
+"""Of an account, in a process of the API."""
+
+_PATIENCE_SECONDS = 10.0
+
+
+class SavesInProgress(Unavailable):
+    """The account saves so many workflows that this save was not begun."""
+
+    def __init__(self) -> None:
+        message = "Other workflows of this account are being saved; send this again."
+        super().__init__("saves_in_progress", message, retry_after=2)
+
+
+class SavePlaces:
+    """The places of each account; who finds none free waits a little."""
+
+    def __init__(self) -> None:
+        self._turns = Turns(AT_A_TIME)
+
+    @asynccontextmanager
+    async def hold(self, account_id: UUID) -> AsyncGenerator[None]:
+        """Hold a place for the block.
+
+        Raises:
+            SavesInProgress: none was free in time.
+        """
+        place = self._turns.of(account_id)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await place.acquire()
+        except TimeoutError:
+            raise SavesInProgress from None
+        try:
+            yield
+        finally:
+            place.release()
