@@ -13,13 +13,12 @@ from typing import Any
 
 import orjson
 import psycopg
-from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT
-from psycopg_pool import PoolTimeout
 from starlette.types import Send
 
 import logs
 from api.deps import Services
+from api.places import Place, PlacedStream
 from models.errors import Unauthenticated
 from providers.result import LookupResult
 from services.bulk_searches import Answer, BulkSearch
@@ -112,11 +111,11 @@ def json_lines(media_type: str) -> Form:
     )
 
 
-class BulkStream(StreamingResponse):
+class BulkStream(PlacedStream):
     """A stream of answers. Nothing more is looked up once the client is gone."""
 
-    def __init__(self, form: Form, content: AsyncGenerator[bytes]) -> None:
-        super().__init__(content, media_type=form.media_type, headers={"X-Accel-Buffering": "no"})
+    def __init__(self, place: Place, form: Form, content: AsyncGenerator[bytes]) -> None:
+        super().__init__(place, content, media_type=form.media_type, headers={"X-Accel-Buffering": "no"})
         self._content = content
 
     async def stream_response(self, send: Send) -> None:
@@ -159,7 +158,7 @@ async def stream(
                     sent = loop.time()
     except Unauthenticated:
         return
-    except (psycopg.Error, PoolTimeout) as error:
+    except psycopg.Error as error:
         _log.warning("stream_cut", error=type(error).__name__)
         return
     summary.credits_used = search.credits_used

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractContextManager
 from uuid import UUID
 
 from api.deps import Services
 from api.live_events import END_ID, Event, digest_of, follow
+from api.waiting import Watcher
 from models.jobs import jobs
 from models.jobs.jobs import JobView
 
@@ -19,29 +21,20 @@ _PAUSE_SECONDS = 0.2
 _LOOK_SECONDS = 2.0
 
 
-class _Watch:
-    """What a client has been told of a job."""
+def watch(services: Services, account_id: UUID, job_id: UUID) -> AbstractContextManager[Watcher[JobView]]:
+    """Watch a job, some times a second at the most."""
+    loop = asyncio.get_running_loop()
+    next_look = 0.0
 
-    def __init__(self, services: Services, account_id: UUID, job_id: UUID, seen: str | None) -> None:
-        self._services = services
-        self._account_id = account_id
-        self._job_id = job_id
-        self._seen = seen
-        self._next_look = 0.0
+    async def look(last: JobView | None) -> JobView | None:
+        nonlocal next_look
+        await asyncio.sleep(max(0.0, next_look - loop.time()))
+        next_look = loop.time() + _PAUSE_SECONDS
+        async with services.database.connection() as connection:
+            job = await jobs.get(connection, account_id, job_id)
+        return last if last is not None and _state_id(last) == _state_id(job) else job
 
-    async def look(self) -> tuple[Sequence[Event], bool]:
-        """The job if it has got further, and whether it has ended."""
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._next_look - loop.time()))
-        self._next_look = loop.time() + _PAUSE_SECONDS
-        async with self._services.database.connection() as connection:
-            job = await jobs.get(connection, self._account_id, self._job_id)
-        if job.completed_at is not None:
-            return [Event("end", END_ID, job)], True
-        if (id := _state_id(job)) == self._seen:
-            return (), False
-        self._seen = id
-        return [Event("progress", id, job)], False
+    return services.waiter.watch(("job", account_id, job_id), job_id, look, lambda: _LOOK_SECONDS)
 
 
 def stream(
@@ -56,8 +49,14 @@ def stream(
         job_id: the job.
         seen: the id of the last event that the client has seen, if it has.
     """
-    watch = _Watch(services, account_id, job_id, seen)
-    return follow(services, token, job_id, watch.look, _LOOK_SECONDS)
+
+    def events(job: JobView) -> tuple[Sequence[Event], bool]:
+        if job.completed_at is not None:
+            return [Event("end", END_ID, job)], True
+        id = _state_id(job)
+        return [] if id == seen else [Event("progress", id, job)], False
+
+    return follow(services, token, job_id, watch(services, account_id, job_id), events)
 
 
 def _state_id(job: JobView) -> str:

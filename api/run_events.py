@@ -7,44 +7,43 @@ that comes back with its last id gets the run as it is now, unless that is what 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 from uuid import UUID
 
 from api.deps import Services
 from api.live_events import END_ID, Event, digest_of, follow
 from api.resume_urls import with_resume_urls
+from api.waiting import Watcher
 from models import runs
 from models.run_views import RunView, StepView
 from models.runs import Pulse
 
 # What lasts a second is seen: a delay, or an attempt.
 _LOOK_SECONDS = 0.5
+ROOM = 256 * 1024
+"""What the inputs and outputs of a run have where it is watched, as JSON."""
 
 
-class _Watch:
-    """What has been seen of a run: its row is read again only when something has changed."""
+class SeenRun(NamedTuple):
+    """A run as it was at a look."""
 
-    def __init__(self, services: Services, account_id: UUID, run_id: UUID, seen: str | None) -> None:
-        self._services = services
-        self._account_id = account_id
-        self._run_id = run_id
-        self._seen = seen
-        self._pulse: Pulse | None = None
-        self._shown: RunView | None = None
+    pulse: Pulse
+    view: RunView
 
-    async def look(self) -> tuple[Sequence[Event], bool]:
-        """What has happened to the run since the last look, and whether it has ended."""
-        async with self._services.database.connection() as connection:
-            pulse = await runs.pulse(connection, self._account_id, self._run_id)
-            if self._pulse == pulse:
-                return (), False
-            self._pulse = pulse
-            found = await runs.get(connection, self._account_id, self._run_id)
-        view = with_resume_urls(self._services, found)
-        events = [
-            event for event in changes(self._shown, view) if self._shown is not None or event.id != self._seen
-        ]
-        self._shown = view
-        return events, view.completed_at is not None
+
+def watch(services: Services, account_id: UUID, run_id: UUID) -> AbstractContextManager[Watcher[SeenRun]]:
+    """Watch a run; its row is read again only when something has changed."""
+
+    async def look(last: SeenRun | None) -> SeenRun | None:
+        async with services.database.connection() as connection:
+            pulse = await runs.pulse(connection, account_id, run_id)
+            if last is not None and last.pulse == pulse:
+                return last
+            found = await runs.get(connection, account_id, run_id, room=ROOM)
+        return SeenRun(pulse, with_resume_urls(services, found))
+
+    return services.waiter.watch(("run", account_id, run_id), run_id, look, lambda: _LOOK_SECONDS)
 
 
 def stream(
@@ -59,8 +58,15 @@ def stream(
         run_id: the run.
         seen: the id of the last event that the client has seen, if it has.
     """
-    watch = _Watch(services, account_id, run_id, seen)
-    return follow(services, token, run_id, watch.look, _LOOK_SECONDS)
+    shown: RunView | None = None
+
+    def events(found: SeenRun) -> tuple[Sequence[Event], bool]:
+        nonlocal shown
+        before, shown = shown, found.view
+        news = [event for event in changes(before, shown) if before is not None or event.id != seen]
+        return news, shown.completed_at is not None
+
+    return follow(services, token, run_id, watch(services, account_id, run_id), events)
 
 
 def changes(shown: RunView | None, view: RunView) -> Iterator[Event]:

@@ -7,13 +7,12 @@ is, and a workflow can send it before it waits.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
-from sealing import Keyring
+from sealing import Keyring, decode_base64url
 
 _PURPOSE = "resume"
 _ID_BYTES, _POSITION_BYTES, _MAC_BYTES = 16, 2, 24
@@ -33,10 +32,9 @@ def make_token(keyring: Keyring, place: Place) -> str:
 
 
 def read_token(keyring: Keyring, token: str) -> Place | None:
-    """Read a token; None if this installation has never made it."""
-    try:
-        given = base64.b64decode(token, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+    """Read a token; None if this installation has never made it, in this spelling."""
+    given = decode_base64url(token)
+    if given is None:
         return None
     named, mac = given[:-_MAC_BYTES], given[-_MAC_BYTES:]
     if len(named) != _ID_BYTES + _POSITION_BYTES:

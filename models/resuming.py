@@ -28,12 +28,16 @@ class Waiting(NamedTuple):
         automation_id: the workflow.
         step_id: which.
         schema: that what is posted must meet; None for any JSON.
+        workflow: the name of the workflow.
+        step: the step as it is defined.
     """
 
     account_id: UUID
     automation_id: UUID
     step_id: str
     schema: InputSchema | None
+    workflow: str
+    step: WaitStep
 
 
 async def find(connection: Connection, place: Place) -> Waiting:
@@ -44,7 +48,8 @@ async def find(connection: Connection, place: Place) -> Waiting:
         Conflict: `resume_over`, it has an answer, or the run has ended.
     """
     cursor = await connection.execute(
-        "select r.account_id, r.automation_id, r.completed_at, v.definition->'steps' as steps"
+        "select r.account_id, r.automation_id, r.completed_at, v.definition->>'name' as workflow,"
+        " v.definition->'steps' as steps"
         " from runs r join automation_versions v"
         "  on v.automation_id = r.automation_id and v.version = r.version where r.id = %s",
         (place.run_id,),
@@ -63,8 +68,9 @@ async def find(connection: Connection, place: Place) -> Waiting:
         raise _over()
     schema = step.config.input_schema
     return Waiting(
-        row["account_id"], row["automation_id"], step.id, None if schema is None else InputSchema(schema)
-    )
+        row["account_id"], row["automation_id"], step.id, None if schema is None else InputSchema(schema),
+        row["workflow"], step,
+    )  # fmt: skip
 
 
 async def resume(connection: Connection, run_id: UUID, step_id: str, body: Any) -> None:

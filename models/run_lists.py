@@ -9,15 +9,15 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from database import Connection
-from models import run_counts
+from models import run_counts, run_values
+from models.run_values import MAX_BYTES, THE_RUN, ValueRef
 from models.run_views import RunHead, RunStatus, StepView, head_fields, view_of
-from models.runs import DEFINITION_STEPS, GATHERED, STATUS, read_steps
+from models.runs import DEFINITION_STEPS, STATUS, read_steps, with_values
+from models.views import StoredJson
 
 Part = Literal["input", "output", "steps"]
 """What a run of a list has only where it is asked for."""
 PARTS: tuple[Part, ...] = ("input", "output", "steps")
-MAX_BYTES = 4 * 1024 * 1024
-"""What the parts of all runs of a page have at most, as JSON."""
 
 
 def _as_optional(schema: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ class ListedRun(RunHead):
 _HEADS: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error, r.credits_used,"
     " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from, r.parent_run_id,"
-    " r.output_of, r.input_bytes, a.name,"
+    " r.takeovers, r.taken_over_at, r.output_of, r.input_bytes, a.name,"
     " case when %(steps)s then coalesce(r.progress, w.progress) end as progress from (",
     ") r left join run_work w on w.run_id = r.id join automations a on a.id = r.automation_id"
     " order by r.id desc",
@@ -117,33 +117,33 @@ async def list_page(
 
 
 def _listed(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
-    fields = head_fields(head, len(head["definition_steps"]), head["steps_completed"])
-    return ListedRun(**fields, **parts)
+    return ListedRun(**head_fields(head), **head["counts"], **parts)
 
 
 async def _with_steps(connection: Connection, heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to the rows of runs the `definition_steps`, and how many of them are completed."""
+    """Add to the rows of runs the `definition_steps`, and the `counts` of these and of their items."""
     versions = {(head["automation_id"], head["version"]) for head in heads}
     cursor = await connection.execute(
         "select v.automation_id, v.version, " + DEFINITION_STEPS + " as steps from automation_versions v"
         " join unnest(%s::uuid[], %s::int[]) n (automation_id, version) using (automation_id, version)",
         ([automation_id for automation_id, _ in versions], [version for _, version in versions]),
     )
-    steps = {(row["automation_id"], row["version"]): row["steps"] for row in await cursor.fetchall()}
+    defined: dict[Any, list[Any]] = {
+        (row["automation_id"], row["version"]): row["steps"] or [] for row in await cursor.fetchall()
+    }
     cursor = await connection.execute(
-        "select run_id, count(*)::int as completed from run_steps"
-        " where run_id = any(%s) and status = 'completed' group by run_id",
+        "select run_id, count(*) filter (where status = 'completed')::int as steps_completed,"
+        " sum(items_total)::int as items_total, sum(items_failed)::int as items_failed"
+        " from run_steps where run_id = any(%s) group by run_id",
         ([head["id"] for head in heads],),
     )
-    completed = {row["run_id"]: row["completed"] for row in await cursor.fetchall()}
-    return [
-        {
-            **head,
-            "definition_steps": steps.get((head["automation_id"], head["version"])) or [],
-            "steps_completed": completed.get(head["id"], 0),
-        }
-        for head in heads
-    ]
+    counts = {row.pop("run_id"): row for row in await cursor.fetchall()}
+    none_done = {"steps_completed": 0, "items_total": None, "items_failed": None}
+    for head in heads:
+        steps = defined.get((head["automation_id"], head["version"]), [])
+        head["definition_steps"] = steps
+        head["counts"] = {"steps_total": len(steps), **counts.get(head["id"], none_done)}
+    return heads
 
 
 async def _parts(
@@ -227,29 +227,27 @@ async def _sizes(
     return sizes
 
 
-async def _inputs(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, Any]:
-    cursor = await connection.execute("select id, input from runs where id = any(%s)", (run_ids,))
-    return {row["id"]: row["input"] for row in await cursor.fetchall()}
+async def _inputs(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, StoredJson]:
+    loaded = await run_values.load(connection, [ValueRef(run_id, THE_RUN, "input") for run_id in run_ids])
+    return {ref.run_id: value for ref, value in loaded.items()}
 
 
-_OUTPUTS: LiteralString = (
-    "select s.run_id, case when s.gathered and s.status = 'completed' then (select "
-    + GATHERED
-    + " from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id) else s.output end"
-    " as output from run_steps s where s.run_id = any(%(run_ids)s)"
-    " and (s.run_id, s.step_id) in (select * from unnest(%(run_ids)s::uuid[], %(step_ids)s::text[]))"
-)
-
-
-async def _outputs(connection: Connection, heads: Sequence[Mapping[str, Any]]) -> dict[UUID, Any]:
-    chosen = {"run_ids": [run["id"] for run in heads], "step_ids": [run["output_of"] for run in heads]}
-    cursor = await connection.execute(_OUTPUTS, chosen)
-    return {row["run_id"]: row["output"] for row in await cursor.fetchall()}
+async def _outputs(connection: Connection, heads: Sequence[Mapping[str, Any]]) -> dict[UUID, StoredJson]:
+    refs = [ValueRef(run["id"], run["output_of"], "output") for run in heads if run["output_of"] is not None]
+    return {ref.run_id: value for ref, value in (await run_values.load(connection, refs)).items()}
 
 
 async def _steps(connection: Connection, heads: Sequence[Mapping[str, Any]]) -> dict[UUID, list[StepView]]:
-    rows = await read_steps(connection, [head["id"] for head in heads])
+    steps = await read_steps(connection, [head["id"] for head in heads])
+    refs = [
+        ValueRef(run_id, step["step_id"], part)
+        for run_id, rows in steps.items()
+        for step in rows
+        for part in ("input", "output")
+    ]
+    loaded = await run_values.load(connection, refs)
+    shown = {run_id: [with_values(run_id, step, loaded) for step in rows] for run_id, rows in steps.items()}
     return {
-        head["id"]: view_of({**head, "input": None, "output": None}, rows.get(head["id"], [])).steps
+        head["id"]: view_of({**head, "input": None, "output": None}, shown.get(head["id"], [])).steps
         for head in heads
     }

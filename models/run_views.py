@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -11,7 +11,8 @@ from pydantic import Field, ValidationError
 
 from language.delays import written
 from language.progress import read_progress, steps_under_way
-from language.records import LiveStep
+from language.records import FailedAttempt, LiveStep
+from models.run_values import Omitted
 from models.views import View
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
@@ -19,6 +20,16 @@ StepStatus = Literal["pending", "running", "waiting", "completed", "failed", "sk
 TriggerType = Literal[
     "manual", "webhook", "schedule", "file_upload", "monitor_event", "workflow", "on_failure"
 ]
+
+_OMITTED = " Where there is no room for it, `{omitted: true, bytes, url}`: the URL has it."
+
+
+class StepAttemptView(View):
+    """An attempt at a step that has failed, and was to be followed by another."""
+
+    attempt: int = Field(description="Which one, from 1.")
+    at: datetime = Field(description="When it had failed.")
+    error: dict[str, Any] = Field(description="Why, as `code` and `message`.")
 
 
 class StepView(View):
@@ -28,22 +39,44 @@ class StepView(View):
     type: str = Field(description="Its type.")
     status: StepStatus = Field(description="Where it stands.")
     input: Any = Field(
-        default=None, description="What it was given: of a webhook the request, of a lookup the target."
+        default=None,
+        description="What it was given: of a webhook the request, of a lookup the target." + _OMITTED,
     )
-    output: Any = Field(default=None, description="What later steps can read; null if there is none.")
+    output: Any = Field(
+        default=None, description="What later steps can read; null if there is none." + _OMITTED
+    )
     error: dict[str, Any] | None = Field(
         default=None, description="Why it failed, as `code` and `message`; null if it did not."
     )
     attempts: int = Field(default=0, description="How often it was tried.")
+    attempt_log: list[StepAttemptView] = Field(
+        default=[],
+        description="What became of the attempts before the last one, of a step without `for_each`.",
+    )
     duration_ms: int | None = Field(default=None, description="From its start to its end, in milliseconds.")
     credits_used: int = Field(default=0, description="What its answer cost.")
     started_at: datetime | None = Field(default=None, description="When it began; null before.")
     completed_at: datetime | None = Field(default=None, description="When it ended; null before.")
+    items_total: int | None = Field(
+        default=None, description="How many items it had, if it has `for_each` and has ended; else null."
+    )
+    items_failed: int | None = Field(default=None, description="How many of these failed.")
     mocked: bool = Field(
         default_factory=bool,
         exclude_if=lambda mocked: not mocked,
         description="True in a dry run, where its output is the mock that it was given; else absent.",
     )
+
+    def values(self) -> tuple[Any, Any]:
+        """Return its input and its output."""
+        return self.input, self.output
+
+
+class Takeovers(View):
+    """The times that a worker was lost with the run, and another went on with it."""
+
+    count: int = Field(description="How often.")
+    last_at: datetime = Field(description="When last.")
 
 
 class RunHead(View):
@@ -60,6 +93,10 @@ class RunHead(View):
     )
     steps_total: int = Field(description="How many steps it has.")
     steps_completed: int = Field(description="How many of them completed.")
+    items_total: int | None = Field(
+        description="How many items its steps with `for_each` had that have ended; null if there is none."
+    )
+    items_failed: int | None = Field(description="How many of these failed.")
     credits_used: int = Field(
         description="What the ledger has for it so far; a lookup that a cancel came upon may still add to it."
     )
@@ -70,20 +107,30 @@ class RunHead(View):
     parent_run_id: UUID | None = Field(
         default=None, description="The run that has this one as a step, or whose failure it follows."
     )
+    takeovers: Takeovers | None = Field(
+        default_factory=lambda: None,
+        exclude_if=lambda takeovers: takeovers is None,
+        description="How often a worker was lost with it, so that another took it over; absent if none was.",
+    )
     test: bool = Field(default=False, description="Whether it was a dry run, of which nothing is kept.")
 
 
 class RunView(RunHead):
-    """The run object of the API, whole."""
+    """The run object of the API. It has 4 MiB at most: larger values are `Omitted`."""
 
-    input: Any = Field(description="The event: what expressions read as `trigger`.")
-    output: Any = Field(description="The output of the last completed step in list order.")
+    input: Any = Field(description="The event: what expressions read as `trigger`." + _OMITTED)
+    output: Any = Field(description="The output of the last completed step in list order." + _OMITTED)
     steps: list[StepView] = Field(description="Its steps, in list order.")
     resume_urls: dict[str, str] | None = Field(
         default=None,
         description="Where to post the answers of the steps that wait, or are to wait, by step: who has one"
         " can do so. Only where this one run is asked for or watched, while it goes on.",
     )
+
+    def is_whole(self) -> bool:
+        """Whether no value is left out."""
+        values = [self.input, self.output, *(value for step in self.steps for value in step.values())]
+        return not any(isinstance(value, Omitted) for value in values)
 
 
 def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: bool = False) -> RunView:
@@ -96,9 +143,15 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
         test: see `RunView`.
     """
     steps = _steps_of(run, rows)
-    completed = sum(step.status == "completed" for step in steps)
+    counts: dict[str, Any] = {
+        "steps_total": len(steps),
+        "steps_completed": sum(step.status == "completed" for step in steps),
+        "items_total": _sum_known(step.items_total for step in steps),
+        "items_failed": _sum_known(step.items_failed for step in steps),
+    }
     view = RunView(
-        **head_fields(run, len(steps), completed),
+        **head_fields(run),
+        **counts,
         test=test,
         input=run["input"],
         output=run["output"],
@@ -108,8 +161,13 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
     return view if run["status"] in ("completed", "failed") else with_live_steps(view, _under_way(run))
 
 
-def head_fields(run: Mapping[str, Any], steps_total: int, steps_completed: int) -> dict[str, Any]:
-    """The fields of a `RunHead`, from the row of the run and the `name` of its workflow."""
+def _sum_known(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def head_fields(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `RunHead` but the counts, from the row of the run and the `name` of its workflow."""
     names = (
         "id",
         "status",
@@ -125,10 +183,14 @@ def head_fields(run: Mapping[str, Any], steps_total: int, steps_completed: int) 
         "workflow_id": run["automation_id"],
         "workflow_name": run["name"],
         "workflow_version": run["version"],
-        "steps_total": steps_total,
-        "steps_completed": steps_completed,
         "duration_ms": _milliseconds(run["started_at"], run["completed_at"]),
+        "takeovers": _takeovers(run),
     }
+
+
+def _takeovers(run: Mapping[str, Any]) -> Takeovers | None:
+    count = run.get("takeovers", 0)
+    return Takeovers(count=count, last_at=run["taken_over_at"]) if count else None
 
 
 def _steps_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[StepView]:
@@ -161,12 +223,17 @@ def _live_fields(live: LiveStep, cancelled_at: datetime | None) -> dict[str, Any
     fields: dict[str, Any] = {
         "status": live.status, "attempts": live.attempts, "started_at": live.started_at
     }  # fmt: skip
+    fields["attempt_log"] = _attempts(live.attempt_log)
     if live.until is not None:
         fields["output"] = {"until": written(live.until)}
     if cancelled_at is not None:
         took = _milliseconds(live.started_at, cancelled_at)
         fields |= {"status": "cancelled", "completed_at": cancelled_at, "duration_ms": took}
     return fields
+
+
+def _attempts(log: Iterable[FailedAttempt]) -> list[StepAttemptView]:
+    return [StepAttemptView.model_validate(one.model_dump(exclude_none=True)) for one in log]
 
 
 def _step_view(step: dict[str, Any], row: Mapping[str, Any] | None, missing: StepStatus) -> StepView:

@@ -6,7 +6,7 @@ ids that it is about (`id = any(…)`): then it looks into their weeks alone, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
@@ -25,8 +25,22 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models import run_values
 from models.errors import NotFound
+from models.run_values import (
+    MAX_BYTES,
+    OUTPUT_BYTES,
+    ROOM,
+    SMALL,
+    THE_RUN,
+    Omitted,
+    ValueRef,
+    choose,
+    shown,
+    url_of,
+)
 from models.run_views import RunStatus, RunView, view_of
+from models.views import StoredJson
 
 QUEUED_CHANNEL = "runs_queued"
 """Notified after runs were accepted: dispatchers wake."""
@@ -45,6 +59,8 @@ class Run(SQLModel, table=True):
         parent_run_id: the run that has this one as a step, or whose failure it follows.
         depth: how many runs are above it; none is null.
         upload_id: the upload that it is a row of.
+        takeovers: how often a worker that had it under way was lost, so that another took it over.
+        taken_over_at: when that was last.
     """
 
     __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
@@ -86,6 +102,8 @@ class Run(SQLModel, table=True):
     parent_run_id: UUID | None
     depth: int | None = Field(sa_column=Column(SmallInteger))
     upload_id: UUID | None
+    takeovers: int = Field(sa_column_kwargs={"server_default": "0"})
+    taken_over_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
 class RunStep(SQLModel, table=True):
@@ -109,6 +127,9 @@ class RunStep(SQLModel, table=True):
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     gathered: bool = Field(sa_column=Column(Boolean, nullable=False, server_default="false"))
+    items_total: int | None = Field(sa_column=Column(SmallInteger))
+    items_failed: int | None = Field(sa_column=Column(SmallInteger))
+    attempt_log: Any = Field(sa_column=Column(JSON))
 
 
 class RunStepItem(SQLModel, table=True):
@@ -127,15 +148,6 @@ class RunStepItem(SQLModel, table=True):
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
 
 
-GATHERED: LiteralString = """
-coalesce(json_agg(
-  case when i.status = 'completed' then i.output else json_build_object(
-    'error', json_build_object('code', i.error->'code', 'message', i.error->'message')) end
-  order by i.item), '[]')
-"""
-"""The output of a step that is gathered: those of its items, `i`."""
-
-
 STATUS: LiteralString = (
     "coalesce(r.status,"
     " case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
@@ -148,9 +160,11 @@ DEFINITION_STEPS: LiteralString = (
 )
 """The `id` and `type` of each step of a version `v`."""
 _SELECT: tuple[LiteralString, LiteralString] = (
-    "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.input, r.error,"
-    " r.credits_used, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
-    " r.parent_run_id, r.output_of, coalesce(r.progress, w.progress) as progress, a.name, "
+    "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error,"
+    " coalesce(octet_length(r.input::text), 0) as input_bytes, r.credits_used,"
+    " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
+    " r.parent_run_id, r.takeovers, r.taken_over_at, r.output_of,"
+    " coalesce(r.progress, w.progress) as progress, a.name, "
     + DEFINITION_STEPS
     + " as definition_steps from (",
     ") r left join run_work w on w.run_id = r.id"
@@ -158,26 +172,33 @@ _SELECT: tuple[LiteralString, LiteralString] = (
     " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
     " order by r.id desc",
 )
-_STEPS = """
-select s.run_id, s.step_id, s.status, s.input, s.error, s.started_at, s.completed_at,
-  case when s.gathered and s.status = 'completed' then i.outputs else s.output end as output,
-  coalesce(i.attempts, s.attempts) as attempts, coalesce(i.credits_used, s.credits_used) as credits_used
+_STEPS: LiteralString = """
+select s.run_id, s.step_id, s.status, s.error, s.started_at, s.completed_at,
+  s.items_total, s.items_failed, coalesce(s.attempt_log, '[]') as attempt_log,
+  coalesce(i.attempts, s.attempts) as attempts, coalesce(i.credits_used, s.credits_used) as credits_used,
+  coalesce(octet_length(s.input::text), 0) as input_bytes, {output_bytes} as output_bytes
 from run_steps s
-left join lateral (select max(attempts) as attempts, sum(credits_used)::bigint as credits_used, {outputs}
+left join lateral (select max(attempts) as attempts, sum(credits_used)::bigint as credits_used
                    from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id) i on s.gathered
-where s.run_id = any(%s) order by s.position
-""".replace("{outputs}", GATHERED + " as outputs")
+where s.run_id = any(%(ids)s) order by s.position
+""".replace("{output_bytes}", OUTPUT_BYTES)
 
 
-async def get(connection: Connection, account_id: UUID, run_id: UUID) -> RunView:
-    """The run object.
+async def get(connection: Connection, account_id: UUID, run_id: UUID, *, room: int = ROOM) -> RunView:
+    """Return the run object. Inputs and outputs for which it has no room are `Omitted`.
+
+    Args:
+        connection: any.
+        account_id: whose run it is.
+        run_id: the run.
+        room: how many bytes its inputs and outputs have together, as JSON.
 
     Raises:
         NotFound: unknown, or another account's.
     """
     head, tail = _SELECT
     chosen: LiteralString = "select * from runs where account_id = %(account_id)s and id = %(id)s"
-    views = await _views(connection, head + chosen + tail, {"account_id": account_id, "id": run_id})
+    views = await _views(connection, head + chosen + tail, {"account_id": account_id, "id": run_id}, room)
     if not views:
         raise NotFound("run")
     return views[0]
@@ -192,34 +213,76 @@ async def get_automation_id(connection: Connection, run_id: UUID) -> UUID:
 
 
 async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunView]:
-    """Those of these runs that have ended, whosever they are."""
+    """Return those of these runs that have ended, whosever they are, each with its `SMALL` values."""
     head, tail = _SELECT
     chosen: LiteralString = "select * from runs where id = any(%(ids)s) and completed_at is not null"
-    views = await _views(connection, head + chosen + tail, {"ids": list(run_ids)})
+    views = await _views(connection, head + chosen + tail, {"ids": list(run_ids)}, SMALL)
     return {view.id: view for view in views}
 
 
-async def _views(connection: Connection, query: LiteralString, wanted: dict[str, Any]) -> list[RunView]:
+async def get_output(connection: Connection, run_id: UUID) -> StoredJson | Omitted | None:
+    """Return the output of a run that has ended, whosever it is."""
+    query: LiteralString = (
+        "select r.output_of, " + OUTPUT_BYTES + " as bytes from runs r"
+        " join run_steps s on s.run_id = r.id and s.step_id = r.output_of"
+        " where r.id = %(id)s and s.run_id = %(id)s"
+    )
+    cursor = await connection.execute(query, {"id": run_id, "most": MAX_BYTES})
+    if (row := await cursor.fetchone()) is None or not row["bytes"]:
+        return None
+    ref = ValueRef(run_id, row["output_of"], "output")
+    loaded = await run_values.load(connection, [ref]) if row["bytes"] <= ROOM else {}
+    return loaded.get(ref) or Omitted(bytes=row["bytes"], url=url_of(ValueRef(run_id, THE_RUN, "output")))
+
+
+async def _views(
+    connection: Connection, query: LiteralString, wanted: dict[str, Any], room: int
+) -> list[RunView]:
     cursor = await connection.execute(query, wanted)
     found = await cursor.fetchall()
     if not found:
         return []
     steps = await read_steps(connection, [run["id"] for run in found])
-    return [_view(run, steps.get(run["id"], [])) for run in found]
+    refs = [ref for run in found for ref in choose(_sizes(run, steps.get(run["id"], [])), room)]
+    loaded = await run_values.load(connection, refs)
+    return [_view(run, steps.get(run["id"], []), loaded) for run in found]
 
 
 async def read_steps(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[dict[str, Any]]]:
-    """The steps of these runs that are done, in list order, with what they gave."""
-    cursor = await connection.execute(_STEPS, (list(run_ids),))
+    """Return the steps of these runs that are done, in list order, without what they were given and gave."""
+    cursor = await connection.execute(_STEPS, {"ids": list(run_ids), "most": MAX_BYTES})
     steps: dict[UUID, list[dict[str, Any]]] = {}
     for step in await cursor.fetchall():
         steps.setdefault(step["run_id"], []).append(step)
     return steps
 
 
-def _view(run: dict[str, Any], steps: list[dict[str, Any]]) -> RunView:
-    outputs = {step["step_id"]: step["output"] for step in steps}
-    return view_of(run | {"output": outputs.get(run["output_of"])}, steps)
+def _sizes(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[ValueRef, int]]:
+    """What the values of a run take in its object, which has the output of one step twice."""
+    yield ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"]
+    for step in steps:
+        times = 2 if step["step_id"] == run["output_of"] else 1
+        yield ValueRef(run["id"], step["step_id"], "input"), step["input_bytes"]
+        yield ValueRef(run["id"], step["step_id"], "output"), times * step["output_bytes"]
+
+
+def with_values(
+    run_id: UUID, step: Mapping[str, Any], loaded: Mapping[ValueRef, StoredJson]
+) -> dict[str, Any]:
+    """The row of a step, with its input and output as they are shown."""
+    refs = (ValueRef(run_id, step["step_id"], "input"), ValueRef(run_id, step["step_id"], "output"))
+    return {**step, **{ref.part: shown(ref, step[f"{ref.part}_bytes"], loaded) for ref in refs}}
+
+
+def _view(
+    run: dict[str, Any], steps: Sequence[Mapping[str, Any]], loaded: Mapping[ValueRef, StoredJson]
+) -> RunView:
+    rows = [with_values(run["id"], step, loaded) for step in steps]
+    output = next((row["output"] for row in rows if row["step_id"] == run["output_of"]), None)
+    if isinstance(output, Omitted):
+        output = output.model_copy(update={"url": url_of(ValueRef(run["id"], THE_RUN, "output"))})
+    given = shown(ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"], loaded)
+    return view_of(run | {"input": given, "output": output}, rows)
 
 
 async def get_status(connection: Connection, run_id: UUID) -> RunStatus | None:

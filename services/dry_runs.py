@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from language.records import StepError
 from language.step_evaluation import Request
 from language.validation.findings import pointer_of, suggestion
 from models import limits, targets
-from models.automations import WorkflowView
+from models.automation_views import WorkflowView
 from models.errors import Conflict, FieldError, Invalid, ModelError, NotFound, Unavailable
 from models.identifiers import new_id
 from models.inputs import InputSchema
@@ -57,15 +58,30 @@ async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]
         DryRunInProgress: one is under way.
     """
     subject = (_PLACE, str(account_id))
-    async with database.connection() as connection:
-        taken = await limits.hold(connection, subject, _LEASE_SECONDS)
+    asked = asyncio.ensure_future(_hold(database, subject))
+    try:
+        taken = await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        # The place may have been taken all the same.
+        if taken := await asked:
+            await _release(database, subject, taken)
+        raise
     if taken is None:
         raise DryRunInProgress
     try:
         yield
     finally:
-        async with database.connection() as connection:
-            await limits.release(connection, subject, taken)
+        await _release(database, subject, taken)
+
+
+async def _hold(database: Database, subject: limits.Subject) -> datetime | None:
+    async with database.connection() as connection:
+        return await limits.hold(connection, subject, _LEASE_SECONDS)
+
+
+async def _release(database: Database, subject: limits.Subject, taken: datetime) -> None:
+    async with database.connection() as connection:
+        await limits.release(connection, subject, taken)
 
 
 @dataclass(frozen=True)

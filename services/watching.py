@@ -15,6 +15,7 @@ from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from models.monitors.working import Chunk, Found
 from providers.base import Kind, Query
 from providers.composing import compose
+from providers.hearing import is_heard_of
 from providers.registry import KINDS
 from providers.result import LookupResult, suppressed
 from providers.retelling import WHOLE, editions, filled_up, retell, said
@@ -31,7 +32,7 @@ class Watching:
         self._chunk = chunk
         self.kind: Kind = KINDS[chunk.type]
         known = known_fields(self.kind.answer)
-        self._forms = watch(self.kind.name, known, ["*"]).forms
+        self._forms = watch(self.kind.name, known)
         self._watch = watch(
             self.kind.name, known, chunk.tracked_fields, chunk.ignored_fields, chunk.tolerance
         )
@@ -40,14 +41,14 @@ class Watching:
     def max_age(self) -> float:
         """How old a kept answer may be, in seconds, to count as one of this run.
 
-        One that the run before has seen tells nothing of what has changed since.
+        One that the run before has seen tells nothing of what has changed since. One from before the monitor
+        was made is no baseline.
         """
         if self._chunk.full_refresh:
             return 0
         half = self._chunk.period.total_seconds() / 2
-        if self._chunk.before is None:
-            return half
-        return max(0.0, min(half, (datetime.now(UTC) - self._chunk.before).total_seconds()))
+        since = self._chunk.before or self._chunk.created_at
+        return max(0.0, min(half, (datetime.now(UTC) - since).total_seconds()))
 
     def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> Found:
         """Compare the answer of a target with what was known of it.
@@ -82,10 +83,11 @@ class Watching:
             self._chunk.monitor_id,
             target,
             changes=None if comparison.changes is None else _text(comparison.changes),
-            details=None if comparison.changes is None else _text(comparison.details),
+            details=_text(comparison.details) if comparison.details else None,
             baseline=snapshots.dump(comparison.snapshot).decode(),
             content_hash=digest,
             data=data,
+            heard=is_heard_of(self.kind, result.outcomes, self._watch),
         )
 
     def fail(self, position: int, target: str, error: ModelError) -> Found:

@@ -78,7 +78,9 @@ async def _form(request: Request) -> AsyncGenerator[Form]:
     status_code=202,
     dependencies=[limited("bulk"), Idempotent],
     openapi_extra=_BODY,
-    responses=problems("workflow_not_active", "no_file_upload_trigger", "rate_limited", *CHECKED),
+    responses=problems(
+        "workflow_not_active", "no_file_upload_trigger", "rate_limited", "too_many_runs", *CHECKED
+    ),
 )
 async def upload_file(
     workflow_id: Id,
@@ -101,7 +103,9 @@ async def upload_file(
     filename = form.filename and form.filename[:_LONGEST_FILENAME]
     inputs = read_inputs(services.pool, services.event_checks, target, filename, form.chunks())
     async with spooled(inputs) as batches, services.inserting() as connection:
-        await uploads.accept(connection, actor(request, caller), upload_id, target, batches)
+        await uploads.accept(
+            connection, actor(request, caller), upload_id, target, batches, services.unfinished_runs
+        )
     services.notifier.notify(QUEUED_CHANNEL)
     async with services.database.connection() as connection:
         view = await uploads.get(connection, caller.account_id, upload_id)

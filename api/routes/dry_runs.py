@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from pydantic import Field, PlainValidator
 
 from api import saving
-from api.deps import Caller, Id, Services, ServicesDep, authorised, rules_for
+from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, authorised, rules_for
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
 from language.definition import MAX_STEPS, Definition, Step
 from language.triggers import readable_request
-from models import automations, secrets
-from models.automations import WorkflowView
+from models import automation_views, secrets
+from models.automation_views import WorkflowView
 from models.run_views import RunView
 from services.dry_runs import Given, Outside, do_dry_run, only_one
 
@@ -55,7 +55,11 @@ class DryRunBody(Body):
     request: DryRunRequest | None = Field(None, description="What expressions read as `request`.")
 
 
-@router.post("/{workflow_id}/test", responses=problems("dry_run_in_progress", *saving.POOLED))
+@router.post(
+    "/{workflow_id}/test",
+    dependencies=[EndsWithClient],
+    responses=problems("dry_run_in_progress", *saving.POOLED),
+)
 async def test_workflow(
     workflow_id: Id,
     body: DryRunBody,
@@ -72,7 +76,7 @@ async def test_workflow(
     An account has one at a time. One that is too much for a dry run fails with `dry_run_too_large`.
     """
     async with services.database.connection() as connection:
-        workflow = await automations.get(
+        workflow = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)

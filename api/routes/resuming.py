@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import UUID
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 
-from api.deps import ServicesDep
+from api import resume_pages
+from api.deps import Services, ServicesDep
 from api.http import limits
-from api.http.errors import Problem
+from api.http.errors import Problem, status_of
 from api.http.json_body import StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
+from api.resume_forms import Answer, fields_of, note_errors, read_form
+from api.resume_pages import Question
 from api.routes.runs import CHECKED
-from models import resume_tokens, resuming
-from models.errors import NotFound
+from models import prompts, resume_tokens, resuming
+from models.errors import Conflict, Invalid, ModelError, NotFound, RateLimited, Unavailable
+from models.prompts import Prompt
+from models.resume_tokens import Place
+from models.resuming import Waiting
 from models.runs import QUEUED_CHANNEL
 
 router = APIRouter(prefix="/api/workflows/resume", tags=["triggers"], route_class=StrictRoute)
@@ -30,6 +38,52 @@ _REQUEST: dict[str, Any] = {
             "application/json": {
                 "schema": {"type": "object", "additionalProperties": True},
                 "example": {"approved": True},
+            }
+        },
+    }
+}
+
+
+class ResumePrompt(BaseModel):
+    """What a step asks of whoever resumes it."""
+
+    run_id: UUID = Field(description="The run that waits, or is to wait.")
+    workflow_name: str = Field(description="What its workflow is called.")
+    step: str = Field(description="The step.")
+    title: str | None = Field(
+        description="What it asks, in a line; null if it does not say, or has not begun."
+    )
+    message: str | None = Field(description="What else it says.")
+    input_schema: dict[str, Any] | None = Field(
+        description="The JSON Schema that the answer must meet; null for any JSON."
+    )
+
+
+def _refusals(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """As `problems`, of codes that are told by a page to all who do not ask for JSON."""
+    responses = problems(*codes)
+    for response in responses.values():
+        response["content"]["text/html"] = {"schema": {"type": "string"}}
+    return responses
+
+
+# HTML stands first: it is what those get who ask for nothing in particular.
+_SHOWN: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The page; JSON for those who accept that and no HTML.",
+        "content": {
+            "text/html": {"schema": {"type": "string"}},
+            "application/json": {"schema": ResumePrompt.model_json_schema()},
+        },
+    }
+}
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "What the page's form sends: its fields, by names that the page gives them.",
+        "content": {
+            "application/x-www-form-urlencoded": {
+                "schema": {"type": "object", "additionalProperties": {"type": "string"}}
             }
         },
     }
@@ -55,23 +109,147 @@ async def resume(token: str, request: Request, services: ServicesDep) -> Resumed
 
     It may be posted before the step begins. What does not meet the step's `input_schema` changes nothing.
     """
+    place, waiting, _ = await _find(token, request, services)
+    assert isinstance(request, StrictRequest)
+    return await _resume(services, place, waiting, await _body(request))
+
+
+@router.head("/{token}", include_in_schema=False)
+@router.get(
+    "/{token}",
+    response_class=HTMLResponse,
+    responses={**_refusals("not_found", "resume_over", "rate_limited"), **_SHOWN},
+)
+async def get_resume_page(token: str, request: Request, services: ServicesDep) -> Response:
+    """What a step asks, as a page with a form for the answer. To look at it changes nothing."""
+    try:
+        place, waiting, prompt = await _find(token, request, services)
+    except ModelError as error:
+        return _page_for(request, error)
+    if not _wants_page(request):
+        shown = ResumePrompt(
+            run_id=place.run_id, workflow_name=waiting.workflow, step=waiting.step_id,
+            title=prompt and prompt.title, message=prompt and prompt.message,
+            input_schema=waiting.step.config.input_schema,
+        )  # fmt: skip
+        return JSONResponse(shown.model_dump(mode="json"), headers={"Vary": "Accept"})
+    return _form_page(waiting, prompt, Answer(), f"{token}/form")
+
+
+@router.post(
+    "/{token}/form",
+    response_class=HTMLResponse,
+    responses={
+        **_refusals("invalid_input", "not_found", "resume_over", "rate_limited", *CHECKED),
+        200: {
+            "description": "The page that says so.",
+            "content": {"text/html": {"schema": {"type": "string"}}},
+        },
+    },
+    openapi_extra=_FORM,
+)
+async def resume_by_form(token: str, request: Request, services: ServicesDep) -> Response:
+    """Answer a step that waits by the form of its page, once.
+
+    What does not meet the step's `input_schema` changes nothing: the page comes again with what is wrong.
+    """
+    assert isinstance(request, StrictRequest)
+    try:
+        place, waiting, prompt = await _find(token, request, services)
+        fields = fields_of(waiting.step.config.input_schema)
+        answer = read_form(await _form(request), fields)
+        if not answer.errors:
+            try:
+                await _resume(services, place, waiting, answer.body)
+            except Invalid as invalid:
+                note_errors(answer, fields, invalid.errors)
+    except ModelError as error:
+        return _page_for(request, error)
+    if answer.errors:
+        return _form_page(waiting, prompt, answer, "form")
+    return HTMLResponse(resume_pages.done_page(waiting.workflow), headers=resume_pages.HEADERS)
+
+
+async def _find(token: str, request: Request, services: Services) -> tuple[Place, Waiting, Prompt | None]:
+    """The step that a token is for, and what it asks.
+
+    Raises:
+        NotFound, Conflict, RateLimited: there is nothing to answer, or not now.
+    """
     place = resume_tokens.read_token(services.keyring, token)
     if place is None:
         raise NotFound("resume URL")
     async with services.database.connection() as connection:
         waiting = await resuming.find(connection, place)
+        prompt = await prompts.find(connection, place.run_id, waiting.step_id)
     structlog.contextvars.bind_contextvars(
         account_id=str(waiting.account_id), run_id=str(place.run_id), workflow_id=str(waiting.automation_id)
     )
     await limits.check(services, "ingest", str(waiting.automation_id), request=request)
-    assert isinstance(request, StrictRequest)
-    body = await _body(request)
+    return place, waiting, prompt
+
+
+async def _resume(services: Services, place: Place, waiting: Waiting, body: Any) -> Resumed:
     if waiting.schema is not None:
         await services.event_checks.check_schema(waiting.account_id, waiting.schema, body, "")
     async with services.database.transaction() as connection:
         await resuming.resume(connection, place.run_id, waiting.step_id, body)
     services.notifier.notify(QUEUED_CHANNEL)
     return Resumed(run_id=place.run_id, step=waiting.step_id, message="Accepted: the run goes on.")
+
+
+def _wants_page(request: Request) -> bool:
+    wanted = re.search("text/html|application/(problem\\+)?json", request.headers.get("accept", ""))
+    return wanted is None or wanted[0] == "text/html"
+
+
+def _form_page(waiting: Waiting, prompt: Prompt | None, answer: Answer, action: str) -> Response:
+    config = waiting.step.config
+    title, message = prompt or (None, None)
+    question = Question(
+        workflow=waiting.workflow,
+        title=title or waiting.step.name or "Your answer is asked for",
+        message=message or "",
+        has_begun=prompt is not None or (config.title is None and config.message is None),
+    )
+    fields = fields_of(config.input_schema)
+    page = resume_pages.form_page(question, fields, answer, action)
+    return HTMLResponse(page, 400 if answer.errors else 200, headers=resume_pages.HEADERS)
+
+
+_GONE = (
+    "There is nothing to answer any more",
+    "This question was answered before, its time is over, or its run has ended. Nothing was changed.",
+)
+_UNKNOWN = ("There is nothing here", "This address leads to no question, or its run is long over.")
+
+
+def _page_for(request: Request, error: ModelError) -> Response:
+    """The page for an error; for who wants none the problem document.
+
+    Raises:
+        ModelError: for the latter.
+    """
+    if not _wants_page(request):
+        raise error
+    title, message = "This cannot be answered now", error.message
+    headers = dict(resume_pages.HEADERS)
+    match error:
+        case NotFound():
+            title, message = _UNKNOWN
+        case Conflict():
+            title, message = _GONE
+        case RateLimited() | Unavailable():
+            headers["Retry-After"] = str(error.retry_after)
+        case _:
+            pass
+    return HTMLResponse(resume_pages.refusal_page(title, message), status_of(error), headers=headers)
+
+
+async def _form(request: StrictRequest) -> bytes:
+    if request.media_type != "application/x-www-form-urlencoded":
+        raise Problem(415, "unsupported_media_type", "Send the form as application/x-www-form-urlencoded.")
+    return await request.raw()
 
 
 async def _body(request: StrictRequest) -> Any:

@@ -22,15 +22,18 @@ from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import Body
+from api.large_answers import LargeAnswer, read_run, turn_of
 from api.resume_urls import with_resume_urls
 from api.run_events import stream
 from language.validation.findings import called
-from models import audit, cancelling, retries, run_lists, runs
+from models import agents, audit, cancelling, retries, run_lists, runs
 from models.accepting import Accepted, RunAccepted
 from models.audit import Actor, Target
 from models.run_lists import PARTS, ListedRun, Part
+from models.run_values import ROOM, SMALL
 from models.run_views import RunStatus, RunView
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.views import to_json
 
 _log = logs.get(__name__)
 # A notification has less than 8,000 bytes.
@@ -95,7 +98,7 @@ class RunRestarted(RunAccepted, frozen=True):
     restarted_from: UUID = Field(description="The run that it is a retry of.")
 
 
-@router.get("")
+@router.get("", response_model=RunPage)
 async def list_runs(
     caller: Author,
     services: ServicesDep,
@@ -105,27 +108,54 @@ async def list_runs(
     status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
     page: Page = 1,
     limit: Limit = 20,
-) -> RunPage:
+) -> Response:
     """The account's runs, newest first; none where the workflow or the batch is unknown.
 
     They come without `input`, `output` and `steps`, but for those that `include` names: 4 MiB of them a page,
     for the newest runs first. `omitted` of a run names those that have no room; the run by its id has them.
     """
-    async with services.database.connection() as connection:
-        views, total = await run_lists.list_page(
-            connection, caller.account_id,
-            automation_id=workflow_id, upload_id=batch_id, status=status, page=page, limit=limit,
-            include=include,
-        )  # fmt: skip
-    return RunPage(runs=views, total=total, page=page)
+
+    async def make() -> bytes:
+        async with services.database.connection() as connection:
+            views, total = await run_lists.list_page(
+                connection, caller.account_id,
+                automation_id=workflow_id, upload_id=batch_id, status=status, page=page, limit=limit,
+                include=include,
+            )  # fmt: skip
+        return to_json(RunPage(runs=views, total=total, page=page))
+
+    if include:
+        return LargeAnswer(turn_of(services, caller.account_id), make)
+    return Response(await make(), media_type="application/json")
 
 
-@router.get("/{run_id}")
-async def get_run(run_id: Id, caller: Author, services: ServicesDep) -> RunView:
-    """The run: live while it goes on, then as it ended."""
-    async with services.database.connection() as connection:
-        view = await runs.get(connection, caller.account_id, run_id)
-    return with_resume_urls(services, view)
+@router.get("/{run_id}", response_model=RunView)
+async def get_run(
+    run_id: Id,
+    caller: Author,
+    services: ServicesDep,
+    max_bytes: Annotated[
+        int, Query(ge=0, le=ROOM, description="How many bytes of inputs and outputs to give at most.")
+    ] = ROOM,
+) -> Response:
+    """The run: live while it goes on, then as it ended.
+
+    It has 4 MiB at most, the smallest values first. In the place of one that has no room there is
+    `{omitted: true, bytes, url}`: the URL has it.
+    """
+
+    async def read(room: int) -> RunView:
+        async with services.database.connection() as connection:
+            view = await runs.get(connection, caller.account_id, run_id, room=room)
+        return with_resume_urls(services, view)
+
+    async def make() -> bytes:
+        return to_json(await read(max_bytes))
+
+    view = await read(min(max_bytes, SMALL))
+    if view.is_whole() or max_bytes <= SMALL:
+        return Response(to_json(view), media_type="application/json")
+    return LargeAnswer(turn_of(services, caller.account_id), make)
 
 
 @router.get("/{run_id}/events", response_class=StreamingResponse, responses=live_events.RESPONSES)
@@ -147,11 +177,12 @@ async def get_run_events(
     if pulse.ended and last_event_id == live_events.END_ID:
         return Response(status_code=204)
     token = presented(request.scope["headers"]) or ""
-    return live_events.streamed(stream(services, token, caller.account_id, run_id, last_event_id))
+    place = services.streams.take(caller.account_id)
+    return live_events.streamed(place, stream(services, token, caller.account_id, run_id, last_event_id))
 
 
-@router.post("/{run_id}/cancel")
-async def cancel_run(run_id: Id, request: Request, caller: Author, services: ServicesDep) -> RunView:
+@router.post("/{run_id}/cancel", response_model=RunView)
+async def cancel_run(run_id: Id, request: Request, caller: Author, services: ServicesDep) -> Response:
     """End a run now. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
         if ended := await cancelling.cancel(connection, caller.account_id, run_id):
@@ -161,8 +192,8 @@ async def cancel_run(run_id: Id, request: Request, caller: Author, services: Ser
     if ended:
         _notify_ends(services, ended)
         services.notifier.notify(QUEUED_CHANNEL)
-    async with services.database.connection() as connection:
-        return await runs.get(connection, caller.account_id, run_id)
+    view = await read_run(services, caller.account_id, run_id)
+    return Response(to_json(view), media_type="application/json")
 
 
 async def cancel_all(services: Services, by: Actor, workflow_id: UUID, upload_id: UUID | None = None) -> None:
@@ -191,7 +222,9 @@ def _notify_ends(services: Services, run_ids: Sequence[UUID]) -> None:
     status_code=202,
     dependencies=[Idempotent],
     response_model=RunRestarted,
-    responses=problems("run_not_ended", "nothing_to_retry", "workflow_not_active"),
+    responses=problems(
+        "run_not_ended", "nothing_to_retry", "workflow_not_active", "too_many_runs", "person_required"
+    ),
 )
 async def retry_run(
     run_id: Id, request: Request, caller: Author, services: ServicesDep, body: RetryBody | None = None
@@ -203,9 +236,12 @@ async def retry_run(
     """
     asked = body or RetryBody()
     async with services.database.transaction() as connection:
+        await services.unfinished_runs.check(connection, caller.account_id)
+        await agents.check_retry(connection, actor(request, caller), run_id, asked.version)
         accepted = await retries.retry(
             connection, actor(request, caller), run_id,
             from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
+            may_look_up="lookups" in caller.scopes,
         )  # fmt: skip
     note(services, caller.account_id, accepted)
     return accepted_answer(RunRestarted(**body_of(accepted).model_dump(), restarted_from=run_id))
@@ -227,7 +263,8 @@ async def answer(services: Services, account_id: UUID, accepted: Accepted, wait:
         if wait is not None and (
             ended := await services.waiter.wait(accepted.run_id, wait, new=is_new(accepted))
         ):
-            return Response(ended.model_dump_json(), media_type="application/json")
+            view = ended if ended.is_whole() else await read_run(services, account_id, ended.id)
+            return Response(to_json(view), media_type="application/json")
     except psycopg.Error as error:
         # It is accepted all the same: told of an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)

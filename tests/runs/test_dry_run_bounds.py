@@ -19,7 +19,11 @@ from tests.stacks import eventually
 
 PAIRS = "length(map(&length(map(&@, $.trigger)), trigger))"
 NUMBERS = list(range(280))
-HEAVY = [transform(f"s{n}", PAIRS, for_each="trigger[:6]", on_error="continue") for n in range(100)]
+# One of the items is light: a step of which all items fail would fail.
+HEAVY = [
+    transform(f"s{n}", f"item == `0` && `1` || {PAIRS}", for_each="trigger[:7]", on_error="continue")
+    for n in range(100)
+]
 
 
 async def dry_run(person: Person, workflow: str, payload: Any = NUMBERS) -> dict[str, Any]:
@@ -71,6 +75,24 @@ async def test_a_refused_or_failed_dry_run_gives_its_place_back(person: Person) 
     for _ in range(2):
         response = await person.key.post(f"/api/workflows/{workflow}/test", json={"input": []})
         assert problem(response) == (400, "invalid_input")
+
+
+async def test_who_is_cancelled_while_it_asks_for_its_place_keeps_none(api: Api, person: Person) -> None:
+    database = api.services.database
+
+    async def ask() -> None:
+        async with only_one(database, person.account.id):
+            raise AssertionError("it was cancelled before")
+
+    async with database.transaction() as connection:
+        await connection.execute("lock table rate_windows in access exclusive mode")
+        asking = asyncio.create_task(ask())
+        await asyncio.sleep(0)
+        asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert asking.cancelled()
+    async with only_one(database, person.account.id):
+        pass
 
 
 async def test_a_place_that_nobody_gives_back_is_free_after_its_time(

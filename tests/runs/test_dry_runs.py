@@ -46,7 +46,7 @@ async def test_a_dry_run_does_what_a_real_one_does(person: Person, worker: None)
     steps = [
         transform("names", "trigger.people[].name"),
         {"id": "if", "type": "condition", "config": {"expression": "length(names) > `1`", "then": ["each"]}},
-        transform("each", "item.age", for_each="trigger.people"),
+        transform("each", "sum(item.age)", for_each="trigger.people", on_error="continue"),
         {"id": "wait", "type": "delay", "config": {"until": "2026-01-01T00:00:00Z"}},
         {**LOOK, "config": {"value": "10.0.0.1"}},
         transform("bad", "sum(names)") | {"on_error": ["mend"]},
@@ -55,8 +55,9 @@ async def test_a_dry_run_does_what_a_real_one_does(person: Person, worker: None)
         transform("never", "'x'"),
     ]
     workflow = await create(person, steps)
-    people = {"people": [{"name": "a", "age": 1}, {"name": "b", "age": 2}]}
+    people = {"people": [{"name": "a", "age": 1}, {"name": "b", "age": [2]}]}
     real, dry = await finish(person, workflow, people), await dry_run(person, workflow, people)
+    assert (real["items_total"], real["items_failed"]) == (2, 1)
     assert real["status"] == "failed" and statuses(real)["mend"] == "completed"
     for run in (real, dry):
         for thing in (run, *run["steps"]):

@@ -40,6 +40,13 @@ async def test_a_listed_run_is_the_run_object_without_its_large_parts(person: Pe
     assert (light["steps_total"], light["steps_completed"]) == (2, 2)
 
 
+async def test_a_listed_run_says_how_many_items_failed(person: Person, worker: None) -> None:
+    sums = transform("a", "sum(item)") | {"for_each": "trigger", "on_error": "continue"}
+    run = await finish(person, await create(person, [sums]), [[1], "x"])
+    listed_run = await listed(person, f"workflow_id={run['workflow_id']}")
+    assert (listed_run["items_total"], listed_run["items_failed"]) == (2, 1)
+
+
 # What only the run by its id has, unless it is asked for.
 ELSEWHERE = {*PARTS, "resume_urls"}
 

@@ -158,6 +158,21 @@ async def test_a_step_over_items_keeps_those_that_it_has_done(
     assert sorted(paths(receiver)) == ["/1", "/2", "/2", "/3"]
 
 
+async def test_a_retry_takes_over_how_many_items_failed_and_does_those_again_that_failed_their_step(
+    person: Person, receiver: Endpoint, worker: None, follow: Follow
+) -> None:
+    receiver.answer = refusing_once("/2")
+    sums = transform("sums", "sum(item)", for_each="[`1`, [`2`]]", on_error="continue")
+    each = webhook(receiver.url + "/{{ item }}", "each") | {"for_each": "trigger", "on_error": "continue"}
+    workflow = await create(person, [sums, each | {"on_items": {"fail_if": "any"}}])
+    failed = await finish(person, workflow, [1, 2])
+    assert failed["error"]["code"] == "items_failed"
+    run = await retried(person, follow, failed["id"])
+    shown = {step["id"]: (step["items_total"], step["items_failed"]) for step in run["steps"]}
+    assert (run["status"], shown) == ("completed", {"sums": (2, 1), "each": (2, 0)})
+    assert sorted(paths(receiver)) == ["/1", "/2", "/2"]
+
+
 async def test_a_cancelled_run_can_be_retried(
     person: Person, receiver: Endpoint, worker: None, follow: Follow
 ) -> None:
@@ -253,3 +268,20 @@ async def test_retries_are_claimed_together_with_what_each_has_done(
         (await person.key.post(f"/api/workflows/runs/{run_id}/retry")).json()["run_id"] for run_id in failed
     ]
     assert [(await follow(run_id))["output"] for run_id in ids] == [0, 1, 2, 3]
+
+
+async def test_only_who_may_look_up_retries_with_a_version_that_has_lookup_steps(
+    api: Api, person: Person, worker: None
+) -> None:
+    created = await person.session.post("/api/keys", json={"name": "weak", "scopes": ["workflows"]})
+    weak = await api.client(Authorization=f"Bearer {created.json()['key']}")
+    look_up = {"id": "look", "type": "ip_lookup", "config": {"value": "not an IP address"}}
+    made = await create(person, [look_up])
+    failed = await finish(person, made, {})
+    assert failed["status"] == "failed"
+    await person.key.patch(f"/api/workflows/{made}", json={"steps": [transform("t", "trigger")]})
+    path = f"/api/workflows/runs/{failed['id']}/retry"
+    for body in ({}, {"version": 1}, {"from_step": "look"}):
+        assert problem(await weak.post(path, json=body)) == (403, "insufficient_scope")
+    assert (await weak.post(path, json={"version": 2})).status_code == 202
+    assert (await person.key.post(path, json={"version": 1})).status_code == 202
