@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 import logs
 from activities.monitors import MonitorActivities
@@ -19,6 +18,7 @@ from models import automation_schedules
 from models.monitors import removing
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.scheduling import Due, ScheduledTable
+from temporal.client import TEMPORAL_AWAY
 from temporal.due_schedules import DueSchedules
 
 _log = logs.get(__name__)
@@ -120,7 +120,7 @@ class ScheduleDispatcher(DispatchLoop):
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 await kind.schedules.tell(self._client, *due)
-        except (RPCError, TimeoutError) as error:
+        except TEMPORAL_AWAY as error:
             return error
         return None
 

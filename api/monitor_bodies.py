@@ -17,6 +17,7 @@ from language.definition import Name
 from models.errors import FieldError
 from models.lists import TargetType
 from models.monitors.monitors import ChangeDetection, Frequency, MonitorView, Plan, Status
+from models.monitors.tolerances import without_defaults
 
 DataSource = Literal["inline", "list"]
 
@@ -44,11 +45,14 @@ _CHANGE_DETECTION = (
     " anew each time."
 )
 _TRACKED = (
-    "The fields that count: dotted (`whois.registrar`), blocks (`dns`), or with `*` (`*.score`); none: all"
-    " but quiet ones."
+    "The fields that count: dotted (`whois.registrar`), blocks (`dns`), or with `*` (`*.score`); none: all."
 )
 _IGNORED = "Fields that do not count, named in the same ways."
-_TOLERANCE = "Dotted field → by how much a number may move without counting as changed."
+_TOLERANCE = (
+    "Dotted field → by how much it may move without a change: an amount for numbers, days for dates, words"
+    " for texts; for arrays among how many known members they may rotate. 0: every difference is a change."
+    " Fields that are left out have their default."
+)
 _RETENTION = "How many days its runs and results are kept; null: as the installation has it."
 _SOURCE = "Where its targets are: its own, or those of a list."
 _REF = "The list to watch, with `data_source_type` list."
@@ -120,7 +124,7 @@ class NewMonitor(Targets):
             change_detection=self.change_detection,
             tracked_fields=self.tracked_fields,
             ignored_fields=self.ignored_fields,
-            tolerance=self.tolerance,
+            tolerance=without_defaults(self.monitor_type, self.tolerance),
             retention_days=self.retention_days,
             list_id=self.data_source_ref,
         )
@@ -178,10 +182,11 @@ class MonitorChanges(Body):
         kept = source == "list" and "data_source_ref" not in self.model_fields_set
         return errors + _source_errors(source, former.list_id if kept else self.data_source_ref)
 
-    def merged(self, former: Plan, kept_days: int) -> Plan:
+    def merged(self, type: str, former: Plan, kept_days: int) -> Plan:
         """What is chosen now.
 
         Args:
+            type: what its targets are.
             former: what was chosen before.
             kept_days: what is shown as `retention_days` where nothing is chosen: sent back, it is no choice.
         """
@@ -191,6 +196,8 @@ class MonitorChanges(Body):
             given |= {"frequency": self.frequency, "cron": self.cron}
         else:
             given |= {"frequency": former.frequency, "cron": former.cron}
+        if "tolerance" in given:
+            given["tolerance"] = without_defaults(type, given["tolerance"])
         if former.retention_days is None and self.retention_days == kept_days:
             given["retention_days"] = None
         if self.data_source_ref is not None:

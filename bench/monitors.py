@@ -239,7 +239,9 @@ def judged(name: str, kind: Kind, words: Mapping[str, Fields], seconds: float = 
     """A line of what it costs to judge an answer: the first one, one without and one with a change."""
     query, moment = kind.normalise(kind.example, ""), datetime.now(UTC)
     ids = (new_id(), new_id(), new_id())
-    chunk = Chunk(*ids, cast(Any, kind.name), False, (), (), {}, timedelta(days=7), None, [(0, query.text)])
+    chunk = Chunk(
+        *ids, cast(Any, kind.name), False, (), (), {}, timedelta(days=7), moment, None, [(0, query.text)]
+    )
     watching = Watching(chunk)
 
     def judge(stored: Stored | None, result: LookupResult) -> Found:

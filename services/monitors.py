@@ -11,12 +11,14 @@ from pydantic import BaseModel
 from language.validation.findings import pointer_of, suggestion
 from models.errors import Conflict, FieldError
 from models.lists import TargetType
+from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Known, known_fields, unmatched, watch
 from models.monitors.monitors import Locked, Plan
 from models.monitors.results import Result
 from models.schedules import cron_errors, timezone_errors
 from providers.registry import KINDS
 
+_MOVABLE: tuple[Any, ...] = (int, float, str, int | None, float | None, str | None)
 _STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error")
 
 
@@ -44,7 +46,7 @@ def _field_errors(type: TargetType, plan: Plan) -> Iterator[FieldError]:
     tracked = list(_unknown("tracked_fields", plan.tracked_fields, type, known))
     ignored = list(_unknown("ignored_fields", plan.ignored_fields, type, known))
     yield from (*tracked, *ignored, *_tolerance_errors(plan.tolerance, type, known))
-    if not tracked and not ignored and not watch(type, known, plan.tracked_fields, plan.ignored_fields).forms:
+    if not tracked and not ignored and not watch(type, known, plan.tracked_fields, plan.ignored_fields):
         message = "Nothing is left that counts: ignore less, or track other fields."
         yield FieldError("/ignored_fields", "nothing_tracked", message)
 
@@ -61,22 +63,34 @@ def _unknown(place: str, patterns: Sequence[str], type: TargetType, known: Known
 
 
 def _tolerance_errors(tolerance: Mapping[str, float], type: TargetType, known: Known) -> Iterator[FieldError]:
-    numbers = [name for name in known if _is_number(KINDS[type].answer, name)]
+    movable = [*_movable_fields(type, known)]
     for name in tolerance:
-        if name not in numbers:
-            hint = suggestion(name, numbers) or f" Those with a number: {', '.join(numbers) or 'none'}."
-            message = f"An answer of type {type} has no such field with a number.{hint}"
+        if name not in movable:
+            defaults = ", ".join(DEFAULTS[type].tolerances)
+            hint = suggestion(name, movable) or f" Those with a default: {defaults}."
+            message = f"An answer of type {type} has no such field with a number, a text or texts.{hint}"
             yield FieldError(pointer_of(["tolerance", name]), "unknown_field", message)
 
 
-def _is_number(model: type[BaseModel], path: str) -> bool:
-    """Whether a dotted field of an answer is a number, or null."""
+def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
+    """The fields that can have a tolerance: numbers, texts and arrays of texts, and members of objects."""
+    for field, members in known.items():
+        annotation = _annotation(KINDS[type].answer, field)
+        if members:
+            (item,) = get_args(annotation)
+            texts = (member for member in members if _annotation(item, member) in _MOVABLE)
+            yield from (f"{field}.{member}" for member in texts)
+        elif (annotation in _MOVABLE or annotation == list[str]) and field not in DEFAULTS[type].clocks:
+            yield field
+
+
+def _annotation(model: type[BaseModel], path: str) -> Any:
+    """The type of a dotted field of an answer, which is in no list."""
     *blocks, name = path.split(".")
     for block in blocks:
         annotation: Any = model.model_fields[block].annotation
         model = next(one for one in (annotation, *get_args(annotation)) if hasattr(one, "model_fields"))
-    leaf: Any = model.model_fields[name].annotation
-    return leaf in (int, float, int | None, float | None)
+    return model.model_fields[name].annotation
 
 
 def require_own_targets(locked: Locked) -> None:

@@ -124,7 +124,8 @@ async def change_monitor(
     who = actor(request, caller)
     async with changing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
-        type, plan = locked.row["monitor_type"], body.merged(locked.plan, services.settings.retention_days)
+        type = locked.row["monitor_type"]
+        plan = body.merged(type, locked.plan, services.settings.retention_days)
         wrong = [*body.errors(type, locked.plan), *check_plan(type, plan)]
         if wrong:
             raise Invalid(wrong)

@@ -16,6 +16,7 @@ import orjson
 
 from models.monitors.fields import Watch
 from models.monitors.forms import Form, canonical
+from models.monitors.rotations import Rotation, Turn, rotates, turn
 from models.monitors.snapshots import Said, Snapshot
 
 Compose = Callable[[Said], Mapping[str, Any]]
@@ -35,7 +36,8 @@ class Comparison:
     Attributes:
         changes: dotted field → `{old, new}`; None when nothing has changed, or there was nothing before.
         details: dotted field → `{since: {after, by}, sources}`, and for a list `added`, `removed` and
-            `changed: [{old, new}]` besides. The change came after the one moment and by the other:
+            `changed: [{old, new}]` besides. Of a set that was found to rotate it has the known members as
+            `rotating`, and `changes` has nothing. The change came after the one moment and by the other:
             when `sources` found out before, and when they are heard now. These are the sources that say
             something else of the field; where none does, since it follows from others, all that say
             something else of anything.
@@ -48,7 +50,7 @@ class Comparison:
 
 
 def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Compose) -> Comparison:
-    """Tell what has changed in what a monitor watches.
+    """Find what has changed in what a monitor watches.
 
     Args:
         before: the last snapshot, if there is one.
@@ -59,34 +61,50 @@ def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Com
     if before is None:
         return Comparison(None, {}, after)
     words = _comparable(before, after)
-    changed = [source for source, (old, new) in words.items() if old != new]
-    # What is not comparable can move a number, too: from there it is measured anew.
+    changed = {source: pair for source, pair in words.items() if pair[0] != pair[1]}
+    # What is not comparable can move a value, too: from there it is measured anew.
     anew = _words_of(before) != _words_of(after)
-    told = {} if anew else {path: one for path, one in before.told.items() if path in watch.tolerance}
+    told = {} if anew else {path: one for path, one in before.told.items() if path in watch}
     if not changed:
         return Comparison(None, {}, replace(after, told=told))
     old_answer = compose({source: old for source, (old, _) in words.items()})
     new_answer = compose({source: new for source, (_, new) in words.items()})
     changes: dict[str, Change] = {}
     details: dict[str, dict[str, Any]] = {}
-    for path, form in watch.forms.items():
+    rotations = dict(after.rotations)
+    for path, form in watch.items():
         old, new = value_at(old_answer, path), value_at(new_answer, path)
         old = told.pop(path, old)
-        if _is_number(old) and _is_number(new) and abs(new - old) <= watch.tolerance.get(path, 0):
-            if new != old:
+        detail = _difference(old, new, form)
+        if detail is None:
+            if not anew and _has_moved(old, new, form):
                 told[path] = old
             continue
-        difference = _difference(old, new, form)
-        if difference is None:
+        turned: Turn = "changed"
+        if rotates(form, new if old is None else old):
+            rotations[path], turned = turn(rotations.get(path, Rotation()), old, new, form)
+        if turned == "quiet":
             continue
-        changes[path] = {"old": old, "new": new}
-        sources = _who_differs({source: words[source] for source in changed}, path, form)
-        since = {
-            "after": min(before.found_out(source, path) for source in sources),
-            "by": max(after.heard[source] for source in sources),
-        }
-        details[path] = {"since": since, "sources": sources} | difference
-    return Comparison(changes or None, details, replace(after, told={} if anew else told))
+        if turned == "changed":
+            changes[path] = {"old": old, "new": new}
+        else:
+            detail["rotating"] = list(rotations[path].members)
+        details[path] = _origin(before, after, _who_differs(changed, path, form), path) | detail
+    return Comparison(changes or None, details, replace(after, told=told, rotations=rotations))
+
+
+def _has_moved(old: Any, new: Any, form: Form) -> bool:
+    """Whether two values that are the same or near are not the same."""
+    return form.exact is not form and _difference(old, new, form.exact) is not None
+
+
+def _origin(before: Snapshot, after: Snapshot, sources: list[str], path: str) -> dict[str, Any]:
+    """Since when a difference is, and who says so."""
+    since = {
+        "after": min(before.found_out(source, path) for source in sources),
+        "by": max(after.heard[source] for source in sources),
+    }
+    return {"since": since, "sources": sources}
 
 
 def _comparable(before: Snapshot, after: Snapshot) -> dict[str, tuple[Words, Words]]:
@@ -139,17 +157,13 @@ def value_at(answer: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
-    """None for values that are the same; else what to tell besides them, which for lists is the items."""
+    """None for values that are the same or near; else what to tell besides them: the items of lists."""
     if old is new or (type(old) is type(new) and old == new):
         return None
     if isinstance(old, list) or isinstance(new, list):
         return _items(cast("list[Any]", old or []), cast("list[Any]", new or []), form)
-    return None if form.of(old) == form.of(new) else {}
+    return None if form.is_near(old, new) else {}
 
 
 def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
@@ -176,7 +190,7 @@ def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
             former = known_by.get(form.key_of(come[one], group))
             if former:
                 pair = {"old": gone.pop(former.pop(0)), "new": come.pop(one)}
-                if form.of_item(pair["old"]) != form.of_item(pair["new"]):
+                if not form.is_near_item(pair["old"], pair["new"]):
                     changed.append(pair)
     if not gone and not come and not changed:
         return None

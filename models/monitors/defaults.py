@@ -1,17 +1,27 @@
 """What counts as a change unless a monitor says otherwise, for each kind of lookup.
 
-Every array of these answers is a set: none has an order that means something. Items that are objects are
-known by their key. Text is compared exactly, but where case, or case and punctuation, mean nothing.
+All fields count but those that only show what clocks say. Where a field moves by itself, its tolerance keeps
+that out. Every array of these answers is a set: none has an order that means something. Items that are
+objects are known by their key. Text is compared exactly, but where case, or case and punctuation, mean
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Key = tuple[tuple[str, ...], ...]
 """By which members an object in a list is known: two are one where they have the same in one of these groups,
 and know its first member. The earlier groups come first."""
+
+
+class Tolerance(NamedTuple):
+    """By how much a field may move without a change, in its own unit, and why."""
+
+    amount: float
+    why: str
 
 
 @dataclass(frozen=True)
@@ -19,52 +29,50 @@ class Defaults:
     """What one kind's fields are like; `list.member` names a member of the objects in a list.
 
     Attributes:
-        quiet: fields that do not count unless a monitor tracks them by name, each with the reason.
+        clocks: fields that say what clocks show now. They never count.
+        spoken: texts that say in words what other fields say. They never count.
+        tolerances: field → by how much it may move, unless a monitor chooses another tolerance.
+        rotating: texts that come from a set of which each answer has one member.
         keys: list of objects → by which members an item is known.
         caseless: texts, and arrays of them, where case means nothing.
         names: arrays of names, which sources write with other case and punctuation.
-        numbered: texts in which words with digits mean nothing.
+        pictures: URLs of which only the path means something.
     """
 
-    quiet: Mapping[str, str] = field(default_factory=dict[str, str])
+    clocks: frozenset[str] = frozenset()
+    spoken: frozenset[str] = frozenset()
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict[str, Tolerance])
+    rotating: frozenset[str] = frozenset()
     keys: Mapping[str, Key] = field(default_factory=dict[str, Key])
     caseless: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
-    numbered: frozenset[str] = frozenset()
+    pictures: frozenset[str] = frozenset()
 
 
-_JUDGED = {"verdict.reasons": "repeats the fields that speak for the level"}
 _REASONS: dict[str, Key] = {"verdict.reasons": (("code", "source"),)}
 
 EMAIL = Defaults(
-    quiet=_JUDGED
-    | {
-        "role": "repeats `job_role`",
-        "current_location": "repeats `location`",
-        "breach.count": "counts `breach.services`",
-        "registered_services.count": "counts `registered_services.services`",
-        "age": "grows by itself",
-        "photo": "services rewrite the URLs of their pictures",
-        "publications.cited_by": "grows by itself",
-    },
+    tolerances={"publications.cited_by": Tolerance(10, "grows by itself")},
     keys=_REASONS | {"news": (("url",),), "publications": (("url",), ("title", "year"))},
     caseless=frozenset({"email", "company_domain"}),
     names=frozenset({"breach.services", "breach.exposed_data", "registered_services.services"}),
+    pictures=frozenset({"photo"}),
 )
 PHONE = Defaults(
-    quiet={"validation.minimum_age": "grows by itself"},
+    tolerances={"validation.minimum_age": Tolerance(365, "grows with each day")},
     caseless=frozenset({"country.code", "messaging.sms_domain", "messaging.sms_email"}),
 )
+_ADDRESSES = "large networks give out other addresses from one minute to the next"
 DOMAIN = Defaults(
-    quiet=_JUDGED
-    | {
-        "dns.soa": "its serial moves with every edit of the zone",
-        "hosting.ip": "repeats one of `dns.a`, whichever came first",
-        "hosting.asn_name": "names `hosting.asn`, in the words of each edition of the data",
-        "hosting.country_code": "moves with `hosting.ip`, in networks that are in many countries",
-        "ssl.valid_from": "moves with every routine renewal",
-        "ssl.valid_to": "moves with every routine renewal",
+    tolerances={
+        "dns.a": Tolerance(64, _ADDRESSES),
+        "dns.aaaa": Tolerance(64, _ADDRESSES),
+        "dns.soa": Tolerance(1, "its serial moves with every edit of the zone"),
+        "ssl.issuer": Tolerance(1, "an authority signs with several keys by turns: R12 and R13"),
+        "hosting.ip": Tolerance(64, "one of `dns.a`, whichever came first"),
+        "hosting.country_code": Tolerance(16, "moves with `hosting.ip`"),
     },
+    rotating=frozenset({"hosting.ip", "hosting.country_code"}),
     keys=_REASONS,
     caseless=frozenset(
         {
@@ -72,38 +80,29 @@ DOMAIN = Defaults(
             "ssl.subject_alt_names", "hosting.country_code",
         }
     ),
-    # An authority signs with several keys by turns, which it numbers: R12 at one renewal and R13 at the next.
-    numbered=frozenset({"ssl.issuer"}),
 )  # fmt: skip
+_ENGINES = "moves with the number of engines"
 IP = Defaults(
-    quiet=_JUDGED
-    | {
-        "timezone.abbreviation": "what clocks show now, by `timezone.name` and the season",
-        "timezone.utc_offset": "what clocks show now, by `timezone.name` and the season",
-        "asn.name": "names `asn.asn`, in the words of each edition of the data",
-        "location.postal_code": "moves with each edition of the data, where the city does not",
-        "location.longitude": "moves with each edition of the data, where the city does not",
-        "location.latitude": "moves with each edition of the data, where the city does not",
-        "threat.abuse_score": "moves daily; `verdict.level` changes when it matters",
-        "threat.total_reports": "grows with each report",
-        "threat.distinct_users": "grows with each report",
-        "threat.last_reported_at": "moves with each report",
-        "threat.last_seen": "moves whenever it is seen again",
-        "malware.malicious_count": "moves with single engines; `verdict.level` changes when it matters",
-        "malware.suspicious_count": "moves with single engines; `verdict.level` changes when it matters",
-        "malware.harmless_count": "moves with the number of engines",
-        "malware.undetected_count": "moves with the number of engines",
-        "malware.reputation": "moves with each vote",
+    clocks=frozenset({"timezone.abbreviation", "timezone.utc_offset"}),
+    tolerances={
+        "location.longitude": Tolerance(0.5, "moves with each edition of the data"),
+        "location.latitude": Tolerance(0.5, "moves with each edition of the data"),
+        "threat.abuse_score": Tolerance(10, "a score, which moves daily"),
+        "threat.total_reports": Tolerance(10, "grows with each report"),
+        "threat.last_reported_at": Tolerance(30, "moves with each report"),
+        "threat.distinct_users": Tolerance(5, "grows with each report"),
+        "threat.last_seen": Tolerance(30, "moves whenever it is seen again"),
+        "malware.malicious_count": Tolerance(1, "moves with single engines"),
+        "malware.suspicious_count": Tolerance(1, "moves with single engines"),
+        "malware.harmless_count": Tolerance(10, _ENGINES),
+        "malware.undetected_count": Tolerance(10, _ENGINES),
+        "malware.reputation": Tolerance(10, "moves with each vote"),
     },
     keys=_REASONS,
     caseless=frozenset({"ip_address", "hostname", "asn.domain", "company.domain", "location.country_code"}),
 )
 COMPANY = Defaults(
-    quiet={
-        "total": "counts `results`",
-        "profile.logo": "services rewrite the URLs of their pictures",
-        "candidates.score": "how well a name fits, not what the company is",
-    },
+    tolerances={"candidates.score": Tolerance(0.2, "a score, of how well a name fits")},
     keys={
         "results": (("email",), ("linkedin",), ("name",)),
         "profile.officers": (("name", "role"),),
@@ -113,14 +112,14 @@ COMPANY = Defaults(
     caseless=frozenset(
         {"profile.domain", "results.email", "results.name", "profile.officers.name", "candidates.domain"}
     ),
+    pictures=frozenset({"profile.logo"}),
 )
 DARKWEB = Defaults(
-    quiet={
-        "total": "counts `results`",
-        "result_count": "counts the `results` of one page",
-        "results.crawl_date": "moves whenever the page is seen again",
-        "results.body": "pages are rewritten; what is new is a mention of another title or place",
-        "results.hackishness": "a score, computed anew each time",
+    spoken=frozenset({"message"}),
+    tolerances={
+        "results.body": Tolerance(20, "pages are rewritten"),
+        "results.hackishness": Tolerance(0.2, "a score, computed anew each time"),
+        "results.crawl_date": Tolerance(30, "moves whenever the page is seen again"),
     },
     keys={"results": (("source", "domain", "title"),)},
     caseless=frozenset({"results.domain", "results.emails"}),

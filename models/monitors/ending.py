@@ -97,9 +97,8 @@ async def _end(
         " changed = changed + %s where id = %s and run_id = %s",
         (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
     )
-    used = ended["processed_records"] - ended["failed_records"]
-    what = "Targets that were answered"
-    await credits.settle(connection, run["account_id"], hold_of(run["id"]), used, what)
+    what = "Targets of which something was heard"
+    await credits.settle(connection, run["account_id"], hold_of(run["id"]), ended["heard_records"], what)
     return ended
 
 
@@ -124,7 +123,7 @@ async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) ->
         run_id=run_id,
         total_records=run["total_records"],
         processed_records=run["processed_records"],
-        credits_used=run["processed_records"] - run["failed_records"],
+        credits_used=run["heard_records"],
         error=Failure(**run["error"]),
     )
     return await _tell(connection, account_id, data, {"changes": [], "more": 0})
@@ -138,7 +137,7 @@ async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended
         run_id=run["id"],
         total_records=run["total_records"],
         changes_detected=run["changes_detected"],
-        credits_used=run["processed_records"] - run["failed_records"],
+        credits_used=run["heard_records"],
     )
     shown = await _first_changes(connection, run["id"])
     more = {"changes": shown, "more": run["changes_detected"] - len(shown)}

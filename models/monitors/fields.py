@@ -15,12 +15,16 @@ from pydantic import BaseModel
 from models.lookups import LookupAnswer
 from models.monitors.defaults import DEFAULTS
 from models.monitors.forms import Form, form_of
+from models.monitors.tolerances import effective_tolerances
 
 # To look for the nearest of all names takes more than a millisecond.
 _MOST_GUESSED = 5
 
 Known = Mapping[str, tuple[str, ...]]
 """Dotted field → the members of its items where it is a list of objects, () for any other field."""
+
+Watch = Mapping[str, Form]
+"""What a monitor watches: dotted field → how its values are compared."""
 
 
 @cache
@@ -89,42 +93,30 @@ def _matched(patterns: Iterable[str], leaves: Iterable[str]) -> set[str]:
     return {leaf for leaf in leaves if any(test(name) for name in _parts_of(leaf) for test in tests)}
 
 
-@dataclass(frozen=True)
-class Watch:
-    """What a monitor watches.
-
-    Attributes:
-        forms: watched field → how its values are compared.
-        tolerance: field → a number in the field's own unit. The field has changed when it has moved by more
-            than this from the number that was last told.
-    """
-
-    forms: Mapping[str, Form]
-    tolerance: Mapping[str, float]
-
-
 def watch(
     kind: str,
     known: Known,
     tracked: Collection[str] = (),
     ignored: Collection[str] = (),
-    tolerance: Mapping[str, float] | None = None,
+    tolerances: Mapping[str, float] | None = None,
 ) -> Watch:
-    """Say what a monitor watches.
+    """Return what a monitor watches.
 
     Args:
         kind: of the lookup.
         known: the fields of its answer, as `known_fields` gives them.
-        tracked: names of what counts, as `unmatched` takes them. None: all that is not quiet by default.
+        tracked: names of what counts, as `unmatched` takes them. None: all fields.
         ignored: names of what does not count, tracked or not.
-        tolerance: as `Watch` has it.
+        tolerances: field, or member of the objects in a list → by how much it may move, where the monitor
+            has chosen another tolerance than the default.
     """
-    leaves = set(_leaves(known))
-    wanted = _matched(tracked, leaves) if tracked else leaves - _matched(DEFAULTS[kind].quiet, leaves)
+    leaves = set(_leaves(known)) - DEFAULTS[kind].clocks - DEFAULTS[kind].spoken
+    wanted = _matched(tracked, leaves) if tracked else leaves
     wanted -= _matched(ignored, wanted)
+    allowed = effective_tolerances(kind, tolerances or {})
     forms: dict[str, Form] = {}
     for field, members in known.items():
         counted = [member for member in members if f"{field}.{member}" in wanted]
         if counted or field in wanted:
-            forms[field] = form_of(kind, field, counted)
-    return Watch(forms, tolerance or {})
+            forms[field] = form_of(kind, field, counted, allowed)
+    return forms

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import orjson
 
 from models.monitors.defaults import DEFAULTS, Defaults, Key
+from models.monitors.tolerances import is_within
 from models.names import bare_name
 
 Fold = Callable[[str], str]
@@ -54,11 +56,38 @@ class Form:
         fold: of its text, or of the texts in its array.
         members: for a list of objects the members that count, each with its fold.
         key: for a list of objects, by which members one is known.
+        tolerance: by how much its value may move; for sets among how many members it may rotate.
+        tolerances: for a list of objects, by how much these members of one may move.
+        is_member: whether its value is one member of a set.
     """
 
     fold: Fold = str
     members: Mapping[str, Fold] = field(default_factory=dict[str, Fold])
     key: Key = ()
+    tolerance: float = 0
+    tolerances: Mapping[str, float] = field(default_factory=dict[str, float])
+    is_member: bool = False
+
+    @property
+    def exact(self) -> Form:
+        """The same without tolerances."""
+        return replace(self, tolerance=0, tolerances={}) if self.tolerance or self.tolerances else self
+
+    def is_near(self, old: Any, new: Any) -> bool:
+        """Tell whether two values, not lists, are the same or have moved within the tolerance."""
+        if self.of(old) == self.of(new):
+            return True
+        return not self.is_member and _is_within(old, new, self.fold, self.tolerance)
+
+    def is_near_item(self, old: Any, new: Any) -> bool:
+        """Tell the same of what counts in two objects of a list."""
+        if not self.tolerances:
+            return self.of_item(old) == self.of_item(new)
+        return all(
+            canonical(old.get(name), fold) == canonical(new.get(name), fold)
+            or _is_within(old.get(name), new.get(name), fold, self.tolerances.get(name, 0))
+            for name, fold in self.members.items()
+        )
 
     def of(self, value: Any) -> bytes:
         """The canonical form of a whole value of the field, as far as it counts."""
@@ -81,20 +110,42 @@ class Form:
         return _dumped([_canonical(item.get(name), str.casefold) for name in group])
 
 
-def form_of(kind: str, path: str, members: Iterable[str] = ()) -> Form:
-    """How a field of a kind is compared, with those members of its objects that count."""
-    defaults = DEFAULTS[kind]
-    folds = {member: _fold(defaults, f"{path}.{member}") for member in members}
-    return Form(_fold(defaults, path), folds, defaults.keys.get(path, ()))
+def form_of(
+    kind: str, path: str, members: Iterable[str] = (), tolerances: Mapping[str, float] | None = None
+) -> Form:
+    """Return how a field of a kind is compared.
+
+    Args:
+        kind: of the lookup.
+        path: the dotted field.
+        members: for a list of objects, those of their members that count.
+        tolerances: field, or member of the objects in a list → by how much it may move.
+    """
+    defaults, allowed = DEFAULTS[kind], tolerances or {}
+    return Form(
+        _fold(defaults, path),
+        {member: _fold(defaults, f"{path}.{member}") for member in members},
+        defaults.keys.get(path, ()),
+        allowed.get(path, 0),
+        {member: allowed[f"{path}.{member}"] for member in members if allowed.get(f"{path}.{member}")},
+        path in defaults.rotating,
+    )
 
 
 def _fold(defaults: Defaults, path: str) -> Fold:
     if path in defaults.names:
         return bare_name
-    if path in defaults.numbered:
-        return _without_numbers
+    if path in defaults.pictures:
+        return _path_of
     return str.casefold if path in defaults.caseless else str
 
 
-def _without_numbers(text: str) -> str:
-    return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return url
+
+
+def _is_within(old: Any, new: Any, fold: Fold, tolerance: float) -> bool:
+    return bool(tolerance) and is_within(_canonical(old, fold), _canonical(new, fold), tolerance)

@@ -22,6 +22,7 @@ from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
 from models.lists import TargetType
 from models.monitors import watched
+from models.monitors.tolerances import effective_tolerances
 from models.views import View
 
 MAX_MONITORS = 1_000
@@ -109,10 +110,11 @@ class MonitorView(View):
         description="`diff_only`: an answer is kept where it has changed. `full_refresh`: of every run, and"
         " sources are asked anew each time."
     )
-    tracked_fields: list[str] = Described(description="The fields that count; none: all but quiet ones.")
+    tracked_fields: list[str] = Described(description="The fields that count; none: all of them.")
     ignored_fields: list[str] = Described(description="The fields that do not count.")
     tolerance: dict[str, float] = Described(
-        description="Field → by how much a number may move without counting as changed."
+        description="Field → by how much it may move without a change, with the defaults: an amount for"
+        " numbers, days for dates, words for texts; for arrays among how many known members they may rotate."
     )
     retention_days: int = Described(description="How many days its runs and results are kept.")
     paused_reason: str | None = Described(
@@ -133,6 +135,7 @@ class Plan:
     """What can be chosen of a monitor.
 
     Attributes:
+        tolerance: of those fields that have another one than the default.
         list_id: the list to watch; None for targets of its own.
         retention_days: None for what the installation has.
     """
@@ -357,6 +360,7 @@ def _view(row: dict[str, Any], kept_days: int) -> MonitorView:
     count = row["target_count"] if row["list_id"] is None else row["listed"] or 0
     given: dict[str, Any] = {name: row[name] for name in MonitorView.model_fields if name in row}
     given |= {
+        "tolerance": effective_tolerances(row["monitor_type"], row["tolerance"]),
         "retention_days": row["retention_days"] or kept_days,
         "data_source_type": "inline" if row["list_id"] is None else "list",
         "data_source_ref": row["list_id"],

@@ -42,7 +42,8 @@ class FoundView(View):
     )
     change_details: dict[str, dict[str, Any]] | None = Described(
         description="For the same fields since when, which sources say so, and which items were added,"
-        " removed or changed."
+        " removed or changed; besides, once, for each set that was found to rotate its known members as"
+        " `rotating`."
     )
     error: ResultError | None = Described(description="Why it could not be looked up; null if it could.")
 

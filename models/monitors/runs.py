@@ -63,6 +63,7 @@ class MonitorRun(SQLModel, table=True):
     processed_records: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
     failed_records: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
     changes_detected: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    heard_records: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
     error: Any = Field(sa_column=Column(JSON))
     created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
@@ -96,7 +97,9 @@ class MonitorRunView(View):
     processed_records: int = Described(description="How many of them are done, so far.")
     failed_records: int = Described(description="How many of those could not be looked up.")
     changes_detected: int = Described(description="How many of them have changed.")
-    credits_used: int = Described(description="What it has cost so far: a credit for each that was answered.")
+    credits_used: int = Described(
+        description="What it has cost so far: a credit for each of which something tracked was heard."
+    )
     duration_ms: int | None = Described(description="From its start to its end, in milliseconds.")
     error: dict[str, Any] | None = Described(
         description="Why it failed, as `code` and `message`; null if it did not."
@@ -338,6 +341,4 @@ def view_of(row: Mapping[str, Any]) -> MonitorRunView:
     start, end = row["started_at"], row["completed_at"]
     took = None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
     shown: dict[str, Any] = {name: row[name] for name in MonitorRunView.model_fields if name in row}
-    return MonitorRunView(
-        **shown, duration_ms=took, credits_used=row["processed_records"] - row["failed_records"]
-    )
+    return MonitorRunView(**shown, duration_ms=took, credits_used=row["heard_records"])

@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 
 from models.monitors.forms import Form
+from models.monitors.rotations import Rotation
 
 Said = Mapping[str, Mapping[str, Any]]
 """Source → dotted field → its value, as the source has it; None for what it could not find out. A source that
@@ -36,16 +37,18 @@ class Snapshot:
     Attributes:
         said: what each source said when it last answered. Of a field that is None it could never find out.
         heard: source → when that was.
-        told: field → the number that was last told of it, where it has moved since, within its tolerance.
+        told: field → the value that was last told of it, where it has moved since, within its tolerance.
         editions: source → in which edition it spoke.
         older: source → field → when it was last found out, where that was before the source was heard.
+        rotations: field → which members it has had, where these have changed.
     """
 
     said: Said
     heard: Moments
-    told: Mapping[str, float] = field(default_factory=dict[str, float])
+    told: Mapping[str, Any] = field(default_factory=dict[str, Any])
     editions: Mapping[str, str] = field(default_factory=dict[str, str])
     older: Mapping[str, Moments] = field(default_factory=dict[str, Moments])
+    rotations: Mapping[str, Rotation] = field(default_factory=dict[str, Rotation])
 
     def found_out(self, source: str, path: str) -> datetime:
         """When a source last found out what it says of a field."""
@@ -83,6 +86,7 @@ def carry_over(last: Snapshot | None, said: Said, moment: datetime, editions: Ma
         last.told,
         {source: last.editions[source] for source in silent} | spoken,
         older,
+        last.rotations,
     )
 
 
@@ -115,6 +119,7 @@ def load(stored: bytes) -> Snapshot:
     parts: dict[str, Any] = orjson.loads(stored)
     parts["heard"] = _moments(parts["heard"])
     parts["older"] = {source: _moments(moments) for source, moments in parts["older"].items()}
+    parts["rotations"] = {path: Rotation(**one) for path, one in parts.get("rotations", {}).items()}
     return Snapshot(**parts)
 
 

@@ -88,6 +88,7 @@ class Chunk:
     Attributes:
         targets: each with its position in the run.
         period: between two runs of the monitor.
+        created_at: when the monitor was made.
         before: when the run before ended; None if there was none that has found anything.
     """
 
@@ -100,6 +101,7 @@ class Chunk:
     ignored_fields: Sequence[str]
     tolerance: dict[str, float]
     period: timedelta
+    created_at: datetime
     before: datetime | None
     targets: Sequence[tuple[int, str]]
 
@@ -109,11 +111,12 @@ class Found:
     """What was found of a target; texts are JSON.
 
     Attributes:
-        changes, details: None if nothing has changed.
+        changes, details: None if nothing has changed; of a set that rotates there are details alone.
         error: None if it was answered.
         baseline, content_hash: None if nothing new is known.
         data: None if the answer of the run before stands.
         forgotten: what is known of it is to be deleted.
+        heard: a source of a tracked field has answered; for that a credit is charged.
     """
 
     run_id: UUID
@@ -127,6 +130,7 @@ class Found:
     content_hash: bytes | None = None
     data: str | None = None
     forgotten: bool = False
+    heard: bool = False
 
     @property
     def size(self) -> int:
@@ -239,7 +243,7 @@ async def open_chunk(connection: Connection, run_id: UUID, number: int, size: in
     )
     done = {one["position"] for one in await cursor.fetchall()}
     left = [(place, target) for place, target in enumerate(targets, first) if place not in done]
-    calendar = Calendar(*(row.pop(name) for name in ("frequency", "cron", "timezone", "created_at")))
+    calendar = Calendar(row.pop("frequency"), row.pop("cron"), row.pop("timezone"), row["created_at"])
     return Chunk(**row, period=calendar.period(), targets=left)
 
 
@@ -271,8 +275,10 @@ _RECORD: LiteralString = """
 with given as materialized (
   select * from unnest(%(run_ids)s::uuid[], %(positions)s::integer[], %(monitor_ids)s::uuid[],
     %(targets)s::text[], %(changes)b::json[], %(details)b::json[], %(errors)b::json[],
-    %(baselines)b::json[], %(hashes)s::bytea[], %(data)b::json[], %(forgotten)s::boolean[])
-  as given (run_id, position, monitor_id, target, changes, details, error, baseline, hash, data, forgotten)
+    %(baselines)b::json[], %(hashes)s::bytea[], %(data)b::json[], %(forgotten)s::boolean[],
+    %(heard)s::boolean[])
+  as given (run_id, position, monitor_id, target, changes, details, error, baseline, hash, data, forgotten,
+    heard)
 ), recorded as (
   insert into monitor_results
     (run_id, position, monitor_id, target, has_changes, changes, details, error)
@@ -297,11 +303,12 @@ with given as materialized (
   delete from monitor_snapshots s using new n
   where n.forgotten and s.monitor_id = n.monitor_id and s.target = n.target
 ), counted as (
-  select run_id, count(*) as processed, count(error) as failed, count(changes) as changed
-  from new group by run_id
+  select run_id, count(*) as processed, count(error) as failed, count(changes) as changed,
+    count(*) filter (where heard) as heard from new group by run_id
 )
 update monitor_runs r set processed_records = processed_records + c.processed,
-  failed_records = failed_records + c.failed, changes_detected = changes_detected + c.changed
+  failed_records = failed_records + c.failed, changes_detected = changes_detected + c.changed,
+  heard_records = heard_records + c.heard
 from counted c where r.id = c.run_id
 """
 
@@ -332,6 +339,7 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
             "hashes": [one.content_hash for one in given],
             "data": [one.data for one in given],
             "forgotten": [one.forgotten for one in given],
+            "heard": [one.heard for one in given],
         }
         await connection.execute(_RECORD, columns)
     return [one.run_id in running for one in found]

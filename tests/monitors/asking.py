@@ -68,7 +68,8 @@ async def record(
     results: list[Found] = []
     for position, (target, what) in enumerate(found, first):
         texts: dict[str, Any] = {name: orjson.dumps(value).decode() for name, value in what.items()}
-        results.append(Found(UUID(run_id), position, UUID(monitor_id), target, **texts))
+        heard = "error" not in what
+        results.append(Found(UUID(run_id), position, UUID(monitor_id), target, heard=heard, **texts))
     async with database.transaction() as connection:
         assert all(await working.record(connection, results))
 

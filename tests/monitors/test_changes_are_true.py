@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from models.lookups import FAILURES
 from models.monitors.comparison import Comparison, compare, value_at
-from models.monitors.fields import watch
 from models.monitors.forms import Form
 from models.monitors.snapshots import Said, Snapshot, carry_over
 from providers.base import Fields, Kind, Source
 from providers.composing import compose
 from providers.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
 from providers.retelling import WHOLE, filled_up, said
-from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of, shuffled, value, world
+from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 RUNS = 3_000
@@ -38,7 +37,7 @@ class Target:
     def __init__(self, kind: Kind, chance: random.Random) -> None:
         self.kind, self.chance = kind, chance
         self.truth = world(kind, chance)
-        self.watch = watch(kind.name, fields_of(kind), ["*"])
+        self.watch = exact_watch(kind)
         self.last: Snapshot | None = None
         self.found_out = dict(self.truth)
         """What each source said of each field when it last found that out."""
@@ -48,7 +47,7 @@ class Target:
     def values(self) -> dict[str, Any]:
         """The value of every watched field, as all sources together have it now."""
         whole = answer(self.kind, self.truth)
-        return {path: value_at(whole, path) for path in self.watch.forms}
+        return {path: value_at(whole, path) for path in self.watch}
 
     def turn(self) -> None:
         """Let one source say something else of one field."""
@@ -112,7 +111,7 @@ def false_and_missed(target: Target, turns: int) -> tuple[int, int, int]:
     changes = found.changes or {}
     false = 0 if target.learn(heard) else len(changes)
     for path, change in changes.items():
-        form = target.watch.forms[path]
+        form = target.watch[path]
         # It goes on from what was told last, to something else, and those who say so have answered now.
         false += not same(form, change["old"], target.told[path]) or same(form, change["old"], change["new"])
         false += not set(found.details[path]["sources"]) <= heard.keys()
@@ -120,9 +119,7 @@ def false_and_missed(target: Target, turns: int) -> tuple[int, int, int]:
     missed = 0
     if target.found_out == target.truth:
         now = target.values()
-        missed = sum(
-            not same(form, target.told[path], now[path]) for path, form in target.watch.forms.items()
-        )
+        missed = sum(not same(form, target.told[path], now[path]) for path, form in target.watch.items())
     return len(changes), false, missed
 
 
@@ -188,7 +185,7 @@ def test_what_is_compared_is_the_answer_in_which_silent_sources_repeat_themselve
 @given(st.integers(0, 2**32).map(random.Random))
 def test_the_order_of_arrays_never_matters(kind: Kind, chance: random.Random) -> None:
     old, new = world(kind, chance), world(kind, chance)
-    everything = watch(kind.name, fields_of(kind), ["*"])
+    everything = exact_watch(kind)
 
     def changes(one: dict[str, Fields], other: dict[str, Fields]) -> dict[str, Any]:
         before = carry_over(None, one, MOMENT, EDITIONS)

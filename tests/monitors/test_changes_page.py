@@ -24,12 +24,30 @@ def code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def unit(kind: str, path: str) -> str:
+    """In what the tolerance of a field is measured."""
+    if path in DEFAULTS[kind].rotating or path in ("dns.a", "dns.aaaa"):
+        return "members"
+    if path.endswith(("_at", "_seen", "_date")):
+        return "days"
+    return "word" if path in ("dns.soa", "ssl.issuer") else "words" if path == "results.body" else ""
+
+
 def section(kind: str) -> str:
     """What the page must say of a kind."""
     defaults = DEFAULTS[kind]
-    lines = [f"### {TITLES[kind]}", "", "| Does not count by default | Why |", "| --- | --- |"]
-    lines += [f"| `{path}` | {reason} |" for path, reason in defaults.quiet.items()]
+    lines = [f"### {TITLES[kind]}", "", "| Field | Default tolerance | Why |", "| --- | --- | --- |"]
+    lines += [
+        f"| `{path}` | {f'{one.amount:g} {unit(kind, path)}'.rstrip()} | {one.why} |"
+        for path, one in defaults.tolerances.items()
+    ]
     lines.append("")
+    if defaults.clocks:
+        lines.append(f"- {code(sorted(defaults.clocks))} say what clocks show now, and never count.")
+    if defaults.spoken:
+        lines.append(
+            f"- {code(sorted(defaults.spoken))} says in words what other fields say, and never counts."
+        )
     for path, groups in defaults.keys.items():
         known = ", else ".join(" and ".join(f"`{name}`" for name in group) for group in groups)
         lines.append(f"- Items of `{path}` are known by {known}.")
@@ -37,8 +55,8 @@ def section(kind: str) -> str:
         lines.append(f"- Case has no meaning in {code(sorted(defaults.caseless))}.")
     if defaults.names:
         lines.append(f"- Case and punctuation have none in {code(sorted(defaults.names))}.")
-    if defaults.numbered:
-        lines.append(f"- Words with digits have none in {code(sorted(defaults.numbered))}.")
+    if defaults.pictures:
+        lines.append(f"- Of {code(sorted(defaults.pictures))} only the path of the URL has a meaning.")
     return "\n".join([*lines, ""])
 
 

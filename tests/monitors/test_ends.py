@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from database import Database, Notifier
 from language.definition import Definition
-from models import automations, lists, runs
+from models import automations, lists
 from models.audit import Actor
 from models.monitors import ending, monitors, removing
 from models.monitors.monitors import Plan
@@ -18,6 +18,7 @@ from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until
 from tests.monitors.watching import Scanner, Watcher, addresses, scanned_as
+from tests.views import get_run
 
 
 async def test_progress_is_seen_while_a_target_is_waited_for(
@@ -182,7 +183,7 @@ async def test_of_many_changes_the_first_hundred_are_told_and_how_many_more_ther
     assert told is not None and told.accepted == 1
     [one] = await watcher.rows("select id from runs where automation_id = %s", workflow_id)
     async with watcher.database.connection() as connection:
-        given = (await runs.get(connection, watcher.account_id, one["id"])).input
+        given = (await get_run(connection, watcher.account_id, one["id"])).input
     assert len(given["changes"]) == 100 and given["more"] == 3
 
 

@@ -25,7 +25,7 @@ def counted(watched: Watch) -> set[str]:
     """The same of what is watched."""
     return {
         name
-        for field, form in watched.forms.items()
+        for field, form in watched.items()
         for name in ([f"{field}.{member}" for member in form.members] or [field])
     }
 
@@ -33,9 +33,15 @@ def counted(watched: Watch) -> set[str]:
 @each_kind
 def test_the_defaults_name_only_fields_that_exist(kind: Kind) -> None:
     defaults = DEFAULTS[kind.name]
-    quiet = unmatched(defaults.quiet, fields_of(kind))
-    assert not quiet
-    assert not (defaults.caseless | defaults.names | defaults.numbered) - named(kind)
+    texts = (
+        defaults.caseless
+        | defaults.names
+        | defaults.pictures
+        | defaults.rotating
+        | defaults.clocks
+        | defaults.spoken
+    )
+    assert not (texts | defaults.tolerances.keys()) - named(kind)
 
 
 @each_kind
@@ -55,11 +61,16 @@ def test_every_field_that_a_source_fills_can_be_watched(kind: Kind) -> None:
 
 
 @each_kind
-def test_all_fields_but_the_quiet_ones_count_by_default(kind: Kind) -> None:
-    known = fields_of(kind)
-    quiet = watch(kind.name, known, DEFAULTS[kind.name].quiet)
-    loud = named(kind) - counted(quiet)
-    assert counted(watch(kind.name, known)) == loud
+def test_all_fields_count_by_default_but_what_clocks_show(kind: Kind) -> None:
+    clocks = {"timezone.abbreviation", "timezone.utc_offset"} if kind.name == "ip" else set[str]()
+    spoken = {"message"} if kind.name == "darkweb" else set[str]()
+    assert counted(watch(kind.name, fields_of(kind))) == named(kind) - clocks - spoken
+
+
+def test_what_clocks_show_does_not_count_even_where_it_is_tracked() -> None:
+    known = fields_of(KINDS["ip"])
+    assert watch("ip", known, ["timezone"]).keys() == {"timezone.name"}
+    assert not watch("ip", known, ["timezone.utc_offset"])
 
 
 def test_what_every_answer_has_cannot_be_watched() -> None:
@@ -81,17 +92,17 @@ def test_what_every_answer_has_cannot_be_watched() -> None:
 def test_fields_are_tracked_and_ignored_by_name_block_and_pattern(
     tracked: list[str], ignored: list[str], watched: set[str]
 ) -> None:
-    assert watch("domain", fields_of(KINDS["domain"]), tracked, ignored).forms.keys() == watched
+    assert watch("domain", fields_of(KINDS["domain"]), tracked, ignored).keys() == watched
 
 
 def test_ignored_fields_are_left_out_of_the_default() -> None:
     known = fields_of(KINDS["domain"])
-    usual, fewer = watch("domain", known).forms, watch("domain", known, ignored=["dns"]).forms
+    usual, fewer = watch("domain", known), watch("domain", known, ignored=["dns"])
     assert {field for field in usual if not field.startswith("dns.")} == fewer.keys()
 
 
 def test_members_of_objects_in_lists_have_names_too() -> None:
-    forms = watch("company", fields_of(KINDS["company"]), ["profile.officers.role", "*.score"]).forms
+    forms = watch("company", fields_of(KINDS["company"]), ["profile.officers.role", "*.score"])
     assert {field: list(form.members) for field, form in forms.items()} == {
         "profile.officers": ["role"],
         "candidates": ["score"],

@@ -11,6 +11,7 @@ import pytest
 from database import Database
 from models import audit, keys
 from models.monitors.monitors import MonitorView
+from models.monitors.tolerances import effective_tolerances
 from tests.api_server import Api
 from tests.lists.making import create as create_list
 from tests.monitors.asking import MOUNTS, create, given, problems, refused, start, watching
@@ -23,7 +24,8 @@ async def test_a_monitor_of_a_name_alone_looks_at_email_addresses_every_month(ap
     assert made | {
         "name": "Customers", "status": "active", "monitor_type": "email", "frequency": "monthly",
         "cron": None, "timezone": "UTC", "change_detection": "diff_only", "tracked_fields": [],
-        "ignored_fields": [], "tolerance": {}, "retention_days": 90, "paused_reason": None,
+        "ignored_fields": [], "tolerance": {"publications.cited_by": 10}, "retention_days": 90,
+        "paused_reason": None,
         "data_source_type": "inline", "data_source_ref": None,
         "target_count": 0, "email_count": 0, "last_run_at": None,
     } == made  # fmt: skip
@@ -40,7 +42,8 @@ async def test_a_monitor_has_what_was_chosen_of_it(api: Api) -> None:
         "tolerance": {"hosting.asn": 2.5}, "retention_days": 7,
     }  # fmt: skip
     made = await create(person.key, **chosen, targets=["Example.com", "example.org"], emails=["EXAMPLE.com"])
-    assert made | chosen == made
+    tolerance = effective_tolerances("domain", {"hosting.asn": 2.5})
+    assert made | chosen | {"tolerance": tolerance} == made
     assert (made["target_count"], made["email_count"]) == (2, 2)
     assert await given(person.key, f"/api/monitors/{made['id']}") == made
 
@@ -109,7 +112,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         [("/tracked_fields/1", "unknown_field")],
     ),
     "field of another type": ({"ignored_fields": ["whois"]}, [("/ignored_fields/0", "unknown_field")]),
-    "tolerance of no number": ({"tolerance": {"name": 1}}, [("/tolerance/name", "unknown_field")]),
+    "tolerance of no number": ({"tolerance": {"mx_found": 1}}, [("/tolerance/mx_found", "unknown_field")]),
     "tolerance with slash": ({"tolerance": {"a/b~": 1}}, [("/tolerance/a~1b~0", "unknown_field")]),
     "tolerance below zero": ({"tolerance": {"age": -1}}, [("/tolerance/age", "out_of_range")]),
     "all ignored": (
@@ -214,6 +217,33 @@ async def test_the_retention_of_the_installation_sent_back_is_no_choice(api: Api
     async with database.connection() as connection:
         cursor = await connection.execute("select retention_days from monitors where id = %s", (made["id"],))
         assert await cursor.fetchone() == {"retention_days": None}
+
+
+async def test_the_default_tolerances_sent_back_are_no_choice(api: Api, database: Database) -> None:
+    person = await api.person()
+    made = await create(person.key, monitor_type="ip", tolerance={"threat.abuse_score": 0})
+    assert made["tolerance"] == effective_tolerances("ip", {"threat.abuse_score": 0})
+    path = f"/api/monitors/{made['id']}"
+    assert (await person.key.put(path, json=made)).json()["tolerance"] == made["tolerance"]
+    async with database.connection() as connection:
+        cursor = await connection.execute("select tolerance from monitors where id = %s", (made["id"],))
+        assert await cursor.fetchone() == {"tolerance": {"threat.abuse_score": 0}}
+    changed = (await person.key.patch(path, json={"tolerance": {"malware.reputation": 2}})).json()
+    assert changed["tolerance"] == effective_tolerances("ip", {"malware.reputation": 2})
+
+
+@pytest.mark.parametrize(
+    ("field", "taken"),
+    [
+        ("results.hackishness", True), ("results.body", True), ("results.crawl_date", True),
+        ("query", True), ("total", True), ("results.emails", False), ("results.leak", False),
+        ("results", False),
+    ],
+)  # fmt: skip
+async def test_numbers_texts_and_arrays_of_texts_have_tolerances(api: Api, field: str, taken: bool) -> None:
+    person = await api.person()
+    body = {"name": "m", "monitor_type": "darkweb", "tolerance": {field: 3}}
+    assert (await person.key.post("/api/monitors", json=body)).is_success == taken
 
 
 async def test_one_of_frequency_and_cron_takes_the_place_of_the_other(api: Api) -> None:

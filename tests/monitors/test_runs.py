@@ -74,6 +74,33 @@ async def test_an_answer_that_came_after_the_run_before_is_not_asked_for_again(
     assert scanner.asked["greynoise", target] == 1
 
 
+async def test_an_answer_from_before_the_monitor_was_made_is_no_baseline(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    [target] = addresses(1)
+    await watcher.found(await watcher.monitor([target]), notifier)
+    scanner.greynoise = scanned_as("malicious")
+    _, [result] = await watcher.found(await watcher.monitor([target]), notifier)
+    assert scanner.asked["greynoise", target] == 2
+    assert result["data"]["threat"]["classification"] == "malicious"
+
+
+async def test_a_score_that_rises_from_76_to_99_is_a_change_unless_the_tolerance_allows_it(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    usual = await watcher.monitor(change_detection="full_refresh")
+    tolerant = await watcher.monitor(
+        change_detection="full_refresh",
+        tolerance={"threat.abuse_score": 30},
+        tracked_fields=["*.abuse_score"],
+    )
+    for score in (76, 99):
+        scanner.abuseipdb = reported(score=score)
+        found = [(await watcher.found(one, notifier))[1][0]["changes"] for one in (usual, tolerant)]
+    assert found[0]["threat.abuse_score"] == {"old": 76, "new": 99}
+    assert found[1] is None
+
+
 async def test_what_is_as_before_is_no_change_and_stored_once(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.monitors.comparison import compare
-from models.monitors.fields import watch
+from models.monitors.rotations import Rotation
 from models.monitors.snapshots import Said, Snapshot, carry_over, content_hash, dump, load
 from providers.base import Kind
-from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of, shuffled, value, world
+from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
 
 def hash_of(kind: Kind, words: dict[str, Any]) -> bytes:
-    return content_hash(words, watch(kind.name, fields_of(kind), ["*"]).forms)
+    return content_hash(words, exact_watch(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -36,7 +36,7 @@ def test_two_hashes_of_what_one_source_fills_are_equal_if_and_only_if_nothing_ha
     source = chance.choice(kind.sources)
     path = chance.choice(sorted(source.fields))
     old, new = ({source.spec.name: {path: value(kind, path, chance)}} for _ in range(2))
-    everything = watch(kind.name, fields_of(kind), ["*"])
+    everything = exact_watch(kind)
     before = carry_over(None, old, MOMENT, EDITIONS)
     after = carry_over(before, new, MOMENT, EDITIONS)
     found = compare(before, after, everything, lambda words: answer(kind, words))
@@ -65,6 +65,8 @@ def test_a_source_that_has_said_nothing_is_not_one_that_was_never_heard() -> Non
 @given(st.integers(0, 2**32).map(random.Random))
 def test_a_stored_snapshot_is_read_as_it_was_written(kind: Kind, chance: random.Random) -> None:
     words = world(kind, chance)
-    heard = dict.fromkeys(words, MOMENT)
-    snapshot = Snapshot(words, heard, {"age": 10.5}, dict.fromkeys(words, "1"), dict.fromkeys(words, heard))
+    heard, rotations = dict.fromkeys(words, MOMENT), {"dns.a": Rotation(["192.0.2.1"], told=True)}
+    snapshot = Snapshot(
+        words, heard, {"age": 10.5}, dict.fromkeys(words, "1"), dict.fromkeys(words, heard), rotations
+    )
     assert load(dump(snapshot)) == snapshot

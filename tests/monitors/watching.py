@@ -31,10 +31,17 @@ def scanned_as(classification: str) -> Answer:
     )
 
 
-def reported(categories: str = "Data Center") -> Answer:
-    """AbuseIPDB knows every address to be used for this."""
+def reported(categories: str = "Data Center", score: int = 3) -> Answer:
+    """AbuseIPDB knows every address to be used for this, and how surely for abuse."""
     return lambda address: web.json_response(
-        {"data": {"ipAddress": address, "abuseConfidenceScore": 3, "usageType": categories, "isTor": False}}
+        {
+            "data": {
+                "ipAddress": address,
+                "abuseConfidenceScore": score,
+                "usageType": categories,
+                "isTor": False,
+            }
+        }
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from models.monitors.defaults import DEFAULTS
-from models.monitors.fields import Known, known_fields
+from models.monitors.fields import Known, Watch, known_fields, watch
 from models.monitors.snapshots import Said
 from providers.base import Fields, Kind
 from providers.registry import KINDS as ALL_KINDS
@@ -25,6 +25,11 @@ _TEXTS = ("amber", "basalt", "cobalt", "2026-11-20")
 
 def fields_of(kind: Kind) -> Known:
     return known_fields(kind.answer)
+
+
+def exact_watch(kind: Kind) -> Watch:
+    """All fields of a kind, without tolerances."""
+    return watch(kind.name, fields_of(kind), tolerances=dict.fromkeys(DEFAULTS[kind.name].tolerances, 0))
 
 
 def answer(kind: Kind, words: Said, moment: datetime = MOMENT) -> dict[str, Any]:

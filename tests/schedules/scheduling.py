@@ -14,8 +14,9 @@ from models.accepting import Accepted
 from models.audit import Actor
 from models.automations import Edit, Readings
 from models.definitions import Checked
-from models.runs import RunView, get
+from models.run_views import RunView
 from sealing import Keyring
+from tests.views import get_run
 
 HOURLY = {"every": {"hours": 1}}
 
@@ -49,9 +50,10 @@ class Scheduler:
         """Store a new version."""
         version = self.versions[automation_id]
         checked = Checked(_definition(schedule, trigger, {}), status, [])
+        no_readings = Readings([], request=False, resume_urls=False)
         async with self.database.transaction() as connection:
             assert await automations.replace(
-                connection, self.actor, automation_id, version, checked, Readings([], False), Edit("test", {})
+                connection, self.actor, automation_id, version, checked, no_readings, Edit("test", {})
             )
         self.versions[automation_id] = version + 1
 
@@ -103,7 +105,7 @@ class Scheduler:
         """Its runs, oldest first."""
         found = await self.rows("select id from runs where automation_id = %s order by id", automation_id)
         async with self.database.connection() as connection:
-            return [await get(connection, self.account_id, row["id"]) for row in found]
+            return [await get_run(connection, self.account_id, row["id"]) for row in found]
 
 
 def _definition(schedule: Any, trigger: dict[str, Any], more: dict[str, Any]) -> Definition:

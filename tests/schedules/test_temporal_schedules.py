@@ -161,12 +161,12 @@ async def test_those_of_many_workflows_are_told_although_one_cannot_be(
     scheduler: Scheduler, notifier: Notifier, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell = due_schedules.DueSchedules.tell
-    bad = UUID(int=0)
+    bad: UUID | None = None
 
     async def refuse_one(
         self: due_schedules.DueSchedules, client: Client, id: UUID, account_id: UUID, at: datetime | None
     ) -> None:
-        if id == bad:
+        if bad is None or id == bad:
             raise RPCError("refused", RPCStatusCode.INVALID_ARGUMENT, b"")
         await tell(self, client, id, account_id, at)
 

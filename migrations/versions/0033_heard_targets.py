@@ -1,0 +1,20 @@
+"""A run of a monitor counts the targets of which something was heard: those are charged."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0033"
+down_revision = "0032"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column(
+        "monitor_runs", sa.Column("heard_records", sa.Integer(), nullable=False, server_default="0")
+    )
+    op.execute("update monitor_runs set heard_records = processed_records - failed_records")
+
+
+def downgrade() -> None:
+    op.drop_column("monitor_runs", "heard_records")

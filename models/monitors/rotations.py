@@ -1,0 +1,64 @@
+"""Sets that rotate among known members, such as the addresses of a large network. Pure.
+
+A set of which one run sees these members and the next run others would be a change each time. So a monitor
+remembers the members that a set has had, as many as the tolerance of its field says:
+
+- A member that was never seen is a change.
+- When members that have been away come back, and no other ones come, the set rotates. That is told once.
+- From then on the set is quiet as long as all of its members are known.
+- A set that loses all members, or has some again, is a change. So is one that only loses members, until it is
+  known to rotate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from models.monitors.forms import Form
+
+Turn = Literal["changed", "rotating", "quiet"]
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """What is known of a set.
+
+    Attributes:
+        members: those that it has had, the last seen last.
+        told: whether it is known to rotate, and has been told so.
+    """
+
+    members: Sequence[str] = ()
+    told: bool = False
+
+
+def rotates(form: Form, value: Any) -> bool:
+    """Tell whether a value of a field is a set, or a member of one, whose members are remembered."""
+    if not form.tolerance or form.members:
+        return False
+    return form.is_member or isinstance(value, list)
+
+
+def turn(former: Rotation, old: Any, new: Any, form: Form) -> tuple[Rotation, Turn]:
+    """Judge a set that differs from that of the run before.
+
+    Args:
+        former: what was known of it.
+        old: the set before.
+        new: the set now.
+        form: of its field.
+    """
+    before, now = (_members(value, form) for value in (old, new))
+    known = dict.fromkeys([*former.members, *before])
+    found: Turn = "changed"
+    if before and now and now <= known.keys():
+        found = "quiet" if former.told else "rotating" if now - before else "changed"
+    members = [*(one for one in known if one not in now), *sorted(now)][-max(1, int(form.tolerance)) :]
+    return Rotation(members, former.told or found == "rotating"), found
+
+
+def _members(value: Any, form: Form) -> set[str]:
+    items = cast("list[str]", value if isinstance(value, list) else [] if value is None else [value])
+    return {form.fold(one) for one in items}

@@ -1,0 +1,60 @@
+"""By how much a value may move without a change. Pure.
+
+The unit is that of the value: an amount for numbers, days for dates and times, words for any other text. For
+arrays of texts it is a number of members, see `rotations`. 0 lets every difference be a change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from models.monitors.defaults import DEFAULTS
+
+_DAY_SECONDS = 86_400
+
+
+def effective_tolerances(kind: str, chosen: Mapping[str, float]) -> dict[str, float]:
+    """Return the tolerance of each field of a kind that has one: what was chosen, else the default."""
+    return {path: one.amount for path, one in DEFAULTS[kind].tolerances.items()} | dict(chosen)
+
+
+def without_defaults(kind: str, given: Mapping[str, float]) -> dict[str, float]:
+    """Return what differs from the defaults: effective tolerances that are sent back are no choice."""
+    defaults = effective_tolerances(kind, {})
+    return {path: amount for path, amount in given.items() if defaults.get(path) != amount}
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a number, which `true` is not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_within(old: Any, new: Any, tolerance: float) -> bool:
+    """Tell whether a number, a date or a text has moved by no more than its tolerance."""
+    if is_number(old) and is_number(new):
+        return abs(new - old) <= tolerance
+    if isinstance(old, str) and isinstance(new, str):
+        return _distance(old, new) <= tolerance
+    return False
+
+
+def _distance(old: str, new: str) -> float:
+    """Return the days between two dates or times, else the words in which two texts differ."""
+    first, last = _moment(old), _moment(new)
+    if first and last:
+        return abs((last - first).total_seconds()) / _DAY_SECONDS
+    before, after = Counter(old.split()), Counter(new.split())
+    return max((before - after).total(), (after - before).total())
+
+
+def _moment(text: str) -> datetime | None:
+    if text[4:5] != "-":
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
