@@ -1,11 +1,12 @@
 """Bulk work: jobs from the file to its results, streams of profiles, searches of a hundred; and neighbours.
 
-    python -m bench.bulk [--part jobs streams] [--rows 10000] [--emails 1000] [--delay 50]
+    python -m bench.bulk [--part jobs slow streams] [--rows 10000] [--emails 1000] [--delay 50]
 
 `jobs`: a CSV file of so many IP addresses, then one of phone numbers, looked up in the data of `vedette data
 fetch`: until the upload is accepted, until the job has ended by Postgres' clock and by the client's, until
 its results are read. Then each once more beside neighbours, of whom one looks up an address and another has
-a run of the workflow `w1`, twenty times a second each. `streams`: `bulk-lookup` of so many e-mail addresses
+a run of the workflow `w1`, twenty times a second each. `slow`: the addresses beside a source over the network
+that allows one request a second. `streams`: `bulk-lookup` of so many e-mail addresses
 and searches of 100 queries, whose sources are on this machine and answer at once or after so many ms.
 
 The most memory that a process had is told in MiB. The load generator shares the machine.
@@ -33,7 +34,7 @@ from bench.measuring import PARTS
 from bench.shapes import SHAPES
 from bench.stack import Runners, Stack, nothing, running
 
-_PARTS = ("jobs", "streams")
+_PARTS = ("jobs", "slow", "streams")
 _IDLE_SECONDS, _PACE_SECONDS, _LOOK_SECONDS, _DONE_SECONDS = 5.0, 0.05, 0.05, 600.0
 NO_LIMITS = {f"VEDETTE_LIMIT_{name}": "off" for name in ("BULK", "IP", "LOOKUPS", "LOGIN", "INGEST")}
 
@@ -164,6 +165,17 @@ async def jobs(stack: Stack, rows: int) -> None:
                 print(f"{rows:7} {type:8}{seconds}{rows / took[1]:8.0f}  {cpu}{meanwhile}", flush=True)
 
 
+async def beside_a_slow_source(stack: Stack, rows: int) -> None:
+    """Print how long a job of addresses takes where one source allows one request a second."""
+    print(f"\n{'beside a slow source':24}{'202':>8}{'ended':>8}{'seen':>8}{'read':>8}{'rows/s':>8}")
+    async with connected(stack) as client:
+        await job(client, "ip", addresses(100, seed=6))
+        for name, count in (("all fields", rows), ("all fields, again", rows)):
+            took = await job(client, "ip", addresses(count, seed=7))
+            seconds = "".join(f"{one:8.2f}" for one in took)
+            print(f"{count:7} {name:16}{seconds}{count / took[1]:8.0f}", flush=True)
+
+
 def main(arguments: argparse.Namespace) -> None:
     """Start a stack for each part, measure, print."""
     print(machine(), flush=True)
@@ -173,6 +185,13 @@ def main(arguments: argparse.Namespace) -> None:
             with running(runners, fetch_data, **local) as stack:
                 runners.plain.run(stack.change_worker({}))
                 runners.fast.run(jobs(stack, arguments.rows))
+        if "slow" in arguments.part:
+            source = LocalSource()
+            settings = only_from(runners.fast.run(source.start()), ["abstractip"])
+            with running(runners, fetch_data, VEDETTE_SIGNUP="open", **settings, **NO_LIMITS) as stack:
+                runners.plain.run(stack.change_worker({}))
+                runners.fast.run(beside_a_slow_source(stack, arguments.rows))
+            runners.fast.run(source.stop())
         if "streams" in arguments.part:
             source = LocalSource()
             url = runners.fast.run(source.start())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from typing import Any
 
 import httpx
@@ -62,6 +62,8 @@ class LocalSource:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(self.delay)
         what, _, which = request.path[1:].partition("/")
+        if "ip_address" in request.query:
+            return web.json_response({"security": {"is_vpn": False}, "location": {"country_code": "DE"}})
         if what == "profiles":
             return web.json_response({"hash": which, "display_name": "Ada Lovelace"})
         if what == "search":
@@ -82,13 +84,14 @@ def _entity(name: str) -> dict[str, Any]:
     return {"attributes": {"lei": "529900T8BM49AURSDO55", "entity": entity}}
 
 
-def only_from(url: str) -> dict[str, str]:
+def only_from(url: str, chosen: Collection[str] = _SOURCES) -> dict[str, str]:
     """Settings by which these sources are at the URL, and all others in the network are off."""
     sources = (source for kind in KINDS.values() for source in kind.sources)
     names = {source.spec.name for source in sources if isinstance(source, RemoteSource)}
-    off = {f"VEDETTE_PROVIDER_{name.upper()}_ENABLED": "0" for name in names.difference(_SOURCES)}
-    there = {f"VEDETTE_PROVIDER_{name.upper()}_BASE_URL": url for name in _SOURCES}
-    return off | there | {"VEDETTE_PROVIDER_URLHAUS_KEY": "bench"}
+    off = {f"VEDETTE_PROVIDER_{name.upper()}_ENABLED": "0" for name in names.difference(chosen)}
+    there = {f"VEDETTE_PROVIDER_{name.upper()}_BASE_URL": url for name in chosen}
+    keys = {f"VEDETTE_PROVIDER_{name.upper()}_KEY": "bench" for name in ("urlhaus", *chosen)}
+    return off | there | keys
 
 
 async def stream(client: httpx.AsyncClient, path: str, body: dict[str, list[str]]) -> tuple[float, float]:

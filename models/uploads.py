@@ -21,6 +21,7 @@ from models import accepting, audit, targets
 from models.accepting import Event
 from models.audit import Actor
 from models.errors import NotFound
+from models.run_bounds import UnfinishedRuns
 from models.targets import Target
 from models.views import View
 
@@ -77,6 +78,7 @@ async def accept(
     upload_id: UUID,
     target: Target,
     batches: AsyncIterable[Sequence[Any]],
+    unfinished: UnfinishedRuns,
 ) -> None:
     """Accept a run for each input; call it in a transaction. Notify `runs.QUEUED_CHANNEL` after the commit.
 
@@ -86,9 +88,11 @@ async def accept(
         upload_id: the id for it. If there is such an upload, nothing happens: this was done before.
         target: the workflow, from `targets.event_target`.
         batches: at least one input, some at a time. What reading them raises undoes all.
+        unfinished: the bound on runs that have not ended.
 
     Raises:
         NotFound, Conflict: the workflow was deleted or paused meanwhile.
+        TooManyRuns: the account has no room for so many runs.
     """
     cursor = await connection.execute("select from uploads where id = %s", (upload_id,))
     if await cursor.fetchone() is not None:
@@ -97,6 +101,7 @@ async def accept(
     run_ids: list[UUID] = []
     async for batch in batches:
         events = [Event(target, "file_upload", payload, upload_id=upload_id) for payload in batch]
+        await unfinished.check(connection, target.account_id, len(events))
         await accepting.accept(connection, events)
         run_ids += [event.run_id for event in events]
     cursor = await connection.execute(

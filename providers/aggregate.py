@@ -151,14 +151,14 @@ def merge(
     for path, values in several.items():
         rule = rules.get(path, "first")
         value = merged.fields[path] = _RULES[rule](list(values.values()))
-        if rule in _UNIONS:
+        if rule in UNIONS:
             merged.sources[path] = list(values)
             continue
         merged.sources[path] = [name for name, given_value in values.items() if given_value == value]
         if any(given_value != value for given_value in values.values()):
             merged.conflicts[path] = values
     for path, rule in rules.items():
-        if rule in _UNIONS and path in merged.fields and path not in several:
+        if rule in UNIONS and path in merged.fields and path not in several:
             merged.fields[path] = _RULES[rule]([merged.fields[path]])
     return merged
 
@@ -203,7 +203,9 @@ def bare_url(url: str) -> str:
     return f"{host.lower().removeprefix('www.')}{slash}{path}".rstrip("/")
 
 
-_UNIONS = frozenset({"union", "union_by_name", "union_by_url"})
+UNIONS: frozenset[Rule | None] = frozenset({"union", "union_by_name", "union_by_url"})
+"""The rules by which every source adds to the value."""
+
 _RULES: dict[Rule, Any] = {
     "first": _first,
     "any_true": _any_true,
@@ -226,7 +228,8 @@ def paths(model: type[BaseModel]) -> frozenset[str]:
 def nest(fields: Mapping[str, Any], answer: type[BaseModel]) -> dict[str, Any]:
     """The fields as the nested object that the answer is.
 
-    What nobody knows is null, or `[]` for an array. Blocks are always there, except those that may be null.
+    What nobody knows is null, `[]` for an array, 0 for a count that is never null. Blocks are always there,
+    except those that may be null.
     """
     result = orjson.loads(_nothing(answer))
     for path, value in fields.items():
@@ -262,7 +265,9 @@ def _unknown_value(model: type[BaseModel], name: str) -> Any:
     annotation: Any = model.model_fields[name].annotation
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return orjson.loads(_nothing(annotation))
-    return [] if get_origin(annotation) is list else None
+    if get_origin(annotation) is list:
+        return []
+    return 0 if annotation is int else None
 
 
 def _own_fields(model: type[BaseModel]) -> list[str]:

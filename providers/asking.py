@@ -96,7 +96,9 @@ class Asker:
         return outcomes
 
     def settled(self, source: RemoteSource, entry: Entry | None) -> Outcome | None:
-        """What becomes of a source without it being asked; None if it is to be, now or when its limit allows.
+        """What becomes of a source without it being asked; None if it is to be.
+
+        One that is known to be over its limit is not asked now.
 
         Args:
             source: the source.
@@ -106,7 +108,7 @@ class Asker:
         if entry is not None and entry.fresh(now, None):
             return _kept(entry, now, None)
         refusal = self._gates.refusal(source)
-        if refusal is None or refusal.status == "rate_limited":
+        if refusal is None:
             return None
         return _stood_in(_failure(refusal, time.perf_counter()), entry, now, None)
 

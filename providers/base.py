@@ -19,6 +19,7 @@ import orjson
 
 from models.kept_answers import Key
 from models.lookups import LookupAnswer, Status
+from outbound.addresses import without_credentials
 from outbound.guard import Networks
 from outbound.response import retry_after
 from providers.installed import Datasets
@@ -169,6 +170,15 @@ class RemoteSpec(Spec):
         keys = (settings.provider(name).key for name in (self.name, self.account) if name)
         return next((key.get_secret_value() for key in keys if key), None)
 
+    def address(self, settings: Settings) -> str | None:
+        """Where the operator has it asked, without credentials; None for the vendor's own place."""
+        chosen = settings.provider(self.name).base_url
+        return None if chosen is None else ",".join(map(without_credentials, chosen.split(",")))
+
+    def edition_at(self, address: str | None) -> int:
+        """The edition of answers that come from there: those of another place are not taken for them."""
+        return self.edition if address is None else crc32(f"{self.edition} {address}".encode()) & 0x7FFFFFFF
+
 
 @dataclass(frozen=True)
 class Context:
@@ -240,9 +250,9 @@ class RemoteSource:
         """What it can fill, by the names of the kind that it stands in."""
         return frozenset(self.places.get(path, path) for path in self.spec.fields)
 
-    def key(self, query_hash: bytes) -> Key:
-        """Under which an answer is kept."""
-        return Key(self.spec.name, self.spec.edition, query_hash)
+    def key(self, query_hash: bytes, address: str | None) -> Key:
+        """Under which an answer from this address is kept; None is the vendor's own."""
+        return Key(self.spec.name, self.spec.edition_at(address), query_hash)
 
 
 Source = LocalSource | RemoteSource
@@ -310,6 +320,11 @@ class Kind:
             asked for.
         none: field → its value when all sources that could have filled another field have answered, and
             none did, and that other field.
+        counted: fields of `none` that count: they say what those who answered have found, 0 included, also
+            while another source that could know is silent.
+        scored: members of the items of lists whose value is computed here, and is no source's.
+        main: fields of which any is enough where nobody says which ones are wanted: a job then waits for no
+            source that is over its limit. Empty: for all.
         message: the merged fields, and the names of the sources that have not answered → the field `message`.
         signs: by which a target is judged, for a kind with a `verdict`.
         priced: fields by which the price goes whichever are wanted: they are always asked for.
@@ -334,6 +349,9 @@ class Kind:
     cost: Callable[[Mapping[str, Any]], int] = free
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     none: Mapping[str, tuple[Any, str]] = field(default_factory=dict[str, tuple[Any, str]])
+    counted: frozenset[str] = frozenset()
+    scored: frozenset[str] = frozenset()
+    main: frozenset[str] = frozenset()
     message: Callable[[Mapping[str, Any], Sequence[str]], str] | None = None
     signs: tuple[Sign, ...] = ()
     priced: frozenset[str] = frozenset()
@@ -354,7 +372,7 @@ class Kind:
         so that each is what it is in the whole answer.
         """
         wanted = {*fields, *self.priced}
-        if "verdict" in fields:
+        if any(path.partition(".")[0] == "verdict" for path in fields):
             wanted |= self.judged
         while True:
             more = {origin for path in wanted for origin in self.origins.get(path, ())}

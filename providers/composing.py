@@ -11,8 +11,12 @@ from datetime import datetime
 
 from providers.aggregate import Merged, merge, nest
 from providers.base import Fields, Kind, Query, Source
-from providers.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept, within
+from providers.hearing import credits_for, leaves_open
+from providers.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept
 from providers.verdicts import judge
+
+COMPUTED = "computed"
+"""Stands in `sources` for a value that no source has given."""
 
 
 def compose(
@@ -66,12 +70,15 @@ def compose(
         signs = () if kind.judged.isdisjoint(delivered) else kind.signs
         complete = not any(path in source.fields for source in silent for path in kind.judged)
         data["verdict"] = judge(signs, delivered, merged.sources, told, moment, complete=complete)
+    for path in kind.scored:
+        if delivered.get(path.rpartition(".")[0]):
+            merged.sources[path] = [COMPUTED]
     return LookupResult(
         kind=kind.name,
         query=query.text,
         echo=kind.echo,
         data=data,
-        credits=kind.cost(delivered if fields is None else _paid(kind, delivered, fields)),
+        credits=credits_for(kind, outcomes, delivered, fields),
         cached=all_kept(outcomes),
         partial=bool(silent),
         outcomes=outcomes,
@@ -86,11 +93,6 @@ def _sure(outcome: Outcome) -> Fields:
     if not outcome.stale:
         return outcome.fields
     return {path: value for path, value in outcome.fields.items() if value}
-
-
-def _paid(kind: Kind, delivered: Fields, fields: Collection[str]) -> Fields:
-    wanted = {*fields, *kind.priced}
-    return {path: value for path, value in delivered.items() if within(path, wanted)}
 
 
 def _credit(merged: Merged, outcomes: Outcomes) -> None:
@@ -117,12 +119,16 @@ def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
 
 
 def _say_none(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
-    """Say that there is none of what everyone who could know has answered, and none has named one."""
+    """Say that there is none where nobody has named one and everyone who could know has answered.
+
+    A field that counts says so as soon as anyone who could know has answered.
+    """
     for path, (value, origin) in kind.none.items():
         if path in merged.fields:
             continue
-        could = [(source.spec, outcome) for source, outcome in outcomes if origin in source.fields]
-        told = [spec for spec, outcome in could if outcome.status in ANSWERS]
-        if any(spec.proves_absence for spec in told) and not any(outcome.silent for _, outcome in could):
+        could = [(source, outcome) for source, outcome in outcomes if origin in source.fields]
+        told = [source.spec for source, outcome in could if outcome.status in ANSWERS]
+        complete = path in kind.counted or not any(leaves_open(outcome, origin) for _, outcome in could)
+        if complete and any(spec.proves_absence for spec in told):
             merged.fields[path] = value
             merged.sources[path] = [spec.name for spec in told]

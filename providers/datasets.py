@@ -8,7 +8,7 @@ import fcntl
 import shutil
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -112,34 +112,41 @@ def _keep_failures(data: Path, fetched: Sequence[Fetched], *, if_missing: bool) 
 
 
 async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched:
-    data = tools.settings.data
-    known = installed.whole(data, dataset.name)
-    if if_missing and known:
+    known = installed.whole(tools.settings.data, dataset.name)
+    addresses = {origin.label: origin.address(tools.settings) for origin in dataset.origins}
+    if if_missing and known and known.address in (*addresses.values(), ""):
         return Fetched(dataset.name, "present", known.version, "already there")
-    recent = remembered(tools.folder, dataset.name, youngest=dataset.good_enough) if if_missing else None
     reasons: list[str] = []
-    if recent is not None:
+    if if_missing:
+        recent = _recent(dataset, tools, addresses.values())
         try:
-            return await _install(dataset, recent, tools)
+            if recent is not None:
+                return await _install(dataset, recent, tools)
         except (DownloadError, OSError) as error:
             reasons.append(f"the earlier download: {error}")
-    have = {known.source: known.version} if known else {}
     for origin in dataset.origins:
+        have = known.version if known and known.address == addresses[origin.label] else None
         try:
-            download = await origin.obtain(dataset.name, tools, have.get(origin.label))
+            download = await origin.obtain(dataset.name, tools, have)
             if download is None:
-                return Fetched(dataset.name, "present", have[origin.label], f"the newest of {origin.label}")
+                return Fetched(dataset.name, "present", have, f"the newest of {origin.label}")
             fetched = await _install(dataset, download, tools)
         except (DownloadError, OSError) as error:
             reasons.append(str(error))
             tools.report(f"{dataset.name}: {error}")
-            if origin.label in have:
+            if have is not None:
                 break  # what comes after is second best, and may be older than what is there
         else:
             remember(tools.folder, dataset.name, download)
             return fetched
     status = "unavailable" if dataset.optional else "failed"
     return Fetched(dataset.name, status, known.version if known else None, "; ".join(reasons))
+
+
+def _recent(dataset: Dataset, tools: Tools, addresses: Iterable[str]) -> Download | None:
+    """An earlier download from one of these addresses that is good enough, of the best of them."""
+    found = (remembered(tools.folder, dataset.name, one, youngest=dataset.good_enough) for one in addresses)
+    return next((one for one in found if one is not None), None)
 
 
 async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetched:
@@ -159,6 +166,8 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetche
         version=download.version,
         licence=download.licence,
         fetched_at=download.fetched_at,
+        address=download.address,
+        mirror=download.mirror,
     )
     return Fetched(dataset.name, "installed", download.version, f"from {download.origin}")
 

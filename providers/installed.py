@@ -48,6 +48,8 @@ class Installed(BaseModel, frozen=True):
         licence: under which it may be used.
         fetched_at: when it was fetched.
         files: role → file.
+        address: where it came from.
+        mirror: the server, if the operator had set one in place of the publisher's.
     """
 
     source: str
@@ -55,6 +57,8 @@ class Installed(BaseModel, frozen=True):
     licence: str
     fetched_at: datetime
     files: dict[str, InstalledFile]
+    address: str = ""
+    mirror: str | None = None
 
 
 class Manifest(BaseModel, frozen=True):
@@ -114,6 +118,8 @@ def install(
     version: str,
     licence: str,
     fetched_at: datetime | None = None,
+    address: str = "",
+    mirror: str | None = None,
 ) -> Installed:
     """Make `files` the dataset `name`, all at once, and remove the version before.
 
@@ -125,6 +131,8 @@ def install(
         version: the publisher's name for this version.
         licence: under which it may be used.
         fetched_at: when it was; now by default.
+        address: where it came from.
+        mirror: the server, if the operator has set one in place of the publisher's.
     """
     named: dict[str, InstalledFile] = {}
     for role, path in files.items():
@@ -140,6 +148,8 @@ def install(
         licence=licence,
         fetched_at=(fetched_at or datetime.now(UTC)).replace(microsecond=0),
         files=named,
+        address=address,
+        mirror=mirror,
     )
     with _manifest_lock:
         manifest = Manifest(datasets={**read_manifest(data).datasets, name: installed})

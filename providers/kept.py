@@ -21,6 +21,7 @@ from models import kept_answers, suppressions
 from models.kept_answers import Kept, Key
 from providers.base import Fields, Query, RemoteSource
 from sealing import Keyring, UnsealError
+from settings import Settings
 
 _log = logs.get(__name__)
 
@@ -94,9 +95,11 @@ class _Look:
 class KeptAnswers:
     """The kept answers, as this process sees them."""
 
-    def __init__(self, database: Database, keyring: Keyring) -> None:
+    def __init__(self, database: Database, keyring: Keyring, settings: Settings) -> None:
         self._database = database
         self._keyring = keyring
+        self._settings = settings
+        self._addresses: dict[str, str | None] = {}
         self._entries: OrderedDict[_Place, Entry] = OrderedDict()
         self._reads: MicroBatcher[_Wanted, _Read] = MicroBatcher(self._read_together, in_flight=2)
 
@@ -146,7 +149,7 @@ class KeptAnswers:
             if source.spec.shared and (
                 entry is None or look.moment >= min(entry.here_until, entry.expires_at)
             ):
-                look.unknown[source.key(self._hash(query))] = (source, query)
+                look.unknown[self._key(source, query)] = (source, query)
         if look.unknown or person is not None:
             hashes = suppressions.identifier_hashes(self._keyring, person) if person else []
             look.wanted = _Wanted(list(look.unknown), hashes)
@@ -184,7 +187,7 @@ class KeptAnswers:
         self._remember(_place(source, query), entry, len(text))
         if not spec.shared:
             return
-        key = source.key(self._hash(query))
+        key = self._key(source, query)
         sealed = self._keyring.seal("lookups", text, spec.name)
         try:
             async with self._database.connection() as connection:
@@ -209,8 +212,12 @@ class KeptAnswers:
             for wanted in group
         ]
 
-    def _hash(self, query: Query) -> bytes:
-        return kept_answers.query_hash(self._keyring, query.kind, query.text)
+    def _key(self, source: RemoteSource, query: Query) -> Key:
+        name = source.spec.name
+        if name not in self._addresses:
+            self._addresses[name] = source.spec.address(self._settings)
+        digest = kept_answers.query_hash(self._keyring, query.kind, query.text)
+        return source.key(digest, self._addresses[name])
 
     def _remember(self, place: _Place, entry: Entry, size: int) -> None:
         self._entries.pop(place, None)

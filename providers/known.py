@@ -15,7 +15,7 @@ from providers.base import Kind, Query
 from providers.composing import compose
 from providers.kept import Asked, Found, KeptAnswers
 from providers.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, Plan, Told
-from providers.result import ANSWERS, SUPPRESSED, LookupResult, Outcome
+from providers.result import NO_DATA, SUPPRESSED, LookupResult, Outcome
 
 LEFT_ALONE = Outcome("skipped", detail=SUPPRESSED)
 """What becomes of every source for a person about whom nothing is looked up."""
@@ -115,7 +115,7 @@ class KnownAnswers:
             result = compose(
                 question.kind, query, outcomes, moment, limit=question.limit, fields=question.fields
             )
-            yield replace(result, credits=0) if kept.suppressed else lack_of(result) or result
+            yield result if kept.suppressed else lack_of(result) or result
 
     def _settle(self, question: _Question, query: Query, outcomes: list[Told], kept: Found) -> bool:
         """Put in what becomes of the sources in the network; say whether that is known of all."""
@@ -161,10 +161,11 @@ def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
 
 def lack_of(result: LookupResult) -> ModelError | None:
     """Say why an answer is refused: nobody gave it."""
-    if any(outcome.status in ANSWERS for _, outcome in result.outcomes):
+    if result.heard:
         return None
     if any(outcome.failed for _, outcome in result.outcomes):
         return AllProvidersFailed(result.reports())
     if any(outcome.detail == NOT_WANTED for _, outcome in result.outcomes):
         return None  # no source fills what is wanted: nobody knows it
-    return NoProvider(result.reports())
+    lacks_data = any(outcome.detail == NO_DATA for _, outcome in result.outcomes)
+    return NoProvider(result.reports(), lacks_data=lacks_data)

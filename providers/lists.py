@@ -15,9 +15,18 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from outbound.addresses import without_credentials
 from outbound.errors import OutboundError
-from providers.downloads import Download, DownloadError, Tools, progress_of
+from providers.downloads import (
+    Download,
+    DownloadError,
+    Tools,
+    downloaded,
+    progress_of,
+    stem_of,
+)
 from providers.ranges import Range
+from settings import Settings
 
 _MOST_BYTES = 64 * 1024 * 1024
 _CONNECT_SECONDS = 2.0  # a start must not wait long for lists that it can do without
@@ -44,14 +53,20 @@ class Lists:
         """The publisher's name."""
         return self.name
 
+    def address(self, settings: Settings) -> str:
+        """The files at their publishers, or the operator's server in their place."""
+        mirror = settings.provider(self.source).base_url
+        return " ".join(self.files.values()) if mirror is None else without_credentials(mirror)
+
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
         """Download all files at once; who cannot be reached is given up after two seconds."""
-        now = datetime.now(UTC)
-        version = f"{now:%Y-%m-%d}"
+        version = f"{datetime.now(UTC):%Y-%m-%d}"
         if version == have:
             return None
-        parts = {name: tools.folder / f"{dataset}-{version}-{name}.part" for name in self.files}
-        file = f"{dataset}-{version}.zip"
+        address = self.address(tools.settings)
+        stem = f"{stem_of(dataset, address)}-{version}"
+        parts = {name: tools.folder / f"{stem}-{name}.part" for name in self.files}
+        file = f"{stem}.zip"
         try:
             await asyncio.gather(*(self._get(dataset, name, path, tools) for name, path in parts.items()))
             await asyncio.to_thread(_pack, parts, tools.folder / f"{file}.part")
@@ -59,7 +74,8 @@ class Lists:
         finally:
             for path in parts.values():
                 path.unlink(missing_ok=True)
-        return Download(origin=self.label, version=version, licence=self.licence, file=file, fetched_at=now)
+        mirror = tools.settings.provider(self.source).base_url
+        return downloaded(self.label, version, self.licence, file, address, mirror)
 
     async def _get(self, dataset: str, name: str, path: Path, tools: Tools) -> None:
         url, mirror = self.files[name], tools.settings.provider(self.source).base_url

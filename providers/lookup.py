@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from database import Database
 from models import provider_states, suppressions
@@ -64,6 +64,13 @@ class _Question:
         return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
 
 
+class AskedSources(NamedTuple):
+    """The sources that are asked for certain fields: over the network, and on this machine."""
+
+    remote: Sequence[RemoteSource]
+    local: Sequence[LocalSource]
+
+
 class Lookups:
     """All lookups of this process."""
 
@@ -85,6 +92,7 @@ class Lookups:
             outbound: the clients of the sources; open.
             kinds: what can be looked up, and where.
         """
+        self._settings = settings
         self._database = database
         self.till = Till(database, keyring)
         self.teller = LookupTeller(database)
@@ -96,7 +104,7 @@ class Lookups:
             for source in kind.sources
         }
         self._gates = Gates(database)
-        self._kept = KeptAnswers(database, keyring)
+        self._kept = KeptAnswers(database, keyring, settings)
         self._recent = RecentAnswers()
         self._asker = Asker(settings, self._gates, self._kept, outbound, self._datasets, self._types)
         self._off = {
@@ -170,6 +178,19 @@ class Lookups:
             await tell(result)
         return result
 
+    def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
+        """Who is asked for these fields of a kind; None for all.
+
+        Returns:
+            The sources over the network that are on, and those on this machine that have their data.
+        """
+        plan = self._local.plan(kind, fields)
+        here = [source for _, source in plan.local if self._has_data(source.spec.dataset)]
+        return AskedSources([source for _, source in plan.remote], here)
+
+    def _has_data(self, dataset: str | None) -> bool:
+        return dataset is None or self._datasets.usable(dataset) is not None
+
     async def charged(self, payer: Payer) -> int:
         """The credits that the work of `payer` has cost, although it may have failed since."""
         return (await self.till.funds(payer)).charged
@@ -229,7 +250,7 @@ class Lookups:
                 question.fields,
             )
             if suppressed(outcomes):
-                return replace(result, credits=0)
+                return result
             self._recent.add(question.place, result)
         refusal = lack_of(result)
         if refusal is not None:
@@ -328,4 +349,7 @@ class Lookups:
             account = states.get(source.spec.bucket, {})
             cooling_down = bool(known.get("blocked") or account.get("blocked"))
             cooling_down = cooling_down or not self._gates.open(source.spec)
-        return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down)
+        address = None
+        if isinstance(source, RemoteSource):
+            address = source.spec.address(self._settings)
+        return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down, address=address)

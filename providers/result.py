@@ -20,6 +20,7 @@ NOT_ASKED = "not_asked"
 
 NO_DATA = "no_data"
 """Why a source was skipped whose data is not on this machine."""
+_SAID = {NO_DATA: "lookup data is missing: run `vedette data fetch`"}
 
 SUPPRESSED = "suppressed"
 """Why a source was skipped where nothing is to be looked up, nor kept, of the person."""
@@ -91,12 +92,20 @@ class Outcome(NamedTuple):
         if self.retry_after is not None:
             report["retry_after"] = math.ceil(self.retry_after)
         if self.detail is not None:
-            report["detail"] = self.detail
+            report["detail"] = _SAID.get(self.detail, self.detail)
         return report
 
 
 Outcomes = Sequence[tuple[Source, Outcome]]
 """Every source of a kind, in the order of precedence, with its fields named as in this kind."""
+
+
+def is_heard(source: Source, outcome: Outcome) -> bool:
+    """Whether the source has told what it knows of the query, be it nothing.
+
+    A source that holds another sort of data than the rest tells nothing when it has none.
+    """
+    return outcome.status in ANSWERS and bool(outcome.fields or source.spec.proves_absence)
 
 
 def suppressed(outcomes: Outcomes) -> bool:
@@ -141,6 +150,18 @@ class LookupResult:
     sources: dict[str, list[str]]
     conflicts: dict[str, dict[str, Any]]
     block: int = 0
+
+    @property
+    def heard(self) -> bool:
+        """Whether any source has answered. Where none has, there is no answer, and nothing to charge."""
+        return any(is_heard(source, outcome) for source, outcome in self.outcomes)
+
+    def value(self, path: str) -> Any:
+        """The value of a dotted field; None where nobody knows one, an empty list too."""
+        value: Any = self.data
+        for name in path.split("."):
+            value = value.get(name) if value else None
+        return value if value != [] else None
 
     def reports(self, shown: Shown = "all") -> list[dict[str, Any]]:
         """What became of the sources, each as `models.lookups.ProviderReport`."""

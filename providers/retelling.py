@@ -62,7 +62,7 @@ def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupRes
         moment: of the answer: what the clocks show.
     """
     outcomes = [
-        (source, Outcome("ok", _known(words[source.spec.name])) if source.spec.name in words else _ABSENT)
+        (source, _repeat_outcome(words[source.spec.name]) if source.spec.name in words else _ABSENT)
         for source in kind.sources
     ]
     return compose(kind, query, outcomes, moment, limit=WHOLE)
@@ -76,18 +76,19 @@ def _told(outcome: Outcome) -> Fields:
     return {**outcome.fields, **dict.fromkeys(outcome.unsure)}
 
 
-def _known(words: Mapping[str, object]) -> Fields:
-    return {path: value for path, value in words.items() if value is not None}
+def _repeat_outcome(words: Mapping[str, object]) -> Outcome:
+    known = {path: value for path, value in words.items() if value is not None}
+    return Outcome("ok", known, unsure=frozenset(words.keys() - known.keys()))
 
 
 def _filled(source: Source, outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
     if last is None or outcome.detail in OFF:
         return outcome
     if not _spoke(source, outcome):
-        return Outcome("ok", _known(last))
+        return _repeat_outcome(last)
     if not outcome.unsure:
         return outcome
     never = {path for path, value in last.items() if value is None}
     sure = {path: value for path, value in outcome.fields.items() if path not in outcome.unsure - never}
     again = {path: last[path] for path in (outcome.unsure - never) & last.keys()}
-    return outcome._replace(fields=sure | again)
+    return outcome._replace(fields=sure | again, unsure=outcome.unsure & never)

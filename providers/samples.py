@@ -262,7 +262,6 @@ _DARKWEB: Fields = {
             "title": "Customers of an example shop",
             "body": "ada@example.com is one of the addresses in this list.",
             "domain": "exampleonionaddress.onion",
-            "hackishness": 0.7,
             "crawl_date": "2026-01-15T09:30:00Z",
             "emails": ["ada@example.com"],
             "leak": {

@@ -38,6 +38,7 @@ def row(
     known: Mapping[str, Any],
     *,
     cooling_down: bool,
+    address: str | None = None,
 ) -> ProviderRow:
     """The row of a source in the list of all.
 
@@ -47,9 +48,11 @@ def row(
         installed: its data on this machine, if there is any.
         known: what Postgres keeps of it: `last_success` and `error_rate`.
         cooling_down: it has failed so often that it is left alone for now.
+        address: the operator's, if it is asked there and not at the vendor's.
     """
     spec = source.spec
     rate = source.spec.rate if isinstance(source, RemoteSource) else None
+    by_way_of = installed.mirror if installed else address
     state: State = "ready"
     if off is not None:
         state = "no_key" if off == "no_key" else "disabled"
@@ -63,7 +66,8 @@ def row(
         state=state,
         fields=sorted(spec.fields),
         licence=installed.licence if installed else spec.licence,
-        attribution=spec.attribution,
+        attribution=spec.attribution + (f"; by way of {by_way_of}" if by_way_of else ""),
+        address=by_way_of,
         evidence=_evidence(spec),
         quota=f"{rate.requests}/{rate.seconds}" if rate else None,
         dataset_age=_age(installed) if installed else None,

@@ -14,15 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 import psycopg
-from psycopg_pool import PoolTimeout
 
 import logs
 from models.errors import InsufficientCredits, Invalid, ModelError
 from outbound.concurrency import ConcurrencyLimiter
 from providers.charging import Payer
+from providers.hearing import credits_for_query
 from providers.lookup import Lookups
 from providers.registry import KINDS
-from providers.result import LookupResult, suppressed
+from providers.result import LookupResult
 from services.targets import LONGEST
 
 _log = logs.get(__name__)
@@ -218,14 +218,14 @@ class BulkSearch:
                 await asyncio.sleep(0)
         except ModelError as error:
             return error
-        except (psycopg.Error, PoolTimeout) as error:
+        except psycopg.Error as error:
             return error
         except Exception as error:
             _log.error("bulk_query_failed", kind=asked.kind, position=query.positions[0], exc_info=error)
             return ModelError("internal_error", "The answer made us fail.")
         if asked.kind == "company":
             # The query is paid, and not each person that is found.
-            return replace(result, credits=0 if suppressed(result.outcomes) else 1)
+            return replace(result, credits=credits_for_query(result))
         return result
 
 

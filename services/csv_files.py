@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -34,8 +35,10 @@ _NOT_CSV = {
 _LONGEST_START = 4
 _BLANK_PER_ROW = 10
 _NAMES_SHOWN, _NAME_SHOWN = 20, 50
-# What a spreadsheet takes for the beginning of a formula or a command.
-_EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n")
+# What a spreadsheet takes for the beginning of a formula or a command, also after what it does not show.
+_EXECUTED, _SKIPPED = "=+-@", "\t\r\n"
+_UNSHOWN_CATEGORIES = "CMZ"  # controls and formats, marks, spaces
+_UNSHOWN_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # of no width, or blank
 
 
 class BadCsv(Invalid):
@@ -280,7 +283,16 @@ def _plain(value: Any) -> str:
 
 
 def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_EXECUTED) else text
+    if text[:1].isascii() and text[:1].isalnum():
+        return text
+    first = next((one for one in text if not _is_unshown(one)), "")
+    # In their forms of full or small width, too, which some programs read as the usual ones.
+    executed = unicodedata.normalize("NFKC", first)[:1]
+    return f"'{text}" if text[:1] in (*_SKIPPED,) or (executed and executed in _EXECUTED) else text
+
+
+def _is_unshown(character: str) -> bool:
+    return unicodedata.category(character)[0] in _UNSHOWN_CATEGORIES or character in _UNSHOWN_LETTERS
 
 
 async def _decoded(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from services.section_index import Section, SectionIndex, plain, shortened
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs"
+# Not resolved: who runs this may reach the folder only by the way that led to the code.
+FOLDER = Path(__file__).parent.parent / "docs"
 
 _SUMMARY = 240
 # Who asks the service about itself uses it; these are for those who build it.

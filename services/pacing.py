@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from models.jobs.jobs import JobView
 from models.lookups import AllProvidersFailed
-from providers.result import LookupResult
+from providers.aggregate import UNIONS
+from providers.base import Kind, Source
+from providers.lookup import AskedSources
+from providers.registry import KINDS
+from providers.result import LookupResult, within
+from settings import Rate
 
 SHORT_SECONDS = 60.0
 """How long a source may have an answer wait that others have given already."""
@@ -20,19 +26,42 @@ OUTAGE_SECONDS = 120.0
 _AGAIN_SECONDS = (2.0, 10.0)
 
 
-def wait_for_more(result: LookupResult, idle_seconds: float) -> float | None:
+def wait_for_more(result: LookupResult, fields: Collection[str] | None, idle_seconds: float) -> float | None:
     """How long an answer should wait for sources that were over their limits; None if it is good as it is.
 
     Args:
         result: the answer.
+        fields: the only dotted fields and blocks that are wanted; None for all.
         idle_seconds: for how long waiting has led to nothing.
     """
-    if idle_seconds > PATIENCE_SECONDS:
+    limited = [
+        (source, outcome.retry_after or 1.0)
+        for source, outcome in result.outcomes
+        if outcome.status == "rate_limited"
+    ]
+    if not limited or idle_seconds > PATIENCE_SECONDS or _is_enough(result, fields):
         return None
-    limited = (
-        outcome.retry_after or 1.0 for _, outcome in result.outcomes if outcome.status == "rate_limited"
+    needed = None if fields is None else KINDS[result.kind].needed(fields)
+    waits = (seconds for source, seconds in limited if needed is None or _is_missed(source, result, needed))
+    return min((seconds for seconds in waits if seconds <= SHORT_SECONDS), default=None)
+
+
+def _is_enough(result: LookupResult, fields: Collection[str] | None) -> bool:
+    """Whether all fields are wanted, and those that are the answer of the kind are there."""
+    main = KINDS[result.kind].main
+    return fields is None and any(result.value(path) is not None for path in main)
+
+
+def _is_missed(source: Source, result: LookupResult, needed: Collection[str]) -> bool:
+    """Whether a field that is wanted has no value without the source, or is one that all sources add to."""
+    kind = KINDS[result.kind]
+    return any(
+        within(path, needed) and (result.value(path) is None or _adds(kind, path)) for path in source.fields
     )
-    return min((seconds for seconds in limited if seconds <= SHORT_SECONDS), default=None)
+
+
+def _adds(kind: Kind, path: str) -> bool:
+    return kind.rules.get(path) in UNIONS
 
 
 def wait_for_any(error: AllProvidersFailed, tries: int, idle_seconds: float) -> tuple[float, bool] | None:
@@ -63,3 +92,47 @@ def _waits(error: AllProvidersFailed) -> Iterable[tuple[float, float]]:
             yield seconds, LONGEST_SECONDS
         elif report.get("detail") == "cooling_down":
             yield seconds, OUTAGE_SECONDS
+
+
+def warnings_of(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
+    """Say which sources will have a job go at their pace, and how long that takes.
+
+    Args:
+        asked: who is asked for its fields.
+        job: as it was accepted.
+    """
+    kind = KINDS[job.type]
+    here = {path for source in asked.local if source.spec.dataset for path in source.fields}
+    if job.fields is None and not kind.main.isdisjoint(here):
+        return []
+    # What lists tell, they tell of few.
+    filled = {path for path in here if kind.rules.get(path) not in (*UNIONS, "any_true")}
+    needed = None if job.fields is None else kind.needed(job.fields)
+    warnings: list[dict[str, str]] = []
+    for source in asked.remote:
+        rate = source.spec.rate
+        wanted = {path for path in source.fields if needed is None or within(path, needed)}
+        if rate is None or wanted <= filled or rate.seconds / rate.requests > SHORT_SECONDS:
+            continue
+        seconds = job.total_rows * rate.seconds / rate.requests
+        if seconds > SHORT_SECONDS:
+            message = (
+                f"{source.spec.name} allows {_rate_in_words(rate)}: "
+                f"{job.total_rows:,} rows take {_in_words(seconds)}. Name other fields to go without it."
+            )
+            warnings.append({"code": "slow_source", "message": message})
+    return warnings
+
+
+def _rate_in_words(rate: Rate) -> str:
+    requests = "1 request" if rate.requests == 1 else f"{rate.requests:,} requests"
+    return f"{requests} a second" if rate.seconds == 1 else f"{requests} in {_in_words(rate.seconds)}"
+
+
+def _in_words(seconds: float) -> str:
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if seconds < 120:
+        return f"{round(seconds)} s"
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{round(seconds / 86400)} days"

@@ -8,7 +8,6 @@ is found by a key that only the sender could have chosen (`repeat_key`).
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -26,6 +25,8 @@ from models.errors import Conflict, ModelError
 from models.targets import Target
 from sealing import Keyring, UnsealError
 
+MIN_KEY_BYTES = 16
+"""What a signing secret has at least: one that is shorter, or empty, can be guessed from one signature."""
 TOLERANCE_SECONDS = 300
 """How far the time of a signature may be from ours, in either direction."""
 
@@ -158,9 +159,9 @@ def verify(signature: Signature, secret: str, headers: Headers, body: bytes, now
 
     Raises:
         InvalidSignature: it was not, or not within the last five minutes.
-        ValueError: the secret is none for this scheme.
+        ValueError: the secret is none for this scheme, or can be guessed.
     """
-    key = _key(signature, secret)
+    key = _key(signature.scheme, secret)
     scheme, names = _SCHEMES[signature.scheme], headers_of(signature)
     claim = scheme.read([headers.get(name, "") for name in names])
     signed = claim.prefix.encode("latin-1") + body
@@ -188,13 +189,31 @@ def headers_of(signature: Signature) -> tuple[str, ...]:
     return (*beside, own)
 
 
-def _key(signature: Signature, secret: str) -> bytes:
-    if signature.scheme != "standard-webhooks":
-        return secret.encode()
+def flaw_of(scheme: str, secret: str) -> str | None:
+    """Say what is wrong with the value of a secret that is to sign by a scheme; None if nothing is."""
     try:
-        return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except binascii.Error:
-        raise ValueError("no base64") from None
+        _key(scheme, secret)
+    except ValueError as flaw:
+        return str(flaw)
+    return None
+
+
+def _key(scheme: str, secret: str) -> bytes:
+    """Give the key of a secret.
+
+    Raises:
+        ValueError: it is none for the scheme, or can be guessed.
+    """
+    key = secret.encode()
+    if scheme == "standard-webhooks":
+        try:
+            key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+        except ValueError:
+            key = b""
+    if len(key) < MIN_KEY_BYTES:
+        form = " in base64, mostly behind whsec_" if scheme == "standard-webhooks" else ""
+        raise ValueError(f"A secret that signs by {scheme} has {MIN_KEY_BYTES} bytes or more{form}.")
+    return key
 
 
 def repeat_key(signed: Signed, payload: Any) -> str:
@@ -247,7 +266,7 @@ class Signatures:
 
         Raises:
             InvalidSignature: it was not.
-            Conflict: the secret is gone, or is none for the scheme.
+            Conflict: the secret is gone, is none for the scheme, or can be guessed.
         """
         assert isinstance(target.trigger, WebhookTrigger) and target.trigger.signature is not None
         signature = target.trigger.signature

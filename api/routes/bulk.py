@@ -151,7 +151,7 @@ class _Bulk:
         search = await self.begin(kind, texts, options)
         token = presented(self.request.scope["headers"]) or ""
         answers = stream(self.services, token, search, form, partial(shown, kind, options))
-        return BulkStream(form, answers)
+        return BulkStream(self.services.streams.take(self.caller.account_id), form, answers)
 
 
 async def _bulk(request: Request, caller: Searcher, services: ServicesDep) -> _Bulk:
@@ -181,7 +181,7 @@ _SEARCH: Any = {
             "description": "The answers.",
             "content": {EVENTS: _EVENTS},
         },
-        **problems("rate_limited", "idempotency_not_supported"),
+        **problems("rate_limited", "too_many_streams", "idempotency_not_supported"),
     },
 }
 _PAID: Any = {**_SEARCH, "responses": {**_SEARCH["responses"], **problems("insufficient_credits")}}
@@ -254,7 +254,7 @@ _PROFILES: dict[int | str, dict[str, Any]] = {
     dependencies=[limited("bulk"), NotIdempotent],
     responses={
         **_PROFILES,
-        **problems("rate_limited", "insufficient_credits", "idempotency_not_supported"),
+        **problems("rate_limited", "too_many_streams", "insufficient_credits", "idempotency_not_supported"),
     },
     response_class=StreamingResponse,
 )

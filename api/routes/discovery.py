@@ -13,6 +13,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
 
+from api import versions
 from api.auth_md import auth_md
 from api.deps import services_of
 from api.http.json_body import StrictRoute
@@ -135,7 +136,7 @@ async def get_index(request: Request) -> Response:
     address: str = request.state.address
     index = Index(
         name="vedette",
-        version=request.app.version,
+        version=versions.PACKAGE,
         api=f"{address}/api",
         mcp=f"{address}/mcp",
         auth=f"{address}/auth.md",

@@ -26,6 +26,7 @@ from models.identifiers import new_id
 from models.jobs import accepting, ending, jobs, results
 from models.jobs.jobs import CHANGED_CHANNEL, PROGRESS_CHANNEL, JobView
 from models.jobs.results import Result
+from services import pacing
 from services.csv_files import write_csv
 from services.jobs import Table
 from services.spooling import spooled
@@ -86,7 +87,8 @@ async def create_job(
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)
     response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
-    return job
+    warnings = pacing.warnings_of(services.lookups.asked_for(job.type, job.fields), job)
+    return job.model_copy(update={"warnings": warnings or None})
 
 
 @router.get("")
@@ -126,7 +128,8 @@ async def get_job_events(
     if job.completed_at is not None and last_event_id == live_events.END_ID:
         return Response(status_code=204)
     token = presented(request.scope["headers"]) or ""
-    return live_events.streamed(stream(services, token, caller.account_id, job_id, last_event_id))
+    place = services.streams.take(caller.account_id)
+    return live_events.streamed(place, stream(services, token, caller.account_id, job_id, last_event_id))
 
 
 @router.get(

@@ -130,6 +130,9 @@ class JobView(View):
     created_at: datetime = Described(description="When it was accepted.")
     started_at: datetime | None = Described(description="When it began; null before.")
     completed_at: datetime | None = Described(description="When it ended; null before.")
+    warnings: list[dict[str, str]] | None = Described(
+        None, description="What is doubtful about it, if anything; only in the answer that made it."
+    )
 
 
 _SHOWN: LiteralString = (

@@ -11,8 +11,8 @@ class BreachAnswer(LookupAnswer):
     """The known breaches that an address is in. `services` and `exposed_data` are there if there are any."""
 
     email: str = Field(description="The address.")
-    breaches: int | None = Field(
-        description="How many known breaches it is in; null if none is known, and not everyone has answered."
+    breaches: int = Field(
+        description="How many breaches those who answered know it to be in; with `partial` there may be more."
     )
     services: list[str] = Field(
         default_factory=list[str], description="The services that were breached; absent if there are none."

@@ -15,9 +15,11 @@ from providers.breach import hibp, hudsonrock, leakcheck, xposedornot
 from providers.breach.answer import BreachAnswer
 from providers.breach.catalogue import titled
 from providers.email.address import normalise
+from providers.wording import may_be_more
 
 _NAMED = 5
 _NONE = "No known breach contains this address."
+_NONE_SO_FAR = "Nobody who has answered knows of a breach that contains this address."
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
@@ -31,16 +33,10 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
 def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
     """How many breaches there are in words; and who has not answered, and so may know of others."""
     if fields.get("services"):
-        more = f" There may be more: no answer from {_listed(silent)}." if silent else ""
-        return _named(fields["services"]) + more
-    if fields.get("breaches") == 0:
-        return _NONE
-    reason = f"no answer from {_listed(silent)}" if silent else "no source was asked that knows all breaches"
-    return f"Whether a known breach contains this address is not known: {reason}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+        return _named(fields["services"]) + may_be_more(silent)
+    if "breaches" not in fields:
+        return "Whether a known breach contains this address is not known: no source was asked."
+    return _NONE_SO_FAR + may_be_more(silent) if silent else _NONE
 
 
 def _named(services: list[str]) -> str:
@@ -62,5 +58,6 @@ KIND = Kind(
     message=message,
     origins={"breaches": ("services",), "message": ("services",)},
     none={"breaches": (0, "services")},
+    counted=frozenset({"breaches"}),
     absent=frozenset({"services", "exposed_data"}),
 )

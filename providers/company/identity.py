@@ -16,7 +16,7 @@ from models import domains
 from models.errors import FieldError, Invalid
 from providers.base import Fields, Query, Resolution
 
-_SHORTEST, _LONGEST = 2, 160
+_SHORTEST, _LONGEST = 1, 160
 _MOST_CANDIDATES = 10
 _NO_TEXT = frozenset({"Cc", "Cs", "Cn", "Co"})
 # Points of a hundred: the whole name, one of its other names, the name but for its legal form; and what

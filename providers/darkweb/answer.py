@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from models.lookups import Block, LookupAnswer
 
@@ -33,17 +33,26 @@ class Chat(Block):
     server: str | None = Field(description="The server of the channel.")
 
 
+def _scored(schema: dict[str, Any]) -> None:
+    schema["required"] = [*schema["required"], "hackishness"]
+
+
 class Mention(Block):
     """One document. `body` comes without passwords, card numbers and keys; `hackishness` is from 0 to 1.
 
     From `leak` on, fields are there only where the source has them.
     """
 
+    model_config = ConfigDict(json_schema_extra=_scored)  # sources give no score, answers always have it
+
     source: str = Field(description="Who published it, or found it.")
     title: str | None = Field(description="The document's title.")
     body: str | None = Field(description="Its text, without passwords, card numbers and keys.")
     domain: str | None = Field(description="The domain that it is on.")
-    hackishness: float | None = Field(description="How likely it is about hacking, from 0 to 1.")
+    hackishness: float = Field(
+        0.0,
+        description="How much it has to do with hacking, from 0 to 1: a score of our own by fixed rules.",
+    )
     crawl_date: str | None = Field(description="When it was found.")
     emails: list[str] = Field(description="The e-mail addresses in it.")
     leak: Leak | None = Field(None, description="The leak that it is part of.")
@@ -62,8 +71,9 @@ class DarkwebAnswer(LookupAnswer):
     """A page of what mentions the query. `total`: as many as the sources say that there are."""
 
     query: str = Field(description="The query.")
-    total: int | None = Field(
-        description="How many mentions the sources say that there are; null if that is not known."
+    total: int = Field(
+        description="How many mentions those who answered know of; with `partial` there may be more."
     )
     result_count: int = Field(description="How many there are in `results`.")
     results: list[Mention] = Field(description="The mentions of this page, the latest first.")
+    message: str = Field(description="How many there are in words, and who has not answered.")

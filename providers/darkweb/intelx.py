@@ -33,6 +33,8 @@ _SEARCH_SECONDS = 5
 _LATEST_FIRST = 4
 _BETWEEN_SECONDS = 1.0  # they ask for no more than one request a second
 _QUOTA_SECONDS = 3600.0
+# Media types of forums: https://github.com/IntelligenceX/SDK/blob/master/Python/README.md#media-types.
+_FORUM = {3: "forum", 4: "board", 5: "thread", 6: "post", 7: "user"}
 # What an answer says of itself: more may come, that was all, nothing yet.
 _MORE, _ALL, _NOT_YET = 0, 1, 3
 # Of a search: the key has too many going on.
@@ -137,6 +139,7 @@ def _mention(record: dict[str, Any]) -> dict[str, Any]:
         crawl_date=iso_timestamp(record.get("date")),
         leak=leak if bucket.startswith("leaks") else None,
         paste={"name": name} if bucket.startswith("pastes") else None,
+        forum={"name": name, "part": _FORUM[record["media"]]} if record.get("media") in _FORUM else None,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -15,6 +15,8 @@ from models.errors import FieldError, Invalid
 from providers.base import Fields, Kind, Query
 from providers.darkweb import ahmia, intelx, ransomwarelive
 from providers.darkweb.answer import DarkwebAnswer
+from providers.darkweb.hackishness import hackishness
+from providers.wording import may_be_more
 
 PAGE, BLOCK = 20, 100
 _SHORTEST, _LONGEST = 3, 256
@@ -61,8 +63,22 @@ def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
     most = limit or PAGE
     end = offset + most if most > BLOCK else min(offset + most, (offset // BLOCK + 1) * BLOCK)
     page = found[offset:end]
-    total = max(fields.get("total", 0), len(found)) if found else fields.get("total")
-    return {**fields, "results": page, "result_count": len(page), "total": total}
+    page = [one | {"hackishness": hackishness(one)} for one in page]
+    return {**fields, "results": page, "result_count": len(page), "total": total_of(fields)}
+
+
+def total_of(fields: Mapping[str, Any]) -> int:
+    """How many mentions there are: the greatest number that a source tells, or what the merge has if more."""
+    return max(fields.get("total", 0), len(fields.get("results", [])))
+
+
+def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
+    """How many mentions there are in words; and who has not answered, and so may know of others."""
+    if "results" not in fields and "total" not in fields:
+        return "Whether the dark web has this is not known: no source was asked."
+    total = total_of(fields)
+    found = "One mention was found." if total == 1 else f"{total or 'No'} mentions were found."
+    return found + may_be_more(silent)
 
 
 def cost(fields: Mapping[str, Any]) -> int:
@@ -79,7 +95,10 @@ KIND = Kind(
     normalise=normalise,
     echo="query",
     none={"total": (0, "results")},
-    origins={"total": ("results",), "result_count": ("results",)},
+    counted=frozenset({"total"}),
+    scored=frozenset({"results.hackishness"}),
+    message=message,
+    origins={"total": ("results",), "result_count": ("results",), "message": ("results",)},
     priced=frozenset({"results"}),
     price=1,
     cost=cost,

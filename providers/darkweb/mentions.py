@@ -30,7 +30,10 @@ def mention(
     crawl_date: str | None = None,
     **parts: Any,
 ) -> dict[str, Any]:
-    """A mention; `parts` are those that only some sources have (`leak`, `paste` …), left out when None."""
+    """A mention without its score.
+
+    `parts` are those that only some sources have (`leak`, `paste` …), left out when None.
+    """
     title = redact(title.strip()) if title else None
     body = redact(body.strip()[:_LONGEST_BODY]) if body else None
     text = f"{title or ''}\n{body or ''}"
@@ -43,7 +46,6 @@ def mention(
         "title": title or None,
         "body": body or None,
         "domain": domain,
-        "hackishness": None,
         "crawl_date": crawl_date,
         "emails": _unique(email.lower() for email in _EMAIL.findall(text)),
         **{name: part for name, part in (parts | named).items() if part},

@@ -117,6 +117,13 @@ def _text(told: dict[str, Any]) -> str:
     return f"{told['title'] or ''}\n{told['body'] or ''}"
 
 
+def _read(told: bytes) -> dict[str, Any]:
+    """A mention of the index; one of an earlier release says that it has no score."""
+    mention: dict[str, Any] = orjson.loads(told)
+    mention.pop("hackishness", None)
+    return mention
+
+
 class Victims:
     """The index, open for reading."""
 
@@ -150,8 +157,8 @@ class Victims:
         if holds is None:
             counted = "select count(*) from words where words match ?"
             total: int = self._index.execute(counted, quoted).fetchone()[0]
-            return [orjson.loads(told) for (told,) in rows.fetchmany(MOST)], total
-        found = [one for (told,) in rows if holds.search(_text(one := orjson.loads(told)))]
+            return [_read(told) for (told,) in rows.fetchmany(MOST)], total
+        found = [one for (told,) in rows if holds.search(_text(one := _read(told)))]
         return found[:MOST], len(found)
 
 

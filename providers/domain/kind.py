@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from models import domains
 from providers import verdicts
-from providers.base import Kind, Query, Rule, one_credit
+from providers.base import Kind, Query, Rule
 from providers.domain import (
     cloudflare,
     dns,
@@ -32,6 +35,11 @@ def normalise(text: str, pointer: str) -> Query:
     return Query("domain", domain.name, domain)
 
 
+def cost(fields: Mapping[str, Any]) -> int:
+    """One credit if anything is known of the domain."""
+    return int(any(value not in (None, []) for path, value in fields.items() if path != "domain"))
+
+
 KIND = Kind(
     name="domain",
     sources=(
@@ -52,6 +60,6 @@ KIND = Kind(
     normalise=normalise,
     echo="domain",
     price=1,
-    cost=one_credit,
+    cost=cost,
     signs=verdicts.DOMAIN,
 )

@@ -106,4 +106,5 @@ KIND = Kind(
     derive=derive,
     origins={f"timezone.{name}": ("timezone.name",) for name in ("abbreviation", "utc_offset")},
     signs=verdicts.IP,
+    main=frozenset({"location.country_code", "asn.asn"}),
 )

@@ -66,7 +66,8 @@ async def test_a_search_that_was_sent_back_is_a_failure_and_not_no_mention(
     install_victims(settings.data)
     servers.say("ahmia", "sent_back")
     answer = (await person.key.post(PATH, json=QUERY)).json()
-    assert (answer["total"], answer["results"], answer["partial"]) == (None, [], True)
+    assert (answer["total"], answer["results"], answer["partial"]) == (0, [], True)
+    assert answer["message"] == "No mentions were found. There may be more: no answer from ahmia."
     assert statuses(answer)["ahmia"] == ("bad_response", "http_302")
 
 

@@ -67,3 +67,13 @@ async def test_a_key_that_no_host_takes_is_refused() -> None:
     with pytest.raises(SourceError) as failed:
         await search(set())
     assert failed.value.status == "auth_failed"
+
+
+@pytest.mark.parametrize(
+    ("media", "forum"),
+    [(3, "forum"), (4, "board"), (5, "thread"), (6, "post"), (7, "user"), (1, None), (9, None), (None, None)],
+)
+def test_what_is_of_a_forum_says_which_part(media: int | None, forum: str | None) -> None:
+    record = RECORDS[0] | {"bucket": "darknet.tor", "media": media}
+    [found] = SOURCE.parse(Found([record]))["results"]
+    assert found.get("forum") == (forum and {"name": "amber", "part": forum})

@@ -41,7 +41,6 @@ def test_a_victim_is_a_mention_of_its_group(tmp_path: Path) -> None:
                 "body": "A maker of widgets. CVE-2026-1234 was used. Contact: ops@example.com:[redacted]\n"
                 "Website: example.com\nCountry: US\nSector: Manufacturing",
                 "domain": ONION,
-                "hackishness": None,
                 "crawl_date": "2026-08-05T07:21:07Z",
                 "emails": ["ops@example.com"],
                 "leak": {

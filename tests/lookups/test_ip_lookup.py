@@ -177,7 +177,7 @@ async def test_a_name_server_that_is_away_costs_half_a_second_and_soon_nothing(
 
 async def test_without_data_and_without_a_network_there_is_no_provider(open_lookups: Open) -> None:
     lookups = await open_lookups(local_only=True)
-    with pytest.raises(NoProvider):
+    with pytest.raises(NoProvider, match="Lookup data is missing"):
         await lookups.lookup("ip", "8.8.8.8")
     states = {row.name: row.state for row in await lookups.describe()}
     assert states == {"reserved": "ready", "dbip": "no_data", "asn": "no_data", "ptr": "disabled"}
@@ -197,6 +197,16 @@ async def test_without_data_the_owners_name_is_still_an_answer(
 ) -> None:
     result = await (await open_lookups(**name_server[1])).lookup("ip", "8.8.8.8")
     assert (result.data["hostname"], result.partial) == ("host.example", True)
+
+
+async def test_an_answer_says_what_lookup_data_it_lacks(
+    open_lookups: Open, name_server: tuple[NameServer, dict[str, Any]]
+) -> None:
+    result = await (await open_lookups(**name_server[1])).lookup("ip", "8.8.8.8")
+    said = {"dbip": "lookup data is missing: run `vedette data fetch`"}
+    for shown in ("asked", "failed"):  # of the API, and of a run's step
+        reports = {report["name"]: report.get("detail") for report in result.answer(shown=shown)["providers"]}
+        assert said.items() <= reports.items()
 
 
 async def test_data_that_comes_later_is_used_without_a_restart(

@@ -637,3 +637,22 @@ async def test_what_a_source_could_not_find_out_is_kept_with_its_answer(world: W
     assert [outcome.status for outcome in outcomes] == ["ok", "cached", "cached", "cached"]
     assert all(outcome.unsure == {"a.value"} for outcome in outcomes)
     assert all(outcome.fields == {"shared": "amber"} for outcome in outcomes)
+
+
+async def test_what_another_address_has_answered_is_not_taken_for_this_ones(world: World) -> None:
+    own = await world.provider("a", a__value=1)
+    await (await world.process(spec("a"))).lookup("word", "apple")
+    await world.provider("a", a__value=2)  # at another address now
+    found = await (await world.process(spec("a"))).lookup("word", "apple")
+    assert (found.data["a"]["value"], found.cached) == (2, False)
+    assert len(own.requests) == 1
+
+
+async def test_an_address_that_the_operator_has_set_is_shown_without_credentials(world: World) -> None:
+    provider = await world.provider("a", a__value=1)
+    provider.url = provider.url.replace("://", "://ada:secret@")
+    [shown] = await (await world.process(spec("a"))).describe()
+    assert shown.address == provider.url.replace("ada:secret@", "")
+    assert shown.attribution == f"a; by way of {shown.address}"
+    [plain] = await (await world.process(spec("a"), providers={"a": {"base_url": None}})).describe()
+    assert (plain.address, plain.attribution) == (None, "a")

@@ -183,10 +183,12 @@ async def test_a_source_that_is_known_to_fail_is_told_to_and_what_others_say_bes
     assert known.data == single.data and known.partial
 
 
-async def test_a_source_that_is_over_its_limit_is_left_to_who_waits_for_it(world: World) -> None:
+async def test_a_source_that_is_known_to_be_over_its_limit_is_told_to_be(world: World) -> None:
     provider = await world.provider("a", a__value=1)
     provider.says(429, Retry_After="120")
     lookups = await world.process(spec("a"))
     with pytest.raises(AllProvidersFailed):
         await lookups.lookup("word", "apple")
-    assert await lookups.known.find_many("word", ["apple"]) == [None]
+    [known] = await lookups.known.find_many("word", ["apple"])
+    assert isinstance(known, AllProvidersFailed)
+    assert [one["status"] for one in known.details["providers"]] == ["rate_limited"]

@@ -17,6 +17,9 @@ from providers import samples, verdicts
 from providers.base import Kind, RemoteSource, Source
 from providers.breach.kind import KIND as BREACH
 from providers.composing import compose
+from providers.darkweb.mentions import mention
+from providers.hearing import unheard_fields
+from providers.known import lack_of
 from providers.registry import KINDS, lookup_fields
 from providers.result import NO_DATA, LookupResult, Outcome, within
 from settings import Rate
@@ -75,8 +78,9 @@ def test_nothing_is_none_or_false_before_everyone_who_could_know_has_answered(
         for path, value in leaves(result.data).items()
         if path in could | derived and (value is False or value == 0) and path not in PLAIN_VALUES
     }
-    # That a search brought nobody is what a list of nobody has as its length.
-    assert wrong.keys() <= ({"total"} if kind.name == "company" else set())
+    # That a search brought nobody is what a list of nobody has as its length. A count is what was heard of.
+    assert wrong.keys() <= kind.counted | ({"total"} if kind.name == "company" else set())
+    assert kind.counted & wrong.keys() <= unheard_fields(kind, result)
     assert result.partial == any(outcome.silent for _, outcome in outcomes)
     assert "No known" not in str(result.data.get("message")) or not could
 
@@ -88,22 +92,71 @@ def of_breaches(**outcomes: Outcome) -> LookupResult:
 
 @pytest.mark.parametrize("silent", SILENT, ids=lambda outcome: f"{outcome.status}-{outcome.detail}")
 @pytest.mark.parametrize("name", [source.spec.name for source in BREACH.sources])
-def test_one_source_that_is_silent_leaves_breaches_unknown(name: str, silent: Outcome) -> None:
+def test_one_source_that_is_silent_leaves_a_zero_unheard_and_is_named(name: str, silent: Outcome) -> None:
     result = of_breaches(**{name: silent})
-    assert (result.data["breaches"], result.partial) == (None, True)
-    assert name in result.data["message"]
+    assert (result.data["breaches"], result.partial) == (0, True)
+    assert result.data["message"].endswith(f"There may be more: no answer from {name}.")
+    assert unheard_fields(BREACH, result) == {"breaches"}
 
 
 def test_without_a_breach_there_is_none_once_everyone_has_answered() -> None:
     result = of_breaches()
     assert (result.data["breaches"], result.partial) == (0, False)
     assert result.data["message"] == "No known breach contains this address."
+    assert unheard_fields(BREACH, result) == frozenset()
 
 
-def test_another_sort_of_data_never_proves_that_there_is_nothing() -> None:
-    off = Outcome("skipped", detail="disabled")
-    result = of_breaches(hibp=off, xposedornot=off, leakcheck=off)
-    assert (result.data["breaches"], result.partial) == (None, False)
+@pytest.mark.parametrize(
+    ("others", "code"),
+    [(Outcome("timeout"), "all_providers_failed"), (Outcome("skipped", detail="disabled"), "no_provider")],
+    ids=["failed", "switched off"],
+)
+def test_nothing_of_another_sort_of_data_is_no_answer_where_nobody_who_could_know_has_given_one(
+    others: Outcome, code: str
+) -> None:
+    result = of_breaches(hibp=others, xposedornot=others, leakcheck=others)
+    refusal = lack_of(result)
+    assert refusal is not None and refusal.code == code
+    assert unheard_fields(BREACH, result) == {"breaches"}
+
+
+DARKWEB = KINDS["darkweb"]
+
+
+def of_mentions(**outcomes: Outcome) -> LookupResult:
+    off = Outcome("skipped", detail="no_key")
+    return answer(DARKWEB, [(source, outcomes.get(source.spec.name, off)) for source in DARKWEB.sources])
+
+
+FOUND = Outcome("ok", {"results": [mention("ahmia", title="A page", body=None)], "total": 1})
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "total", "message", "unheard"),
+    [
+        ({"ahmia": FOUND}, 1, "One mention was found.", False),
+        (
+            {"ahmia": FOUND, "intelx": Outcome("timeout")},
+            1,
+            "One mention was found. There may be more: no answer from intelx.",
+            False,
+        ),
+        ({"ahmia": Outcome("empty")}, 0, "No mentions were found.", False),
+        (
+            {"ahmia": Outcome("empty"), "intelx": Outcome("rate_limited")},
+            0,
+            "No mentions were found. There may be more: no answer from intelx.",
+            True,
+        ),
+    ],
+)
+def test_mentions_are_counted_by_those_who_have_answered_and_the_silent_are_named(
+    outcomes: dict[str, Outcome], total: int, message: str, unheard: bool
+) -> None:
+    result = of_mentions(**outcomes)
+    assert (result.data["total"], result.data["message"]) == (total, message)
+    assert result.partial == ("There may be more" in message)
+    assert unheard_fields(DARKWEB, result) == ({"total"} if unheard else frozenset())
 
 
 def test_of_breaches_that_are_known_it_is_said_that_there_may_be_more() -> None:

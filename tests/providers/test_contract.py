@@ -24,7 +24,7 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from models.lookups import AllProvidersFailed, LookupAnswer
+from models.lookups import AllProvidersFailed, LookupAnswer, NoProvider
 from outbound.client import Outbound
 from providers.aggregate import paths
 from providers.base import Kind, LocalSource, RemoteSource, Source
@@ -256,7 +256,7 @@ class Bench:
         self._stack.push_async_callback(lookups.close)
         try:
             result = await lookups.lookup(kind.name, query)
-        except AllProvidersFailed as failed:
+        except (AllProvidersFailed, NoProvider) as failed:
             return failed.details["providers"][0], {}
         kind.answer.model_validate(result.answer())
         return result.reports()[0], result.data

@@ -185,8 +185,11 @@ async def test_the_publishers_data_is_installed(internet: Internet, tmp_path: Pa
     month, begun = f"{datetime.now(UTC):%Y-%m}", datetime.now(UTC)
     results = await run(tmp_path / "data", internet.url, CITIES, NETWORKS)
     days = [f"{day:%Y-%m-%d}" for day in (begun, datetime.now(UTC))]  # it may be midnight meanwhile
-    assert results["dbip-city"] == Fetched("dbip-city", "installed", month, "from db-ip.com")
-    assert results["asn"] in [Fetched("asn", "installed", day, "from iptoasn.com") for day in days]
+    assert results["dbip-city"] == Fetched(
+        "dbip-city", "installed", month, f"from {internet.url}, set in place of db-ip.com"
+    )
+    place = f"from {internet.url}, set in place of iptoasn.com"
+    assert results["asn"] in [Fetched("asn", "installed", day, place) for day in days]
     assert city(tmp_path / "data") == city(tmp_path / "data", "2606:4700::1") == "Publisher City"
     assert network(tmp_path / "data", "8.8.8.8") == {"asn.asn": 15169, "asn.name": "GOOGLE"}
     assert network(tmp_path / "data", "9.9.9.9") == {}
@@ -288,6 +291,42 @@ async def test_a_second_data_folder_uses_the_firsts_download(internet: Internet,
     assert city(tmp_path / "two") == "Publisher City"
 
 
+async def test_what_came_from_another_address_is_never_taken_for_the_publishers(
+    internet: Internet, tmp_path: Path
+) -> None:
+    internet.publish(tmp_path, city="Neighbour City")
+    await run(tmp_path / "neighbour", f"{internet.url}/")
+    internet.publish(tmp_path, city="Publisher City")
+    # The publisher, here too, is at another address than the mirror.
+    own = internet.url.replace("127.0.0.1", "localhost")
+    assert (await run(tmp_path / "own", own, if_missing=True))["dbip-city"].status == "installed"
+    assert city(tmp_path / "own") == "Publisher City"
+    # Each has a download of its own, and neither is in the other's way.
+    assert (await run(tmp_path / "again", internet.url, if_missing=True))["dbip-city"].status == "installed"
+    assert city(tmp_path / "again") == "Neighbour City"
+    assert len(internet.downloads) == 2
+
+
+async def test_data_that_is_here_from_another_address_is_fetched_anew(
+    internet: Internet, tmp_path: Path
+) -> None:
+    internet.publish(tmp_path, city="Neighbour City")
+    await run(tmp_path / "data", internet.url.replace("127.0.0.1", "localhost"))
+    internet.publish(tmp_path, city="Publisher City")
+    await run(tmp_path / "data", internet.url, if_missing=True)
+    assert city(tmp_path / "data") == "Publisher City"
+
+
+async def test_where_the_data_came_from_is_known_without_credentials(
+    internet: Internet, tmp_path: Path
+) -> None:
+    internet.publish(tmp_path)
+    await run(tmp_path / "data", internet.url.replace("://", "://ada:secret@"))
+    known = installed.read_manifest(tmp_path / "data").datasets["dbip-city"]
+    assert (known.mirror, known.address) == (internet.url, internet.url)
+    assert known.source == f"{internet.url}, set in place of db-ip.com"
+
+
 @pytest.mark.parametrize("way", ["publisher", "package"])
 async def test_a_refresh_does_not_download_what_is_the_newest(
     way: str, internet: Internet, tmp_path: Path
@@ -319,7 +358,9 @@ async def test_a_refresh_never_replaces_the_publishers_data_by_the_packages(
     internet.publish(tmp_path, month=last_month)
     await run(tmp_path / "data", internet.url)
     internet.pack(tmp_path)
-    results = await run(tmp_path / "data", CLOSED)
+    page = b"<html>Please log in to this network</html>"
+    internet.files[f"/free/dbip-city-lite-{datetime.now(UTC):%Y-%m}.mmdb.gz"] = page
+    results = await run(tmp_path / "data", internet.url)
     assert (results["dbip-city"].status, results["dbip-city"].version) == ("failed", f"{last_month:%Y-%m}")
     assert city(tmp_path / "data") == "Publisher City"
 

@@ -6,8 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from models.monitors.comparison import compare
+from models.monitors.fields import known_fields, watch
+from models.monitors.snapshots import carry_over
 from providers.base import Fields
 from providers.composing import compose
+from providers.darkweb.mentions import mention
+from providers.hearing import unheard_fields
 from providers.registry import KINDS
 from providers.result import NO_DATA, NOT_ASKED, SUPPRESSED, Outcome, Outcomes
 from providers.retelling import editions, filled_up, retell, said
@@ -128,7 +133,28 @@ def test_lists_are_told_whole() -> None:
     mentions = [{"title": str(number), "crawl_date": None} for number in range(250)]
     darkweb, company = KINDS["darkweb"], KINDS["company"]
     found = retell(darkweb, darkweb.normalise("example.com", ""), {"intelx": {"results": mentions}}, MOMENT)
-    assert found.data["results"] == mentions
+    assert [one["title"] for one in found.data["results"]] == [one["title"] for one in mentions]
     people = [{"name": str(number), "role": None} for number in range(250)]
     found = retell(company, company.normalise("Amber", ""), {"hunterdomain": {"results": people}}, MOMENT)
     assert found.data["results"] == people
+
+
+def test_a_zero_that_is_only_what_was_heard_of_changes_nothing() -> None:
+    kind = KINDS["darkweb"]
+    query, known = kind.normalise("example.com", ""), known_fields(kind.answer)
+    found = Outcome("ok", {"results": [mention("ahmia", title="A page", body=None)], "total": 1})
+
+    def seen(ahmia: Outcome) -> Outcomes:
+        off = Outcome("skipped", detail="no_key")
+        told = {"ahmia": ahmia, "ransomwarelive": Outcome("empty")}
+        return [(source, told.get(source.spec.name, off)) for source in kind.sources]
+
+    first, second = seen(found), seen(Outcome("timeout"))
+    partial = compose(kind, query, second, MOMENT)
+    assert (partial.data["total"], unheard_fields(kind, partial)) == (0, {"total"})
+    before = carry_over(None, said(first), MOMENT, editions(first))
+    after = carry_over(before, said(second), MOMENT, editions(second))
+    everything = watch(kind.name, known, ["*"])
+    comparison = compare(before, after, everything, lambda words: retell(kind, query, words, MOMENT).data)
+    assert comparison.changes is None
+    assert retell(kind, query, after.said, MOMENT).data["total"] == 1

@@ -13,7 +13,15 @@ import standardwebhooks
 from starlette.datastructures import Headers
 
 from language.triggers import Signature
-from services.signatures import TOLERANCE_SECONDS, InvalidSignature, Signed, headers_of, repeat_key, verify
+from services.signatures import (
+    TOLERANCE_SECONDS,
+    InvalidSignature,
+    Signed,
+    flaw_of,
+    headers_of,
+    repeat_key,
+    verify,
+)
 
 SLACK_BODY = (
     "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V"
@@ -53,7 +61,8 @@ def refused(example: Example) -> bool:
     return False
 
 
-PLAIN = hmac.new(b"s3cret", b"{}", hashlib.sha256)
+OURS = "a secret of ours"
+PLAIN = hmac.new(OURS.encode(), b"{}", hashlib.sha256)
 EXAMPLES = {
     "GitHub's own": Example(
         "github", "It's a Secret to Everybody",
@@ -85,13 +94,13 @@ EXAMPLES = {
         },
         '{"test": 2432232314}', 1614265330,
     ),
-    "in hex": Example("hmac-sha256", "s3cret", {"X-Signature": PLAIN.hexdigest()}, "{}"),
-    "in hex, upper case": Example("hmac-sha256", "s3cret", {"X-Signature": PLAIN.hexdigest().upper()}, "{}"),
+    "in hex": Example("hmac-sha256", OURS, {"X-Signature": PLAIN.hexdigest()}, "{}"),
+    "in hex, upper case": Example("hmac-sha256", OURS, {"X-Signature": PLAIN.hexdigest().upper()}, "{}"),
     "in hex with its algorithm": Example(
-        "hmac-sha256", "s3cret", {"X-Signature": f"sha256={PLAIN.hexdigest()}"}, "{}"
+        "hmac-sha256", OURS, {"X-Signature": f"sha256={PLAIN.hexdigest()}"}, "{}"
     ),
     "in base64 in a header of its own": Example(
-        "hmac-sha256", "s3cret", {"X-Shop-Hmac": base64.b64encode(PLAIN.digest()).decode()}, "{}", 0,
+        "hmac-sha256", OURS, {"X-Shop-Hmac": base64.b64encode(PLAIN.digest()).decode()}, "{}", 0,
         "X-Shop-Hmac",
     ),
 }  # fmt: skip
@@ -105,7 +114,7 @@ def test_a_request_that_was_signed_with_the_secret_is_the_senders(case: str) -> 
 @pytest.mark.parametrize("case", EXAMPLES)
 def test_with_another_secret_body_or_header_it_is_not(case: str) -> None:
     example = EXAMPLES[case]
-    other_key = "whsec_" + base64.b64encode(b"another key").decode()
+    other_key = "whsec_" + base64.b64encode(b"another key, as long").decode()
     others = [
         example._replace(secret=other_key),
         example._replace(body=example.body + " "),
@@ -135,12 +144,12 @@ TIMES = ["", "-1", "1e3", "1.0", " 1531420618", "+1531420618", "1" * 30, "١", "
 
 @pytest.mark.parametrize("timestamp", TIMES)
 def test_a_time_that_is_no_number_of_seconds_is_refused_although_it_was_signed(timestamp: str) -> None:
-    signed = hmac.new(b"key", f"v0:{timestamp}:{{}}".encode("latin-1", "replace"), hashlib.sha256)
+    signed = hmac.new(OURS.encode(), f"v0:{timestamp}:{{}}".encode("latin-1", "replace"), hashlib.sha256)
     headers = {
         "X-Slack-Request-Timestamp": timestamp.encode("latin-1", "replace").decode("latin-1"),
         "X-Slack-Signature": f"v0={signed.hexdigest()}",
     }
-    assert refused(Example("slack", "key", headers, "{}", 1531420618))
+    assert refused(Example("slack", OURS, headers, "{}", 1531420618))
 
 
 def standard(message_id: str, now: int, *secrets: str, body: str = "{}") -> dict[str, str]:
@@ -184,10 +193,32 @@ def test_a_part_of_the_body_is_not_taken_for_the_time() -> None:
     assert refused(Example("standard-webhooks", OLD, headers, "5", 9000))
 
 
-@pytest.mark.parametrize("secret", ["whsec_not base64", "no/base64!"])
+@pytest.mark.parametrize("secret", ["whsec_not base64", "no/base64!", "whsec_", "", "whsec_c2hvcnQ="])
 def test_a_secret_that_is_none_for_the_scheme_is_told_from_a_wrong_signature(secret: str) -> None:
     with pytest.raises(ValueError):
         check(EXAMPLES["of Standard Webhooks' specification"]._replace(secret=secret))
+
+
+SECRETS = {
+    "github": ["x" * 16, "ключ" * 2], "stripe": ["whsec_" + "x" * 10], "hmac-sha256": ["x" * 16],
+    "slack": ["8f742231b10e8888abcd99yyyzzz85a5"],
+    "standard-webhooks": ["whsec_" + base64.b64encode(b"x" * 16).decode(), OLD],
+}  # fmt: skip
+WEAK = {
+    "github": ["", "x" * 15], "stripe": ["whsec_"], "slack": ["x"], "hmac-sha256": ["password"],
+    "standard-webhooks": ["whsec_", "whsec_" + base64.b64encode(b"x" * 15).decode(), "x" * 16 + "!"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", SECRETS)
+def test_a_secret_that_signs_has_sixteen_bytes(scheme: str) -> None:
+    assert [secret for secret in SECRETS[scheme] if flaw_of(scheme, secret) is not None] == []
+    assert [secret for secret in WEAK[scheme] if flaw_of(scheme, secret) is None] == []
+    for secret in WEAK[scheme]:
+        example = next(one for one in EXAMPLES.values() if one.scheme == scheme)
+        empty = hmac.new(b"", example.body.encode(), hashlib.sha256).hexdigest()
+        with pytest.raises(ValueError):
+            check(example._replace(secret=secret, headers={"X-Signature": empty}))
 
 
 def key_of(example: Example, payload: Any) -> str | None:

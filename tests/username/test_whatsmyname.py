@@ -364,7 +364,10 @@ async def test_without_the_list_the_source_is_skipped(sites: Sites) -> None:
             providers={"whatsmyname": {"enabled": True}, "hackernews": {"base_url": url}}
         )
     reports = {report["name"]: (report["status"], report.get("detail")) for report in result.reports()}
-    assert reports == {"hackernews": ("empty", None), "whatsmyname": ("skipped", "no_data")}
+    assert reports == {
+        "hackernews": ("empty", None),
+        "whatsmyname": ("skipped", "lookup data is missing: run `vedette data fetch`"),
+    }
 
 
 def test_the_source_is_off_unless_the_operator_switches_it_on() -> None:

@@ -1,0 +1,14 @@
+"""Parts of the messages that answers have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def may_be_more(silent: Sequence[str]) -> str:
+    """Say that the sources of these names may know more; nothing if there are none."""
+    return f" There may be more: no answer from {_listed(silent)}." if silent else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
