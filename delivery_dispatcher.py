@@ -8,7 +8,6 @@ from uuid import UUID
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 
 import logs
 from activities.halting import Halt
@@ -20,6 +19,7 @@ from models.endpoints import CHANGED_CHANNEL
 from models.events import QUEUED_CHANNEL
 from models.identifiers import new_id
 from temporal import starts
+from temporal.client import TEMPORAL_AWAY
 
 _log = logs.get(__name__)
 # Fewer than there are places for outgoing calls: hanging endpoints never take them all.
@@ -109,7 +109,7 @@ class DeliveryDispatcher(DispatchLoop):
                 await starts.start_deliveries(self._client, batch_id, deliveries, eager=self._eager)
         except WorkflowAlreadyStartedError:
             await self._examine(batch_id)
-        except (RPCError, TimeoutError) as error:
+        except TEMPORAL_AWAY as error:
             _log.warning("start_failed", batch_id=str(batch_id), deliveries=deliveries, error=str(error))
         else:
             await self._mark_started(batch_id)

@@ -14,12 +14,14 @@ from pydantic import Field
 
 import logs
 from api.deps import Services
+from api.large_answers import read_output
 from api.routes.runs import accepted_answer, body_of, is_new, note
 from models import runs
 from models.accepting import Accepted
+from models.run_values import Omitted
 from models.run_views import RunStatus, RunView
 from models.targets import Target
-from models.views import View
+from models.views import View, to_json
 from services import responding
 from services.event_checks import Charge
 from services.responding import Failed
@@ -32,7 +34,10 @@ class RunResult(View):
 
     run_id: UUID = Field(description="The run's id.")
     status: RunStatus = Field(description="How it ended.")
-    output: Any = Field(description="The output of the last completed step in list order; null if it failed.")
+    output: Any = Field(
+        description="The output of the last completed step in list order; null if it failed. One of more than"
+        " 4 MiB is `{omitted: true, bytes, url}`: the workflow's owner has it from the URL."
+    )
     error: dict[str, Any] | None = Field(
         description="Why it failed, as `step`, `code` and `message`; null if it did not."
     )
@@ -61,9 +66,10 @@ async def answer(
     """The answer to an event: 202 at once, or what came of the run if it ends within `wait` seconds."""
     note(services, target.account_id, accepted)
     response: Response | None = None
+    if services.ingest_waits.are_taken(target.account_id):
+        wait = None  # the event is stored: to refuse it would have the sender send it again
     try:
-        new = is_new(accepted)
-        if wait is not None and (ended := await services.waiter.wait(accepted.run_id, wait, new=new)):
+        if wait is not None and (ended := await _ended(services, target, accepted, wait)):
             response = await _of_ended(services, target, ended, charge)
         elif accepted.repeated:  # also one that has not ended in time
             async with services.database.connection() as connection:
@@ -78,10 +84,18 @@ async def answer(
     return response
 
 
+async def _ended(services: Services, target: Target, accepted: Accepted, wait: int) -> RunView | None:
+    with services.ingest_waits.taken(target.account_id):
+        return await services.waiter.wait(accepted.run_id, wait, new=is_new(accepted))
+
+
 async def _of_ended(services: Services, target: Target, run: RunView, charge: Charge) -> Response:
     found = await responding.respond(services.database, services.event_checks, target, run, charge)
     if found is None:
-        result = RunResult(run_id=run.id, status=run.status, output=run.output, error=run.error)
+        output = run.output
+        if isinstance(output, Omitted):  # for a group of runs that are read together
+            output = await read_output(services, target.account_id, run.id)
+        result = RunResult(run_id=run.id, status=run.status, output=output, error=run.error)
     elif isinstance(found, Failed):
         # What it was to say is not known, and all of the output may be more.
         _log.warning("respond_failed", reason=found.message)
@@ -89,4 +103,4 @@ async def _of_ended(services: Services, target: Target, run: RunView, charge: Ch
         result = RunResult(run_id=run.id, status=run.status, output=None, error=error)
     else:
         return Response(found.content, found.status, found.headers)
-    return Response(result.model_dump_json(), media_type="application/json")
+    return Response(to_json(result), media_type="application/json")

@@ -15,7 +15,8 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models import event_types
-from models.delivery_work import Attempt, Delivery
+from models.delivery_work import Delivery
+from models.delivery_writes import Attempt
 from models.errors import NotFound
 from models.event_data import WebhookTest
 from models.events import envelope

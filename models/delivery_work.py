@@ -7,10 +7,10 @@ executor: whoever takes a batch up again puts in its own id, and what the one be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -18,7 +18,6 @@ from sqlalchemy import Boolean, CheckConstraint, Column, DateTime, Index, Intege
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import endpoints
 
 MAX_ROWS = 256
 """How many deliveries are claimed at a time at most."""
@@ -134,6 +133,7 @@ class Delivery:
         tries: how many of them since it last began the schedule.
         manual: this one was asked for by hand.
         data: of the event, as JSON.
+        depth: how many runs have led to the event; none is null.
     """
 
     delivery_id: UUID
@@ -148,8 +148,13 @@ class Delivery:
     event_type: str
     data: str
     created_at: datetime
+    depth: int | None = None
 
 
+# The types whose `run_id` is a run of a workflow.
+_OF_RUNS = frozenset({
+    "workflow.run.completed", "workflow.run.failed", "workflow.alert", "lookup.completed"
+})  # fmt: skip
 _LOAD: LiteralString = """
 select w.delivery_id, w.account_id, w.endpoint_id, p.url, p.sealed, w.attempts, w.tries, w.manual,
   w.event_id, e.type as event_type, e.data::text as data, e.created_at
@@ -175,7 +180,22 @@ async def take(connection: Connection, batch_id: UUID, executor: UUID) -> list[D
             (executor, batch_id),
         )
     cursor = await connection.execute(_LOAD, (batch_id,))
-    return [Delivery(**row) for row in await cursor.fetchall()]
+    rows = await cursor.fetchall()
+    depths = await _depths(connection, rows)
+    return [Delivery(**row, depth=depths.get(row["event_id"])) for row in rows]
+
+
+async def _depths(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[UUID, int]:
+    """How many runs have led to the events that runs have caused, by the id of the event."""
+    told = {row["event_id"]: orjson.loads(row["data"]) for row in rows if row["event_type"] in _OF_RUNS}
+    runs = {event_id: UUID(data["run_id"]) for event_id, data in told.items() if data["run_id"] is not None}
+    if not runs:
+        return {}
+    cursor = await connection.execute(
+        "select id, coalesce(depth, 0) as depth from runs where id = any(%s)", (list(runs.values()),)
+    )
+    found = {row["id"]: 1 + row["depth"] for row in await cursor.fetchall()}
+    return {event_id: found[run_id] for event_id, run_id in runs.items() if run_id in found}
 
 
 async def find_unsent(connection: Connection, batch_ids: Sequence[UUID]) -> set[UUID]:
@@ -184,157 +204,6 @@ async def find_unsent(connection: Connection, batch_ids: Sequence[UUID]) -> set[
         "select id from delivery_batches where id = any(%s) and executor is null", (list(batch_ids),)
     )
     return {row["id"] for row in await cursor.fetchall()}
-
-
-Ending = Literal["delivered", "failed", "retry"]
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What one attempt brought.
-
-    Attributes:
-        duration_ms: how long it took.
-        response_status: None if no answer came.
-        response_body: its beginning, without NUL.
-        code: of the failure; None if it succeeded.
-        message: the same for people.
-        retry_after: seconds that the receiver asked to wait.
-    """
-
-    manual: bool
-    started_at: datetime
-    duration_ms: int
-    response_status: int | None
-    response_body: str | None
-    code: str | None = None
-    message: str | None = None
-    retry_after: float | None = None
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is to be written of an attempt.
-
-    Attributes:
-        ending: what becomes of the delivery.
-        delay: seconds to its next attempt, if there is one.
-        pause: seconds for which the endpoint gets nothing.
-        gone: the receiver says that the endpoint is gone for good.
-        ours: the fault is the service's own, and is not held against the endpoint.
-    """
-
-    batch_id: UUID
-    executor: UUID
-    delivery_id: UUID
-    attempt: Attempt
-    ending: Ending
-    delay: float = 0
-    pause: float = 0
-    gone: bool = False
-    ours: bool = False
-
-    @property
-    def size(self) -> int:
-        """Roughly the bytes of it."""
-        return 512 + len(self.attempt.response_body or "")
-
-
-_RECORD: LiteralString = """
-with asked as materialized (
-  select * from json_to_recordset(%(changes)s::json) as a (delivery_id uuid, batch_id uuid, executor uuid,
-    manual boolean, started_at timestamptz, duration_ms integer, response_status integer, response_body text,
-    error json, ending text, delay float, pause float, gone boolean, ours boolean)
-), mine as materialized (
-  select b.id, b.executor from delivery_batches b
-  where (b.id, b.executor) in (select batch_id, executor from asked) order by b.id for key share
-), held as materialized (
-  select w.delivery_id, a.executor, w.endpoint_id, w.attempts + 1 as attempts, w.tries + 1 as tries
-  from delivery_work w join asked a on a.delivery_id = w.delivery_id and a.batch_id = w.batch_id
-  join mine m on m.id = a.batch_id and m.executor = a.executor
-  where w.status = 'running' order by w.delivery_id for update of w
-), attempts as (
-  insert into delivery_attempts (delivery_id, number, trigger, started_at, duration_ms, response_status,
-                                 response_body, error)
-  select delivery_id, h.attempts, case when a.manual then 'manual' else 'scheduled' end, a.started_at,
-    a.duration_ms, a.response_status, a.response_body, a.error
-  from asked a join held h using (delivery_id, executor)
-), changed as (
-  update deliveries d set attempts = h.attempts, last_attempt_at = a.started_at,
-    status = case a.ending when 'retry' then 'pending' else a.ending end,
-    next_attempt_at = case a.ending when 'retry' then clock_timestamp() + make_interval(secs => a.delay) end
-  from asked a join held h using (delivery_id, executor)
-  where d.id = a.delivery_id and d.id = any(%(ids)s)
-), gone as (
-  delete from delivery_work w using asked a join held h using (delivery_id, executor)
-  where a.ending <> 'retry' and w.delivery_id = a.delivery_id
-), waiting as (
-  update delivery_work w set status = 'waiting', attempts = h.attempts, tries = h.tries, manual = false,
-    wake_at = clock_timestamp() + make_interval(secs => a.delay)
-  from asked a join held h using (delivery_id, executor)
-  where a.ending = 'retry' and w.delivery_id = a.delivery_id
-), told as materialized (
-  select h.endpoint_id, bool_or(a.ending = 'delivered') as succeeded, count(*)::integer as failures,
-    min(a.started_at) filter (where a.ending <> 'delivered') as failed_at, max(a.pause) as pause,
-    bool_or(a.gone) as gone
-  from asked a join held h using (delivery_id, executor) where not a.ours group by h.endpoint_id
-), locked as materialized (
-  select e.id from endpoints e join told t on t.endpoint_id = e.id
-  where not t.succeeded or t.gone or t.pause > 0 or e.strikes > 0 or e.failing_since is not null
-  order by e.id for no key update of e
-), states as (
-  update endpoints e set
-    strikes = case when t.succeeded then 0 else least(e.strikes + t.failures, 1000) end,
-    failing_since = case when t.succeeded then null else coalesce(e.failing_since, t.failed_at) end,
-    paused_until = case when t.pause > 0
-      then greatest(e.paused_until, clock_timestamp() + make_interval(secs => t.pause))
-      when t.succeeded then null else e.paused_until end
-  from told t join locked l on l.id = t.endpoint_id where e.id = t.endpoint_id
-  returning e.id, t.gone, t.failed_at - e.failing_since >= %(patience)s as failing
-)
-select h.delivery_id, null::uuid as endpoint_id, null::text as reason from held h
-union all
-select null, id, case when gone then 'gone' else 'failing' end from states where gone or failing
-"""
-
-
-async def record(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
-    """Write what attempts brought, each fenced by its batch; call it in a transaction.
-
-    An endpoint that is gone, or has only failed for five days, is switched off with that.
-
-    Args:
-        connection: inside a transaction.
-        changes: one a delivery at the most.
-
-    Returns:
-        The deliveries that were written; what is missing is its executor's no longer.
-    """
-    cursor = await connection.execute(
-        _RECORD,
-        {
-            "changes": orjson.dumps([_written(change) for change in changes]).decode(),
-            "ids": [change.delivery_id for change in changes],
-            "patience": endpoints.PATIENCE,
-        },
-    )
-    rows = await cursor.fetchall()
-    for row in rows:
-        if row["endpoint_id"] is not None:
-            await endpoints.disable(connection, row["endpoint_id"], row["reason"])
-    return {row["delivery_id"] for row in rows if row["delivery_id"] is not None}
-
-
-def _written(change: Change) -> dict[str, Any]:
-    attempt = change.attempt
-    return {
-        "delivery_id": change.delivery_id, "batch_id": change.batch_id, "executor": change.executor,
-        "manual": attempt.manual, "started_at": attempt.started_at, "duration_ms": attempt.duration_ms,
-        "response_status": attempt.response_status, "response_body": attempt.response_body,
-        "error": attempt.code and {"code": attempt.code, "message": attempt.message},
-        "ending": change.ending, "delay": change.delay, "pause": change.pause, "gone": change.gone,
-        "ours": change.ours,
-    }  # fmt: skip
 
 
 _LEFT: LiteralString = """

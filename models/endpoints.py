@@ -120,6 +120,17 @@ class Chosen:
     is_active: bool = True
 
 
+async def has_listener(connection: Connection, account_id: UUID, event_type: str) -> bool:
+    """Say whether an active endpoint of the account gets events of a type."""
+    cursor = await connection.execute(
+        "select exists (select from endpoints where account_id = %s and is_active"
+        " and events && event_patterns(%s)) as found",
+        (account_id, event_type),
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["found"]
+
+
 def seal(keyring: Keyring, endpoint_id: UUID, sending: Sending) -> bytes:
     """Seal what is secret of an endpoint."""
     return keyring.seal(_PURPOSE, orjson.dumps(asdict(sending)), str(endpoint_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import AwareDatetime, ConfigDict, Field
@@ -62,6 +62,10 @@ class WorkflowRunCompleted(EventData):
     version: int = Field(description="The version of the workflow that it ran.")
     trigger: TriggerType = Field(description="What started it.")
     credits_used: int = Field(description="What it cost.")
+    items_total: int | None = Field(
+        description="How many items its steps with `for_each` had; null if it did none."
+    )
+    items_failed: int | None = Field(description="How many of these failed.")
     queued_at: AwareDatetime = Field(description="When it was accepted.")
     started_at: AwareDatetime | None = Field(description="When it began; null if it never did.")
     completed_at: AwareDatetime = Field(description="When it ended.")
@@ -74,6 +78,16 @@ class WorkflowRunFailed(WorkflowRunCompleted):
     """A run of a workflow that failed."""
 
     error: RunFailure = Field(description="Why it failed.")
+
+
+class WorkflowAlert(EventData):
+    """What a step `emit` of a workflow says."""
+
+    run_id: UUID = Field(description="The run.")
+    workflow_id: UUID = Field(description="The workflow that it is a run of.")
+    workflow_name: str = Field(description="What that is called.")
+    step_id: str = Field(description="The step that sent it.")
+    data: Any = Field(description="What the step says: any JSON.")
 
 
 class LookupCompleted(EventData):

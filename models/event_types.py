@@ -27,6 +27,7 @@ from models.event_data import (
     RunFailure,
     WebhookDisabled,
     WebhookTest,
+    WorkflowAlert,
     WorkflowRunCompleted,
     WorkflowRunFailed,
 )
@@ -134,8 +135,8 @@ _TYPES = (
         "A run of a workflow has completed.",
         WorkflowRunCompleted(
             run_id=_RUN, workflow_id=_WORKFLOW, workflow_name="Visitors from abroad", version=4,
-            trigger="webhook", credits_used=2, queued_at=_START, started_at=_START, completed_at=_END,
-            duration_ms=2_412,
+            trigger="webhook", credits_used=2, items_total=40, items_failed=1, queued_at=_START,
+            started_at=_START, completed_at=_END, duration_ms=2_412,
         ),
     ),
     _type(
@@ -143,9 +144,17 @@ _TYPES = (
         "A run of a workflow has failed. A run that was cancelled gives no event.",
         WorkflowRunFailed(
             run_id=_RUN, workflow_id=_WORKFLOW, workflow_name="Visitors from abroad", version=4,
-            trigger="manual", credits_used=2, queued_at=_START, started_at=_START, completed_at=_END,
-            duration_ms=2_412,
+            trigger="manual", credits_used=2, items_total=None, items_failed=None, queued_at=_START,
+            started_at=_START, completed_at=_END, duration_ms=2_412,
             error=RunFailure(code="http_status", message="The endpoint answered 503.", step="tell"),
+        ),
+    ),
+    _type(
+        "workflow.alert",
+        "A step `emit` of a workflow has run: one event for each run and step, even if its work is repeated.",
+        WorkflowAlert(
+            run_id=_RUN, workflow_id=_WORKFLOW, workflow_name="Visitors from abroad", step_id="tell",
+            data={"text": "A visitor from Tor: 185.220.101.1", "country": None},
         ),
     ),
     _type(

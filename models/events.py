@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -44,6 +44,13 @@ def envelope(event_type: str, data: str, created_at: datetime) -> bytes:
     return orjson.dumps({"event": event_type, "data": orjson.loads(data), "created_at": moment})
 
 
+class Emitted(NamedTuple):
+    """An event that was emitted: `webhooks` is how many webhooks get it; one that none gets is not stored."""
+
+    id: UUID
+    webhooks: int
+
+
 async def emit(connection: Connection, account_id: UUID, data: EventData) -> UUID:
     """Say that something happened; call it in the transaction in which that became true.
 
@@ -58,14 +65,20 @@ async def emit(connection: Connection, account_id: UUID, data: EventData) -> UUI
     Returns:
         The event's id.
     """
+    return (await emit_counted(connection, account_id, data)).id
+
+
+async def emit_counted(connection: Connection, account_id: UUID, data: EventData) -> Emitted:
+    """Emit an event as `emit`, and say how many webhooks get it."""
     cursor = await connection.execute(
         "with new as materialized (select time_ordered_id() as id)"
-        " select id, emit_events(array[id], array[%s::uuid], array[%s], array[%s::json]) from new",
+        " select id, emit_events(array[id], array[%s::uuid], array[%s], array[%s::json]) as webhooks"
+        " from new",
         (account_id, event_types.name_of(data), data.model_dump_json()),
     )
     row = await cursor.fetchone()
     assert row is not None
-    return row["id"]
+    return Emitted(**row)
 
 
 async def emit_all(connection: Connection, told: Sequence[tuple[UUID, EventData]]) -> None:

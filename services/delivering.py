@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import logs
 from models import endpoints, events
-from models.delivery_work import Attempt, Delivery, Ending
+from models.delivery_work import Delivery
+from models.delivery_writes import Attempt, Ending
+from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from outbound.response import Answer
@@ -67,6 +69,10 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
         sending = endpoints.unseal(keyring, delivery.endpoint_id, delivery.sealed)
         body = events.envelope(delivery.event_type, delivery.data, delivery.created_at)
 
+        headers = {**sending.headers, "Content-Type": "application/json"}
+        if delivery.depth is not None:
+            headers = chain.with_depth(headers, delivery.depth)
+
         def sign() -> Mapping[str, str]:
             # When its turn has come: a signature is good for five minutes.
             nonlocal began_at, began
@@ -77,7 +83,7 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
         answer = await outbound.send(
             "POST",
             delivery.url,
-            headers={**sending.headers, "Content-Type": "application/json"},
+            headers=headers,
             headers_at_start=sign,
             body=body,
             timeout=SECONDS,

@@ -17,6 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api.deps import Services, ServicesDep, services_of
 from api.http import limits
+from api.http.chain import depth_of
 from api.http.errors import Problem
 from api.http.json_body import Handler, StrictRequest, StrictRoute, parse_json
 from api.http.openapi import problems
@@ -28,6 +29,7 @@ from models import accepting
 from models.accepting import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from models.errors import FieldError, Invalid
 from models.targets import Target
+from outbound import chain
 from services.event_checks import Charge
 from services.signatures import SIGNED_BY, Signed, repeat_key
 
@@ -62,8 +64,8 @@ _FORM_SCHEMA = {"type": "object", "additionalProperties": {"type": "string"}}
 # The body is read here, by rules of its own, and not by FastAPI.
 _REQUEST: dict[str, Any] = {
     "requestBody": {
-        "required": True,
-        "description": "The event: any JSON, or a form as an object; a field that comes twice is an array.",
+        "description": "The event: any JSON, or a form as an object; a field that comes twice is an array."
+        " An empty body is `{}`.",
         "content": {
             "application/json": {"schema": _EVENT_SCHEMA, "example": {"email": "ada@example.com"}},
             **{media_type: {"schema": _FORM_SCHEMA} for media_type in _FORMS},
@@ -89,6 +91,14 @@ _REQUEST: dict[str, Any] = {
         for scheme, names in SIGNED_BY.items()
         for name in names
         if name != "webhook-id"
+    ]
+    + [
+        {
+            "name": chain.HEADER,
+            "in": "header",
+            "description": "Sent by this service: how many runs have led to the event, 5 at most.",
+            "schema": {"type": "integer", "minimum": 0},
+        }
     ],
 }
 
@@ -102,7 +112,9 @@ _REQUEST: dict[str, Any] = {
             "workflow_not_active",
             "unsupported_charset",
             "rate_limited",
+            "too_many_runs",
             "invalid_signature",
+            "chain_too_deep",
             "signing_secret_unusable",
             *CHECKED,
         ),
@@ -135,9 +147,12 @@ async def ingest(
     senders = _senders_key(request, signed, payload)
     value = await services.event_checks.dedupe_value(target, payload, context, charge)
     dedupe_key = senders if value is None else _workflows_key(value)
+    depth = depth_of(request)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
-        accepted = await services.accepting.submit(Event(target, "webhook", payload, context, dedupe_key))
+        accepted = await services.accepting.submit(
+            Event(target, "webhook", payload, context, dedupe_key, depth=depth)
+        )
     return await answer(services, target, accepted, wait, charge)
 
 
@@ -174,7 +189,9 @@ async def _repeated_misfit(
 
 
 async def _payload(request: StrictRequest) -> Any:
-    """The event: any JSON, or a form as an object whose repeated fields are arrays."""
+    """The event: any JSON, or a form as an object whose repeated fields are arrays; `{}` without a body."""
+    if not await request.raw():
+        return {}
     content_type = request.media_type
     if content_type in _FORMS:
         return await _form(request, content_type)
@@ -189,6 +206,8 @@ async def _signed_payload(request: StrictRequest) -> Any:
     It is JSON whatever its type says, else a form with percent signs and in UTF-8.
     """
     raw = await request.raw()
+    if not raw:
+        return {}
     try:
         return parse_json(raw)
     except Problem:

@@ -15,7 +15,7 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.http.validation import as_it_came, validated
 from api.webhook_bodies import NewWebhook, Rotation, WebhookChanges, WebhookName, WebhookReplacement
-from models import deliveries, endpoints
+from models import agents, deliveries, endpoints
 from models.deliveries import DeliveryDetail
 from models.endpoints import Chosen, EndpointView
 from models.errors import FieldError, Invalid
@@ -59,15 +59,16 @@ async def list_webhooks(caller: Owner, services: ServicesDep) -> Webhooks:
     return Webhooks(webhooks=found)
 
 
-@router.post("", status_code=201, responses=problems("too_many_webhooks"))
+@router.post("", status_code=201, responses=problems("too_many_webhooks", "person_required"))
 async def create_webhook(
     body: GivenWebhook, request: Request, caller: Owner, services: ServicesDep
 ) -> WebhookCreated:
     """Make a webhook. Its secret is shown this once."""
     chosen = Chosen(**validated(NewWebhook, body, _context(services)).model_dump())
-    secret = new_secret()
+    secret, who = new_secret(), actor(request, caller)
     async with services.database.transaction() as connection:
-        made = await endpoints.create(connection, services.keyring, actor(request, caller), chosen, secret)
+        await agents.check_endpoint(connection, who, chosen.events)
+        made = await endpoints.create(connection, services.keyring, who, chosen, secret)
     services.lookups.teller.forget()
     return WebhookCreated(**made.model_dump(), secret=secret)
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from database import Connection, Database
 from models import delivery_work
-from models.delivery_work import Attempt, Change
+from models.delivery_writes import Attempt, Change, record_attempts_if_leased
 from models.identifiers import new_id
 from services import delivering
 
@@ -74,4 +74,4 @@ async def end(
     await delivery_work.take(connection, claimed.batch_id, executor)
     async with connection.transaction():
         changes = [change(claimed.batch_id, executor, one, made) for one in wanted]
-        return await delivery_work.record(connection, changes)
+        return await record_attempts_if_leased(connection, changes)

@@ -15,7 +15,7 @@ import pytest
 
 from database import Database
 from models import delivery_work, endpoints
-from models.delivery_work import Attempt
+from models.delivery_writes import Attempt
 from tests.deliveries.claims import Claimed, attempt, claim, end
 from tests.deliveries.receivers import Hooks
 

@@ -12,7 +12,7 @@ from standardwebhooks import Webhook
 
 from database import Notifier
 from models import deliveries, endpoints, resending
-from models.delivery_work import Attempt
+from models.delivery_writes import Attempt
 from sealing import Keyring
 from tests.automations.engine import Endpoint, until
 from tests.deliveries.receivers import Hooks

@@ -14,7 +14,7 @@ from models import automations, credits, keys, targets
 from models.event_types import EVENT_TYPES
 from models.runs import RunView
 from sealing import Keyring
-from tests.automations.engine import Endpoint, accept, cancel, ended, waiting, webhook
+from tests.automations.engine import Endpoint, accept, cancel, ended, transform, waiting, webhook
 from tests.deliveries.receivers import Hooks
 
 NOWHERE = "http://127.0.0.1:9/"
@@ -69,6 +69,19 @@ async def test_a_run_that_fails_tells_why(hooks: Hooks, notifier: Any, receiver:
     [event] = await told(hooks)
     assert event["type"] == "workflow.run.failed"
     assert (event["data"]["error"]["code"], event["data"]["error"]["step"]) == ("forbidden_address", "call")
+
+
+@pytest.mark.parametrize(("items", "ends"), [(["x", [1]], "completed"), (["x", "x"], "failed")])
+async def test_the_end_of_a_run_tells_how_many_items_failed(
+    hooks: Hooks, notifier: Any, items: list[Any], ends: str
+) -> None:
+    await hooks.endpoint(NOWHERE, events=["workflow.run.*"])
+    sums = transform("a", "sum(item)", for_each="trigger", on_error="continue")
+    [run_id] = await accept(hooks.database, await target_of(hooks, [sums]), payload=items)
+    await ended(hooks.database, notifier, hooks.account_id, run_id)
+    [event] = await told(hooks)
+    counts = (event["data"]["items_total"], event["data"]["items_failed"])
+    assert (event["type"], counts) == (f"workflow.run.{ends}", (2, items.count("x")))
 
 
 async def test_a_run_that_is_cancelled_gives_no_event(hooks: Hooks, notifier: Any) -> None:

@@ -8,10 +8,11 @@ from uuid import UUID
 import pytest
 
 from language.definition import Definition
-from models import automations, event_triggers, events, runs
+from models import automations, event_triggers, events
 from models.event_data import EventData, Failure, MonitorRunCompleted, MonitorRunFailed
 from models.identifiers import new_id
 from tests.deliveries.receivers import Hooks
+from tests.views import get_run
 
 MONITOR, OTHER = new_id(), new_id()
 CHANGES = {"changes": [{"target": "example.com", "changes": {"whois.registrar": {"old": "A", "new": "B"}}}]}
@@ -58,7 +59,7 @@ async def test_a_run_gets_the_data_and_what_changed(hooks: Hooks) -> None:
     data = completed()
     [run_id] = await happen(hooks, data)
     async with hooks.database.connection() as connection:
-        view = await runs.get(connection, hooks.account_id, run_id)
+        view = await get_run(connection, hooks.account_id, run_id)
     assert (view.workflow_id, view.trigger) == (workflow_id, "monitor_event")
     assert view.input == data.model_dump(mode="json") | CHANGES
 

@@ -14,7 +14,7 @@ import pytest
 from activities.deliveries import OPTIONS
 from database import Connection, Database
 from models import delivery_recovery, delivery_work, endpoints
-from models.delivery_work import Change
+from models.delivery_writes import Change, record_attempts_if_leased
 from models.identifiers import new_id
 from tests.automations.engine import until
 from tests.deliveries.claims import attempt, change, claim, end
@@ -82,7 +82,7 @@ async def test_who_was_overtaken_can_write_nothing(
         await OVERTAKEN[how](connection, taken.batch_id)
         before = await rows_of(connection, taken)
         async with connection.transaction():
-            assert await delivery_work.record(connection, [late]) == set()
+            assert await record_attempts_if_leased(connection, [late]) == set()
         assert await rows_of(connection, taken) == before
 
 
@@ -91,10 +91,10 @@ async def test_what_is_recorded_is_not_recorded_again(database: Database, taken:
     told = change(taken.batch_id, taken.executor, taken.delivery_id, OUTCOMES[what])
     async with database.connection() as connection:
         async with connection.transaction():
-            assert await delivery_work.record(connection, [told]) == {told.delivery_id}
+            assert await record_attempts_if_leased(connection, [told]) == {told.delivery_id}
         before = await rows_of(connection, taken)
         async with connection.transaction():
-            assert await delivery_work.record(connection, [told]) == set()
+            assert await record_attempts_if_leased(connection, [told]) == set()
         assert await rows_of(connection, taken) == before
 
 
@@ -114,7 +114,7 @@ async def test_a_take_over_waits_for_a_write_that_has_begun_and_does_not_send_ag
             return await cursor.fetchone() is not None
 
     async with database.transaction() as connection:
-        assert await delivery_work.record(connection, [taken]) == {taken.delivery_id}
+        assert await record_attempts_if_leased(connection, [taken]) == {taken.delivery_id}
         taking = asyncio.create_task(take())
         await until(waits)
     assert await taking == []
@@ -127,7 +127,7 @@ async def test_a_take_over_outlasts_a_writer_that_has_stopped_within_its_write(
     await writer.open()
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
         async with writer.transaction() as stopped:
-            await delivery_work.record(stopped, [taken])
+            await record_attempts_if_leased(stopped, [taken])
             async with database.connection() as connection:
                 assert len(await delivery_work.take(connection, taken.batch_id, new_id())) == 1
     await writer.close()
@@ -157,7 +157,7 @@ async def test_of_many_written_together_only_what_was_overtaken_is_dropped(
             changes += [change(one.batch_id, executor, delivery, attempt()) for delivery in one.deliveries]
         await take_over(connection, claims[0].batch_id)
         async with connection.transaction():
-            written = await delivery_work.record(connection, changes)
+            written = await record_attempts_if_leased(connection, changes)
     assert written == set(claims[1].deliveries)
 
 
@@ -168,7 +168,7 @@ async def test_an_executor_writes_only_deliveries_of_its_own_batch(
     another = await claim(database)
     async with database.connection() as connection, connection.transaction():
         stray = replace(taken, delivery_id=another.deliveries[0])
-        assert await delivery_work.record(connection, [stray]) == set()
+        assert await record_attempts_if_leased(connection, [stray]) == set()
 
 
 # What an endpoint did
@@ -227,7 +227,7 @@ async def test_an_endpoint_that_is_changed_while_it_is_sent_to_breaks_no_record(
     async with database.transaction() as connection:
         await CHANGES[what](connection, hooks, row["endpoint_id"])
     async with database.connection() as connection, connection.transaction():
-        written = await delivery_work.record(connection, [taken])
+        written = await record_attempts_if_leased(connection, [taken])
     assert written == (set() if what == "deleted" else {taken.delivery_id})
     [row] = await hooks.rows()
     assert row["status"] == ("failed" if what == "deleted" else "delivered")

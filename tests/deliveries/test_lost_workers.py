@@ -41,7 +41,7 @@ DEATHS = {
     "models.delivery_work:claim": {0},
     "temporal.starts:start_deliveries": {0, 1},
     "services.delivering:attempt": {1},
-    "models.delivery_work:record": {1},
+    "models.delivery_writes:record_attempts_if_leased": {1},
     "models.delivery_work:look": {1},
 }
 """After what a worker dies, and how often each message can have been sent until then."""

@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from models import delivery_work
-from models.delivery_work import Attempt, Change, Delivery
+from models.delivery_work import Delivery
+from models.delivery_writes import Attempt, Change, record_attempts_if_leased
 from models.identifiers import new_id
 from tests.deliveries.receivers import Hooks
 
@@ -35,7 +36,7 @@ async def test_of_two_who_have_a_batch_only_the_later_one_writes_even_in_the_sam
         assert await delivery_work.take(connection, batch, holder) == [delivery]
     changes = [change(delivery, batch, overtaken, 500), change(delivery, batch, holder, 200)]
     async with hooks.database.transaction() as connection:
-        assert await delivery_work.record(connection, changes) == {delivery.delivery_id}
+        assert await record_attempts_if_leased(connection, changes) == {delivery.delivery_id}
     assert [one["response_status"] for one in await hooks.attempts()] == [200]
     assert [row["status"] for row in await hooks.rows()] == ["delivered"]
 
@@ -52,6 +53,6 @@ async def test_what_a_receiver_asks_for_counts_though_it_takes_another_delivery_
         first, second = await delivery_work.take(connection, batch, executor)
     changes = [change(first, batch, executor, 200), change(second, batch, executor, status)]
     async with hooks.database.transaction() as connection:
-        await delivery_work.record(connection, changes)
+        await record_attempts_if_leased(connection, changes)
     row = await hooks.endpoint_row(endpoint_id)
     assert (row["is_active"], row["paused_until"] is not None) == (active, paused)

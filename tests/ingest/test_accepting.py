@@ -11,11 +11,13 @@ import pytest
 from api.app import accept_together
 from database import Database
 from micro_batcher import MicroBatcher
-from models import accepting, runs
+from models import accepting
 from models.accepting import Accepted, Event
+from models.run_bounds import UnfinishedRuns
 from tests.automations.engine import NewTarget
 from tests.ingest.conftest import RunsOf
 from tests.stacks import eventually
+from tests.views import get_run
 
 FAILURES: dict[str, Exception] = {
     "the connection is lost": psycopg.OperationalError("the reply was lost"),
@@ -31,7 +33,7 @@ async def test_a_group_that_fails_after_its_commit_is_accepted_once(
     target, failures = await new_target(), [FAILURES[failure]]
 
     async def ask(events: list[Event]) -> list[Accepted | Exception]:
-        accepted = await accept_together(database, events)
+        accepted = await accept_together(database, UnfinishedRuns(1000), events)
         if len(events) > 1 and failures:
             raise failures.pop()
         return accepted
@@ -79,7 +81,7 @@ async def test_two_processes_with_the_same_keys_in_opposite_orders_wait_and_do_n
     ours = [Event(target, "webhook", "ours", dedupe_key=key) for key in "cba"]
     async with await database.dedicated() as other, other.transaction():
         await accepting.accept(other, [theirs])
-        waiting = asyncio.create_task(accept_together(database, ours))
+        waiting = asyncio.create_task(accept_together(database, UnfinishedRuns(1000), ours))
         await eventually(lambda: waits_for_a_lock(database), what="the group waits")
         # Sorted: what comes after the key that is held has not been taken yet, so nobody waits for us.
         await accepting.accept(other, [Event(target, "webhook", "theirs", dedupe_key="c")])
@@ -113,5 +115,5 @@ async def test_an_input_is_stored_as_it_came(database: Database, new_target: New
     target = await new_target()
     async with database.connection() as connection:
         [accepted] = await accepting.accept(connection, [Event(target, "webhook", AWKWARD[case])])
-        view = await runs.get(connection, target.account_id, accepted.run_id)
+        view = await get_run(connection, target.account_id, accepted.run_id)
     assert view.input == AWKWARD[case]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import httpx
 import pytest
+from psycopg.types.json import Json
 from temporalio.client import Client
 
 from database import Database
@@ -87,7 +88,7 @@ async def test_the_owner_still_gets_the_whole_run(api: Api, person: Person) -> N
 async def test_respond_is_what_a_completed_run_is_answered_with(api: Api, person: Person) -> None:
     respond = {
         "status": "{{ decide.code }}",
-        "headers": {"X-Run": "{{ run.id }}", "Location": "/orders/{{ trigger.id }}"},
+        "headers": {"X-Reply-Run": "{{ run.id }}", "Location": "/orders/{{ trigger.id }}"},
         "body": {
             "id": "{{ trigger.id }}",
             "workflow": "{{ workflow.name }}",
@@ -95,11 +96,11 @@ async def test_respond_is_what_a_completed_run_is_answered_with(api: Api, person
             "was": "{{ steps.decide.status }}",
         },
     }
-    url = await workflow(person, transform("decide", "{code: 201}"), respond=respond, name="orders")
+    url = await workflow(person, transform("decide", "{code: 303}"), respond=respond, name="orders")
     answer = await post(api, f"{url}?wait=20", json={"id": 7}, headers={"X-Kind": "new"})
-    assert (answer.status_code, answer.headers["location"]) == (201, "/orders/7")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/orders/7")
     assert answer.json() == {"id": 7, "workflow": "orders", "kind": "new", "was": "completed"}
-    run = (await person.key.get(f"/api/workflows/runs/{answer.headers['x-run']}")).json()
+    run = (await person.key.get(f"/api/workflows/runs/{answer.headers['x-reply-run']}")).json()
     assert run["status"] == "completed"
 
 
@@ -131,10 +132,8 @@ async def test_a_step_that_failed_where_the_run_went_on_says_why(api: Api, perso
 
 @pytest.mark.parametrize("respond", [
     {"status": "{{ trigger }}"},
-    {"headers": {"X-A": "{{ trigger }}"}, "body": "{{ out }}"},
-    {"headers": {"Content-Type": "{{ trigger }}"}, "body": "{{ out }}"},
     {"body": "{{ sum(trigger) }}"},
-], ids=["a status", "a header", "a media type", "an expression"])  # fmt: skip
+], ids=["a status", "an expression"])  # fmt: skip
 async def test_what_cannot_be_rendered_is_told_with_neither_output_nor_value(
     api: Api, person: Person, respond: Any
 ) -> None:
@@ -270,11 +269,11 @@ async def test_of_the_request_only_what_respond_reads_is_kept(
 ) -> None:
     kept: list[bool] = []
     for body in ("{{ request.query.wait }}", "{{ trigger }}"):
-        url = await workflow(person, respond={"headers": {"X-Run": "{{ run.id }}"}, "body": body})
+        url = await workflow(person, respond={"headers": {"X-Reply-Run": "{{ run.id }}"}, "body": body})
         answer = await send(api, url, "20")
         assert answer.json() == "20"
         async with database.connection() as connection:
-            run_id = UUID(answer.headers["x-run"])
+            run_id = UUID(answer.headers["x-reply-run"])
             cursor = await connection.execute("select request from runs where id = %s", (run_id,))
             row = await cursor.fetchone()
         kept.append(row is not None and row["request"] is not None)
@@ -291,3 +290,26 @@ async def test_a_workflow_shows_its_respond_and_refuses_what_cannot_be_one(api: 
     assert [(e["pointer"], e["code"]) for e in answer.json()["errors"]] == [
         ("/trigger/respond/body", "secret_not_allowed")
     ]
+
+
+async def test_a_workflow_from_before_loses_headers_that_are_refused_now_and_says_so(
+    api: Api, person: Person, database: Database
+) -> None:
+    made = await create(person, trigger={"type": "webhook", "respond": {"body": "x"}})
+    former = {"Link": "</evil>; rel=preload", "X-Accel-Redirect": "/etc/passwd", "X-Reply-A": "1"}
+    definition = {"name": "x", "trigger": {"type": "webhook", "respond": {"headers": former, "body": "x"}}}
+    async with database.connection() as connection:
+        await connection.execute(
+            "update automation_versions set definition = %s where automation_id = %s",
+            (Json(definition), made["id"]),
+        )
+    answer = await send(api, made["webhook_url"], 1)
+    assert answer.text == '"x"' and answer.headers["x-reply-a"] == "1"
+    assert not {"link", "x-accel-redirect"} & set(answer.headers)
+    warnings = (await person.key.get(f"/api/workflows/{made['id']}")).json()["warnings"]
+    assert [(one["pointer"], one["code"]) for one in warnings] == [
+        ("/trigger/respond/headers/Link", "header_left_out"),
+        ("/trigger/respond/headers/X-Accel-Redirect", "header_left_out"),
+    ]
+    changed = await person.key.patch(f"/api/workflows/{made['id']}", json={"name": "y"})
+    assert {error["code"] for error in changed.json()["errors"]} == {"forbidden_header"}

@@ -15,6 +15,8 @@ import httpx
 import pytest
 import standardwebhooks
 
+from models import secrets
+from models.audit import Actor
 from services import signatures
 from tests.api_server import Api, Person
 from tests.automations.workflows import create, post, problem, wrong
@@ -167,6 +169,12 @@ FRAMES = {
 }
 
 
+async def test_an_empty_body_that_is_signed_is_an_event_without_fields(api: Api, person: Person) -> None:
+    url = await signed_workflow(person, "github")
+    accepted = await post(api, url, content=b"", headers=SIGN["github"](b"", time.time()))
+    assert (await person.key.get(accepted.headers["location"])).json()["input"] == {}
+
+
 async def test_who_sends_a_captured_form_again_cannot_make_another_event_of_it(
     api: Api, person: Person
 ) -> None:
@@ -209,7 +217,9 @@ async def test_a_replaced_secret_counts_for_the_next_event(api: Api, monkeypatch
     monkeypatch.setattr(signatures, "_SECRETS_SECONDS", 0)
     person = await api.person()
     url = await signed_workflow(person, "github")
-    await person.key.post("/api/workflows/secrets", json={"name": "SIGNING", "value": "another"})
+    await person.key.post(
+        "/api/workflows/secrets", json={"name": "SIGNING", "value": "another, which is as long"}
+    )
     assert problem(await send(api, url, "github")) == (401, "invalid_signature")
 
 
@@ -229,3 +239,51 @@ async def test_what_a_run_keeps_of_its_request_has_no_signature_in_it(api: Api, 
         )
         row = await cursor.fetchone()
     assert row is not None and "x-github-delivery" in row["kept"] and "sha256=" not in row["kept"]
+
+
+WEAK = {
+    "standard-webhooks": ["whsec_", "whsec_c2hvcnQ=", "no base64, but long enough"],
+    "github": ["hunter2"], "stripe": ["whsec_"], "slack": ["x"], "hmac-sha256": ["123456789012345"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", WEAK)
+async def test_a_secret_that_can_be_guessed_signs_no_events(api: Api, scheme: str) -> None:
+    person = await api.person()
+    trigger = {"type": "webhook", "signature": {"scheme": scheme, "secret": "SIGNING"}}
+    for value in WEAK[scheme]:
+        await person.key.post("/api/workflows/secrets", json={"name": "SIGNING", "value": value})
+        document = {"name": "x", "trigger": trigger}
+        refused = await person.key.post("/api/workflows", json=document)
+        expected = {("/trigger/signature/secret", "weak_secret")}
+        assert wrong(refused) == expected
+        checked = await person.key.post("/api/workflows/validate", json=document)
+        assert {(one["pointer"], one["code"]) for one in checked.json()["errors"]} == expected
+
+
+async def test_a_secret_that_signs_is_not_replaced_by_one_that_can_be_guessed(api: Api) -> None:
+    person = await api.person()
+    url = await signed_workflow(person, "standard-webhooks")
+    stored = {"name": "SIGNING", "value": "whsec_"}
+    refused = await person.key.post("/api/workflows/secrets", json=stored)
+    assert wrong(refused) == {("/value", "weak_secret")}
+    assert (await send(api, url, "standard-webhooks")).status_code == 202
+
+
+async def test_events_signed_with_an_empty_key_from_before_are_refused_and_the_owner_is_told_why(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signatures, "_SECRETS_SECONDS", 0)
+    person = await api.person()
+    url = await signed_workflow(person, "standard-webhooks")
+    system = Actor(person.account.id, "system")
+    async with api.services.database.transaction() as connection:
+        await secrets.put(connection, api.services.keyring, system, "SIGNING", "whsec_")
+    moment = str(int(datetime.now(UTC).timestamp()))
+    digest = hmac.digest(b"", f"m1.{moment}.{{}}".encode(), "sha256")
+    headers = {
+        "webhook-id": "m1", "webhook-timestamp": moment,
+        "webhook-signature": "v1," + base64.b64encode(digest).decode(), "content-type": "application/json",
+    }  # fmt: skip
+    answer = await post(api, url, content=b"{}", headers=headers)
+    assert problem(answer) == (409, "signing_secret_unusable")

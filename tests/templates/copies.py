@@ -11,6 +11,12 @@ from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint
 from tests.automations.workflows import post
 
+# What copies of templates with a schedule must be given.
+INPUTS = {
+    "daily-dark-web-report": {"names": ["example.com"]},
+    "domain-expiry-watch": {"domains": ["example.com"]},
+}
+
 
 def secrets_of(*template_ids: str) -> list[str]:
     """The secrets that these templates name, or all."""
@@ -21,6 +27,7 @@ def secrets_of(*template_ids: str) -> list[str]:
 
 async def copy(person: Person, template_id: str, **fields: Any) -> dict[str, Any]:
     """Make a copy that is as the template has it, but for these fields."""
+    fields = {"trigger": {"input": INPUTS[template_id]}} | fields if template_id in INPUTS else fields
     made = await person.key.post("/api/workflows", json={"template_id": template_id, **fields})
     assert made.status_code == 201, made.text
     return made.json()

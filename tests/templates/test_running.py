@@ -20,20 +20,12 @@ from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested
 from tests.automations.workflows import create, post
 from tests.templates.conftest import ENDS
-from tests.templates.copies import copy, run, sent
+from tests.templates.copies import copy, run, secrets_of, sent
 from tests.workflow_uploads.files import accepted, ended
 
 TOR, AMERICAN, AUSTRALIAN = "185.220.101.1", "8.8.8.8", "1.1.1.1"
 ADA, THROW_AWAY = "ada@example.com", "x@mailinator.com"
 SLACK = "SLACK_WEBHOOK_URL"
-LEAD = {
-    "email": ADA, "message": "Hi", "name": "Ada Lovelace", "job_role": "Analyst", "linkedin": None,
-}  # fmt: skip
-BANK = {
-    "name": "Example Bank", "industry": "financial services", "employee_count": 1350,
-    "country": "United Kingdom",
-}  # fmt: skip
-
 Sent = list[tuple[str, Any]]
 
 
@@ -105,29 +97,20 @@ EVENTS: dict[str, list[tuple[Any, Sent]]] = {
         ({"domains": ["example.com"]}, []),
     ],
     "score-and-route-leads": [
-        ({"email": ADA, "message": "Hi"}, [("SALES_WEBHOOK_URL", LEAD | {"company": BANK, "score": 80})]),
-        (
-            {"email": THROW_AWAY, "message": "Hi"},
-            [("MARKETING_WEBHOOK_URL", LEAD | {"email": THROW_AWAY, "company": None, "score": -40})],
-        ),
+        ({"email": ADA, "message": "Hi"}, told(f"A good lead, 80 points: {ADA}")),
+        ({"email": THROW_AWAY, "message": "Hi"}, told(f"A lead, -40 points: {THROW_AWAY}")),
     ],
     "brief-before-demo": [
         (
             {"email": ADA, "company": "Example Bank"},
-            [
-                (
-                    "CRM_NOTES_URL",
-                    {
-                        "contact": ADA,
-                        "text": "Ada Lovelace, Analyst\nExample Bank: British bank\nIndustry: financial"
-                        " services, country: United Kingdom, employees: 1350",
-                        "links": ["https://example.org/ada", "https://example.net/"],
-                    },
-                )
-            ],
+            told(
+                "Ada Lovelace, Analyst\nExample Bank: British bank\nIndustry: financial"
+                " services, country: United Kingdom, employees: 1350"
+            ),
         )
     ],
 }
+BRIEF = EVENTS["brief-before-demo"][0][1][0][1]["text"]
 
 
 # What others are tried out with, before they run.
@@ -136,9 +119,9 @@ SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in 
     "approve-by-link": {"title": "A new laptop", "requested_by": "Ada"},
     "daily-dark-web-report": {"names": ["example.com"]},
     "enrich-csv-rows": {"email": ADA},
-    "failed-runs-to-slack": {"run": {"workflow_id": "w"}, "error": {"code": "c"}, "input": None},
+    "failed-runs": {"run": {"workflow_id": "w"}, "error": {"code": "c"}, "input": None},
     "github-first-contribution": {"action": "opened"},
-    "monitor-changes-to-slack": {"changes": [{"target": "a.example", "changes": {"dns.a": {}}}]},
+    "monitor-changes": {"changes": [{"target": "a.example", "changes": {"dns.a": {}}}]},
 }
 
 
@@ -181,18 +164,21 @@ async def test_a_form_is_told_at_once_what_is_wrong_with_an_address(
     assert answer.json() == {"ok": hint is None, "hint": hint}
 
 
-async def test_each_row_of_a_file_is_sent_enriched_unless_its_address_takes_no_mail(
-    person: Person, worker: Client, receiver: Endpoint
+async def test_each_row_of_a_file_is_enriched_unless_its_address_takes_no_mail(
+    person: Person, worker: Client
 ) -> None:
     made = await copy(person, "enrich-csv-rows")
     table = f"E-Mail,Number\n{ADA},1\nnobody@nowhere.invalid,2\n"
     batch = await ended(person, await accepted(person, made["id"], table))
     assert (batch["runs_completed"], batch["runs_failed"]) == (2, 0)
+    asked = {"batch_id": batch["id"], "include": "output"}
+    runs = (await person.key.get("/api/workflows/runs", params=asked)).json()["runs"]
     row = {
         "row": {"email": ADA, "Number": "1"}, "validity": "valid", "name": "Ada Lovelace",
         "company": "Analytical Engines", "job_role": "Analyst", "location": "London, UK",
     }  # fmt: skip
-    assert sent(receiver) == [("ROWS_URL", row)]
+    assert row in [run["output"] for run in runs]
+    assert {"result": False} in [run["output"] for run in runs]
 
 
 async def test_the_daily_report_names_each_search_with_its_mentions_or_that_it_failed(
@@ -211,16 +197,19 @@ async def test_an_approval_is_asked_for_and_what_is_approved_is_carried_out(
     api: Api, person: Person, worker: Client, receiver: Endpoint
 ) -> None:
     asked = {"title": "A new laptop", "requested_by": "Ada"}
-    expected = {True: "APPROVED_URL", False: SLACK}
+    expected = {"0": "APPROVED_URL", "1": SLACK}
     made = await copy(person, "approve-by-link")
-    for approved, name in expected.items():
+    for choice, name in expected.items():
         await post(api, made["webhook_url"], json=asked)
         await requested(receiver, 1)
         [(_, question)] = sent(receiver)
         text, _, url = question["text"].rpartition(" ")
-        assert text == "Ada asks: A new laptop\nTo approve: curl -d '{\"approved\": true}'"
-        answer = await post(api, url, json={"approved": approved})
-        assert answer.status_code == 202
+        assert text == "Ada asks: A new laptop\nAnswer here, once:"
+        path = "/api/" + url.partition("/api/")[2]
+        page = await api.http.get(path, headers={"Accept": "text/html"})
+        assert page.status_code == 200 and "Do you approve?" in page.text
+        answer = await api.http.post(f"{path}/form", data={"field0": choice}, headers={"Accept": "text/html"})
+        assert answer.status_code == 200 and "Thank you" in answer.text
         await requested(receiver, 1)
         [(came, body)] = sent(receiver)
         assert came == name
@@ -242,7 +231,7 @@ async def test_an_approval_that_nobody_gives_in_time_is_none(
 async def test_what_a_monitor_finds_is_told_target_by_target(
     api: Api, person: Person, database: Database, worker: Client, receiver: Endpoint
 ) -> None:
-    await copy(person, "monitor-changes-to-slack")
+    await copy(person, "monitor-changes")
     data = MonitorRunCompleted(
         monitor_id=new_id(), monitor_name="Suppliers", run_id=new_id(), total_records=9, changes_detected=2,
         credits_used=9,
@@ -293,7 +282,7 @@ async def test_a_first_contribution_is_told_if_github_has_signed_it(
 async def test_what_failed_runs_were_given_is_kept_and_their_error_told_once(
     api: Api, person: Person, worker: Client, receiver: Endpoint
 ) -> None:
-    keeper = await copy(person, "failed-runs-to-slack")
+    keeper = await copy(person, "failed-runs")
     steps = [{"id": "half", "type": "transform", "config": {"expression": "sum(trigger.parts)"}}]
     failing = await create(person, steps=steps, on_failure={"workflow_id": keeper["id"]})
     assert (await run(api, person, failing, {"parts": "none"}))["status"] == "failed"
@@ -304,3 +293,113 @@ async def test_what_failed_runs_were_given_is_kept_and_their_error_told_once(
     assert (await run(api, person, failing, {"parts": 1}))["status"] == "failed"
     await requested(receiver, 1)
     assert [name for name, _ in sent(receiver)] == ["DEAD_LETTER_URL"]
+
+
+LEAD = {
+    "email": ADA, "message": "Hi", "name": "Ada Lovelace", "job_role": "Analyst", "linkedin": None,
+}  # fmt: skip
+BANK = {
+    "name": "Example Bank", "industry": "financial services", "employee_count": 1350,
+    "country": "United Kingdom",
+}  # fmt: skip
+
+
+LEAD_SENT = {
+    "for": "sales",
+    "text": f"A good lead, 80 points: {ADA}",
+    "lead": LEAD | {"company": BANK, "score": 80},
+}
+PULL_REQUEST = {
+    "author_association": "FIRST_TIMER", "user": {"login": "ada"}, "html_url": "https://github.com/x/1",
+}  # fmt: skip
+FAILED_RUN = {"id": "r", "workflow_id": "w", "workflow_name": "Import"}
+
+
+def text_of(template_id: str, n: int) -> dict[str, Any]:
+    """What Slack is told of an event."""
+    [(_, body)] = EVENTS[template_id][n][1]
+    return body
+
+
+# What a copy that has nothing but its own secrets is started with; the alerts that come of it.
+AS_IT_IS: dict[str, tuple[list[Any], list[Any]]] = {
+    "check-address-of-form": ([{"email": ADA}], []),
+    "enrich-crm-contact": ([{"id": 7, "email": ADA}], []),
+    "enrich-csv-rows": ([{"email": ADA}], []),
+    "daily-dark-web-report": ([{"names": []}], ["Dark web, "]),
+    "domain-expiry-watch": ([{"domains": ["example.com"]}], [text_of("domain-expiry-watch", 1)]),
+    "monitor-changes": (
+        [
+            {
+                "monitor_name": "Suppliers", "changes_detected": 1, "total_records": 9,
+                "changes": [{"target": "a.example", "changes": {"dns.a": {}}}],
+            }
+        ],
+        [{"text": "Suppliers: 1 of 9 targets have changed\na.example: dns.a"}],
+    ),
+    "alert-on-tor": ([{"ip": TOR}, {"ip": TOR}], [text_of("alert-on-tor", 1)]),
+    "breach-watch-for-employees": (
+        [{"name": "Ada", "email": ADA}], [text_of("breach-watch-for-employees", 0)]
+    ),
+    "login-from-new-country": (
+        [{"user": "ada", "ip": AMERICAN}, {"user": "ada", "ip": AUSTRALIAN}],
+        [text_of("login-from-new-country", 1)],
+    ),
+    "sign-up-fraud-check": (
+        [{"email": THROW_AWAY, "ip": TOR, "phone": "12"}], [text_of("sign-up-fraud-check", 2)]
+    ),
+    "brief-before-demo": (
+        [{"email": ADA, "company": "Example Bank"}],
+        [{"contact": ADA, "text": BRIEF, "links": ["https://example.org/ada", "https://example.net/"]}],
+    ),
+    "score-and-route-leads": ([{"email": ADA, "message": "Hi"}], [LEAD_SENT]),
+    "failed-runs": (
+        [{"run": FAILED_RUN, "error": {"code": "c", "message": "No.", "step": "s"}, "input": 1}],
+        [{"text": "A run of Import has failed at s: No. (run r)"}],
+    ),
+    "github-first-contribution": (
+        [{"action": "opened", "pull_request": PULL_REQUEST}],
+        [
+            {
+                "text": "First contribution of ada: https://github.com/x/1\nAccounts of that name:"
+                " https://keybase.io/ada"
+            }
+        ],
+    ),
+}  # fmt: skip
+
+
+def test_each_template_is_run_as_it_is() -> None:
+    assert {*AS_IT_IS, "approve-by-link"} == {*templates.every()}
+
+
+@pytest.mark.parametrize("template_id", AS_IT_IS)
+async def test_a_copy_of_an_account_that_has_nothing_runs_as_it_is(
+    api: Api, worker: Client, receiver: Endpoint, template_id: str
+) -> None:
+    newcomer = await api.person(credits=100)
+    hook = {"url": f"{receiver.url}/alerts", "events": ["workflow.alert"]}
+    assert (await newcomer.key.post("/api/webhooks", json=hook)).status_code == 201
+    given = {name: f"{receiver.url}/{name}" for name in secrets_of(template_id)}
+    made = await copy(newcomer, template_id, **({"secrets": given} if given else {}))
+    assert (made["status"], made["warnings"]) == ("active", [])
+    payloads, alerts = AS_IT_IS[template_id]
+    for payload in payloads:
+        path = f"/api/workflows/{made['id']}/run?wait=30"
+        done = (await newcomer.key.post(path, json={"input": payload})).json()
+        assert (done["status"], done["error"]) == ("completed", None)
+    own = [step for step in made["steps"] if step["type"] == "webhook"]
+    await requested(receiver, len(alerts) + len(own))
+    came = dict(sent(receiver))
+    assert {name for name in came if name != "alerts"} <= {*given}
+    for alert in alerts:
+        data = came["alerts"]["data"]["data"]
+        assert data["text"].startswith(alert) if isinstance(alert, str) else data == alert
+
+
+@pytest.mark.parametrize("template_id", [one for one in templates.every() if secrets_of(one)])
+async def test_a_copy_without_its_secrets_waits_for_them(api: Api, template_id: str) -> None:
+    made = await copy(await api.person(), template_id)
+    lacking = {warning["message"] for warning in made["warnings"] if warning["code"] == "unknown_secret"}
+    assert made["status"] == "draft"
+    assert all(any(name in message for message in lacking) for name in secrets_of(template_id))

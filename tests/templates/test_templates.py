@@ -29,6 +29,19 @@ def test_the_description_names_every_secret_that_the_template_needs(template_id:
     assert sorted(named) == secrets_of(template_id)
 
 
+def test_most_templates_need_nothing() -> None:
+    needy = [template_id for template_id in templates.every() if secrets_of(template_id)]
+    assert needy == [
+        "enrich-crm-contact", "approve-by-link", "failed-runs", "github-first-contribution"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("template_id", templates.every())
+def test_what_a_template_emits_has_a_text_for_people(template_id: str) -> None:
+    steps = templates.every()[template_id].steps
+    assert all(step["config"]["data"]["text"] for step in steps if step["type"] == "emit")
+
+
 def test_there_are_templates_of_every_category() -> None:
     assert {template.category for template in templates.every().values()} == {*CATEGORIES}
     assert len(templates.every()) >= 12

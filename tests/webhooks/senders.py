@@ -9,7 +9,7 @@ from uuid import UUID
 
 from database import Database
 from models import delivery_work, events
-from models.delivery_work import Attempt, Change, Ending
+from models.delivery_writes import Attempt, Change, Ending, record_attempts_if_leased
 from models.event_data import CreditsLow, EventData, KeyCreated
 from models.identifiers import new_id
 from tests.api_server import Person
@@ -56,7 +56,7 @@ async def attempted(
         for one in taken
     ]  # fmt: skip
     async with database.transaction() as connection:
-        written = await delivery_work.record(connection, changes)
+        written = await record_attempts_if_leased(connection, changes)
     assert written == {one.delivery_id for one in taken}
     return [one.delivery_id for one in taken]
 

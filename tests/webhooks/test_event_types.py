@@ -125,6 +125,8 @@ def type_in_words(schema: dict[str, Any]) -> str:
         return " or ".join(map(type_in_words, schema["anyOf"]))
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "type" not in schema:
+        return "any JSON"
     if schema["type"] == "array":
         return f"array of {type_in_words(schema['items'])}s"
     named = {"uuid": "UUID", "date-time": "time"}
