@@ -1,4 +1,4 @@
-"""Tools about the account and the service itself: credits, contact lists, the documentation."""
+"""Tools about the account and the service itself: credits, names of secrets, the documentation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door
-from api.mcp.toolbox import Limit, Offset, Toolbox, Total
-from api.routes.lists import ListCreated
+from api.mcp.toolbox import Limit, Offset, Toolbox
 from models.credits import BalanceView
-from models.lists import ListView, TargetType
+from models.secrets import SecretView
 from services import documentation
 from services.section_index import shortened
 
@@ -28,36 +27,15 @@ async def get_credits(ctx: Ctx) -> CallToolResult:
     return answered(await Door(ctx).get("/api/credits"))
 
 
-@toolbox.tool(
-    "List contact lists",
-    schema(lists={"type": "array", "items": schema_of(ListView)}, total=Total),
-    reads=True,
-)
-async def list_contact_lists(
-    ctx: Ctx,
-    type: Annotated[TargetType | None, Field(description="Only lists of this type of targets.")] = None,
-    limit: Limit = 20,
-    offset: Offset = 0,
-) -> CallToolResult:
-    """The account's contact lists, newest first: their ids, names, types and how many targets they have."""
-    found = await Door(ctx).get("/api/lists", type=type)
-    shown = {"lists": found[offset : offset + limit], "total": len(found)}
-    return answered(shown, hint="use a smaller `limit` and `offset`")
-
-
-@toolbox.tool("Create a contact list", schema_of(ListCreated))
-async def create_contact_list(
-    name: Annotated[str, Field(description="What the list is called.")],
-    type: Annotated[TargetType, Field(description="What its targets are.")],
-    targets: Annotated[list[str], Field(description="Up to 10,000 targets.")],
-    ctx: Ctx,
-) -> CallToolResult:
-    """Make a contact list, which monitors can watch. Free.
-
-    Texts that are no targets of the type are left out, and named in `invalid`.
-    """
-    body: dict[str, Any] = {"name": name, "type": type, "targets": targets}
-    return answered(await Door(ctx).post("/api/lists", body))
+@toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)
+async def list_secrets(ctx: Ctx, limit: Limit = 50, offset: Offset = 0) -> CallToolResult:
+    """The names of secrets, which webhook steps use as {{ secrets.NAME }}. No tool has their values."""
+    found: list[Any] = (await Door(ctx).get("/api/workflows/secrets"))["secrets"]
+    shown = [
+        {name: one[name] for name in ("name", "created_at", "updated_at")}
+        for one in found[offset : offset + limit]
+    ]
+    return answered({"secrets": shown, "total": len(found)}, hint="use a smaller `limit` and `offset`")
 
 
 _HIT = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import orjson
@@ -18,38 +18,54 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 # How long lists and texts may be, from mild to hard, until an answer fits.
 _CAPS = ((100, 4000), (50, 2000), (25, 1000), (10, 500), (5, 250), (3, 120), (1, 60))
 _DEEPEST = 1
-_OMITTED = {"type": "array", "items": {"type": "string"}, "description": "What was cut, and how to get it."}
 
 
-def answered(answer: Mapping[str, Any], *, full: bool = False, hint: str = "") -> CallToolResult:
+def answered(
+    answer: Mapping[str, Any], *, full: bool = False, hint: str = "", untrusted: Sequence[str] = ()
+) -> CallToolResult:
     """The result of a tool.
 
     Args:
         answer: JSON.
         full: give all of it, however long.
         hint: how to get what is cut, where something is.
+        untrusted: where it may have what strangers wrote, such as `steps[].output`. A model reads of those
+            that are there before it reads them.
     """
-    shown = dict(answer) if full else pruned(answer, hint)
+    room = MAX_BYTES - len(orjson.dumps({"untrusted": untrusted}))
+    shown = dict(answer) if full else pruned(answer, hint, room)
+    if places := [place for place in untrusted if _holds(shown, place)]:
+        shown = {"untrusted": places, **shown}
     text = orjson.dumps(shown).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown)
 
 
-def pruned(answer: Mapping[str, Any], hint: str) -> JSONObject:
-    """An answer without what is empty, its lists and texts cut so that it has at most `MAX_BYTES`.
+def _holds(value: Any, place: str) -> bool:
+    """Say whether anything stands at a place such as `steps[].output`."""
+    name, _, rest = place.partition(".")
+    inner: Any = cast(JSONObject, value).get(name.removesuffix("[]")) if isinstance(value, dict) else None
+    if inner in _EMPTY:
+        return False
+    items = cast(list[Any], inner) if name.endswith("[]") and isinstance(inner, list) else [inner]
+    return not rest or any(_holds(item, rest) for item in items)
+
+
+def pruned(answer: Mapping[str, Any], hint: str, most: int = MAX_BYTES) -> JSONObject:
+    """An answer without what is empty, its lists and texts cut so that it has at most so many bytes.
 
     `omitted` of it says what was cut.
     """
     whole = cast(JSONObject, _without_empty(answer))
-    if len(orjson.dumps(whole)) <= MAX_BYTES:
+    if len(orjson.dumps(whole)) <= most:
         return whole
     for items, characters in _CAPS:
         cuts: dict[str, str] = {}
         shown = {name: _cut(value, name, items, characters, cuts) for name, value in whole.items()}
         told = [*list(cuts.values())[:10], *([hint] if hint else [])]
-        if len(orjson.dumps(shown | {"omitted": told})) <= MAX_BYTES:
+        if len(orjson.dumps(shown | {"omitted": told})) <= most:
             return shown | {"omitted": told}
     # So many members of themselves: those that come first, as far as they have room.
-    shown, room = cast(JSONObject, {}), MAX_BYTES - 512
+    shown, room = cast(JSONObject, {}), most - 512
     for name, value in whole.items():
         small = _cut(value, name, *_CAPS[-1], {})
         room -= len(orjson.dumps({name: small}))
@@ -88,17 +104,16 @@ def _cut(value: Any, place: str, items: int, characters: int, cuts: dict[str, st
 def schema_of(model: type[BaseModel]) -> JSONObject:
     """A JSON Schema for what a tool answers of this model: its members, none of them sure.
 
-    The whole would be longer than what most tools answer, and is in the OpenAPI document.
+    What they mean stands in the OpenAPI document, and of `omitted` and `untrusted`, which any answer may
+    have, in the instructions of the server: the list of tools is as long as it can be.
     """
     whole = model.model_json_schema(mode="serialization")
-    shown = _shallow(whole, cast(JSONObject, whole.get("$defs", {})), 0)
-    shown["properties"]["omitted"] = _OMITTED
-    return shown
+    return _shallow(whole, cast(JSONObject, whole.get("$defs", {})), 0)
 
 
 def schema(**members: JSONObject) -> JSONObject:
     """A JSON Schema for an object with these members, none of them sure."""
-    return {"type": "object", "properties": members | {"omitted": _OMITTED}}
+    return {"type": "object", "properties": members}
 
 
 def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObject:
@@ -108,8 +123,8 @@ def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObj
         }
     arms = [arm for arm in schema.get("anyOf", []) if arm != {"type": "null"}]
     if len(arms) == 1:
-        return _or_null(_shallow(arms[0], definitions, depth)) | _kept(schema, "description")
-    shown = _kept(schema, "type", "enum", *(["description"] if depth < _DEEPEST else []))
+        return _or_null(_shallow(arms[0], definitions, depth))
+    shown = _kept(schema, "type", "enum")
     if "properties" in schema and depth < _DEEPEST:
         shown["properties"] = {
             name: _shallow(inner, definitions, depth + 1) for name, inner in schema["properties"].items()

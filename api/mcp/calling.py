@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote, urlencode
 from uuid import UUID
@@ -18,16 +19,15 @@ from starlette.types import Message, Scope
 from api.deps import services_of
 from api.http.catalogue import CATALOGUE
 from api.http.context import SOURCE, context_of
-from api.waiting import woken
+from api.waiting import Seen, Watcher
+from models.errors import TooManyStreams
 
 Ctx: TypeAlias = Context[Any, Any]
 """What the SDK gives a tool beside its arguments."""
 
 _KEPT_HEADERS = frozenset({b"host", b"authorization", b"x-api-key", b"x-forwarded-for", b"user-agent"})
-# What has no notification, and the time that a run has been at work, is looked at as often.
-_LOOK_SECONDS = 1.0
-# Who waits long is seldom at its end just now: many of them shall not keep the service from its work.
-_LONGEST_LOOK_SECONDS = 5.0
+# A client is told so often that time passes.
+_TELL_SECONDS = 1.0
 _MOST_ERRORS, _LONGEST = 10, 400
 _ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 # Where the catalogue speaks of requests, and a model has tools.
@@ -78,12 +78,12 @@ class Door:
         self._ctx = ctx
         request = cast(Request, ctx.request_context.request)
         self._scope: Scope = request.scope
-        self._services = services_of(request)
+        self.services = services_of(request)
 
     @property
     def address(self) -> str:
         """The public address of the service."""
-        return self._services.settings.address
+        return self.services.settings.address
 
     async def get(self, path: str, **query: Any) -> Any:
         """What GET answers; parameters that are None are left out.
@@ -115,6 +115,14 @@ class Door:
         """
         return await self._request("PATCH", path, body, {"if-match": f'"v{version}"'})
 
+    async def delete(self, path: str, body: Any = None) -> Any:
+        """What DELETE answers; None for nothing.
+
+        Raises:
+            Refused: it is no success.
+        """
+        return await self._request("DELETE", path, body)
+
     async def _request(
         self,
         method: str,
@@ -132,7 +140,7 @@ class Door:
             raise Refused(orjson.loads(answer.content), answer.headers.get("retry-after"))
         if answer.headers.get("content-type") == "application/jsonl":
             return [orjson.loads(line) for line in answer.content.splitlines()]
-        return orjson.loads(answer.content)
+        return orjson.loads(answer.content) if answer.content else None
 
     async def _answered(
         self,
@@ -170,39 +178,64 @@ class Door:
             SOURCE: "mcp",
         }
 
+    @property
+    def account_id(self) -> UUID:
+        """Whose tool it is."""
+        caller = context_of(self._scope).caller
+        assert caller is not None, "the route of /mcp has found it"
+        return caller.account_id
+
+    def waiting(self, seconds: float) -> AbstractContextManager[None]:
+        """Take one of the account's places for a wait; none for a look.
+
+        Raises:
+            ToolError: all are taken.
+        """
+        if not seconds:
+            return nullcontext()
+        return self._place()
+
+    @contextmanager
+    def _place(self) -> Generator[None]:
+        try:
+            place = self.services.streams.take(self.account_id)
+        except TooManyStreams as refused:
+            raise ToolError(f"{refused.code}: {refused.message}\nTry again in 5 seconds.") from None
+        try:
+            yield
+        finally:
+            place.release()
+
     async def follow(
         self,
-        id: str,
-        look: Callable[[], Awaitable[Any]],
-        done: Callable[[Any], int],
+        watch: AbstractContextManager[Watcher[Seen]],
+        done: Callable[[Seen], int],
         total: int,
         seconds: float,
-    ) -> Any:
-        """Look until it has ended, telling the client how far it is; what was seen last.
+    ) -> None:
+        """Watch until it has ended, telling the client how far it is.
 
         Args:
-            id: of a run or job, whose notifications lead to a look at once.
-            look: gives it as it is.
+            watch: finds what is new of it.
             done: how much of `total` is done; `total` where it has ended.
             total: how much there is to be done.
             seconds: after which it is given as it is, ended or not.
         """
         loop = asyncio.get_running_loop()
-        started, waiter, told = loop.time(), self._services.waiter, -1.0
-        with waiter.watching(UUID(id)) as notified:
-            while True:
-                seen, elapsed = await look(), loop.time() - started
-                ended = done(seen) >= total
+        started, reached, told = loop.time(), 0, -1.0
+        with watch as watcher:
+            while not self.services.waiter.closed:
+                left = started + seconds - loop.time()
+                if (seen := await watcher.next(min(_TELL_SECONDS, left))) is not None:
+                    reached = done(seen)
+                elapsed = loop.time() - started
                 # Each must be more than the one before: time passes, whether something gets done or not.
-                share = 0 if ended else elapsed / (elapsed + seconds + 1)
-                if done(seen) + share > told:
-                    told = done(seen) + share
+                share = 0 if reached >= total else elapsed / (elapsed + seconds + 1)
+                if reached + share > told:
+                    told = reached + share
                     await self._ctx.report_progress(told, total)
-                left = seconds - elapsed
-                if ended or left <= 0 or waiter.closed:
-                    return seen
-                pause = min(max(_LOOK_SECONDS, elapsed / 4), _LONGEST_LOOK_SECONDS)
-                await woken(notified, min(left, pause))
+                if reached >= total or elapsed >= seconds:
+                    return
 
 
 def in_path(text: str) -> str:

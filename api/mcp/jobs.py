@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from api.job_events import watch
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
@@ -43,18 +45,18 @@ async def start_bulk_job(
 @toolbox.tool("See how far a bulk job is", _JOB, reads=True)
 async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> CallToolResult:
     """How far a bulk job is, what it has cost, and how long it will take."""
-    door = Door(ctx)
-
-    async def look() -> Any:
-        return await door.get(f"/api/bulk-jobs/{in_path(job_id)}")
-
-    first = await look()
+    door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
+    first = await door.get(path)
     total = max(first["total_rows"], 1)
 
-    def done(job: Any) -> int:
-        return total if job["completed_at"] else min(job["processed_rows"], total - 1)
+    def done(job: JobView) -> int:
+        return total if job.completed_at else min(job.processed_rows, total - 1)
 
-    return answered(await door.follow(first["id"], look, done, total, wait_seconds))
+    if not wait_seconds or first["completed_at"]:
+        return answered(first)
+    with door.waiting(wait_seconds):
+        await door.follow(watch(door.services, door.account_id, UUID(first["id"])), done, total, wait_seconds)
+    return answered(await door.get(path))
 
 
 @toolbox.tool(
@@ -80,4 +82,11 @@ async def get_bulk_job_results(
     door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
     rows = await door.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
     found = {"job": await door.get(path), "rows": rows}
-    return answered(found, full=full, hint="use a smaller `limit` and `offset`, or set `full`")
+    hint = "use a smaller `limit` and `offset`, or set `full`"
+    return answered(found, full=full, hint=hint, untrusted=["rows"])
+
+
+@toolbox.tool("Cancel a bulk job", _JOB, destroys=True, repeatable=True)
+async def cancel_bulk_job(job_id: JobId, ctx: Ctx) -> CallToolResult:
+    """End a bulk job now. What was found stays, and is paid; what was held for the rest comes back."""
+    return answered(await Door(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))

@@ -26,6 +26,8 @@ from providers.websearch.kind import LIMIT
 toolbox = Toolbox()
 
 _HINT = "name `fields` to get these alone, or set `full`"
+# All other members have what sources say, which they may have from strangers.
+_OURS = frozenset({"credits", "cached", "partial", "verdict", "sources"})
 _ANSWERED = frozenset({"ok", "empty", "cached"})
 
 Fields = Annotated[
@@ -39,7 +41,8 @@ async def _look_up(
 ) -> CallToolResult:
     chosen = ",".join(fields) if fields else None
     answer = await Door(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
-    return answered(answer if full else _essential(answer), full=full, hint=_HINT)
+    foreign = [name for name in answer if name not in _OURS]
+    return answered(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
 
 
 def _essential(answer: dict[str, Any]) -> dict[str, Any]:

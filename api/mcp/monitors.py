@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
@@ -10,8 +12,10 @@ from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
-from api.mcp.toolbox import Full, Key, Limit, Offset, Seconds, Toolbox, Total
+from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds, Toolbox, Total
+from api.waiting import Watcher
 from models.lists import TargetType
+from models.monitors import runs
 from models.monitors.monitors import Frequency, MonitorView
 from models.monitors.results import ResultView
 from models.monitors.runs import MonitorRunView
@@ -20,6 +24,7 @@ toolbox = Toolbox()
 
 MonitorId = Annotated[str, Field(description="The monitor's id, from list_monitors.")]
 
+_LOOK_SECONDS = 1.0
 _RUN = schema_of(MonitorRunView)
 
 
@@ -82,19 +87,29 @@ async def run_monitor(
     It costs 1 credit a target that is answered.
     """
     door, path = Door(ctx), f"/api/monitors/{in_path(monitor_id)}"
-    started = await door.post(f"{path}/run", key=idempotency_key)
-    run_id: str = started["run_id"]
+    with door.waiting(wait_seconds):
+        run_id: str = (await door.post(f"{path}/run", key=idempotency_key))["run_id"]
+        first = await door.get(f"{path}/runs/{run_id}")
+        total = max(first["total_records"], 1)
 
-    async def look() -> Any:
-        return await door.get(f"{path}/runs/{run_id}")
+        def done(run: MonitorRunView) -> int:
+            return total if run.completed_at else min(run.processed_records, total - 1)
 
-    first = await look()
-    total = max(first["total_records"], 1)
+        if wait_seconds and not first["completed_at"]:
+            watched = _watch(door, UUID(first["monitor_id"]), UUID(run_id))
+            await door.follow(watched, done, total, wait_seconds)
+    return answered(await door.get(f"{path}/runs/{run_id}"))
 
-    def done(run: Any) -> int:
-        return total if run["completed_at"] else min(run["processed_records"], total - 1)
 
-    return answered(await door.follow(run_id, look, done, total, wait_seconds))
+def _watch(door: Door, monitor_id: UUID, run_id: UUID) -> AbstractContextManager[Watcher[MonitorRunView]]:
+    """Watch a run of a monitor. Nobody is notified of how far it is."""
+
+    async def look(last: MonitorRunView | None) -> MonitorRunView:
+        async with door.services.database.connection() as connection:
+            return await runs.get(connection, door.account_id, monitor_id, run_id)
+
+    key = ("monitor run", door.account_id, run_id)
+    return door.services.waiter.watch(key, run_id, look, lambda: _LOOK_SECONDS)
 
 
 @toolbox.tool(
@@ -133,4 +148,34 @@ async def get_monitor_results(
         {name: value for name, value in one.items() if name not in left_out} for one in page["results"]
     ]
     found = {"run": run, "total": page["total"], "results": results}
-    return answered(found, full=full, hint="use a smaller `limit` and `offset`, or set `full`")
+    hint = "use a smaller `limit` and `offset`, or set `full`"
+    return answered(found, full=full, hint=hint, untrusted=["results", "run.error"])
+
+
+@toolbox.tool("Pause or resume a monitor", schema_of(MonitorView), repeatable=True)
+async def set_monitor_status(
+    monitor_id: MonitorId,
+    status: Annotated[Literal["active", "paused"], Field(description="paused: no runs by its calendar.")],
+    ctx: Ctx,
+) -> CallToolResult:
+    """Have a monitor run no longer by its calendar, or do so again. A run under way goes on."""
+    action = "pause" if status == "paused" else "resume"
+    return answered(await Door(ctx).post(f"/api/monitors/{in_path(monitor_id)}/{action}"))
+
+
+@toolbox.tool("Cancel a run of a monitor", _RUN, destroys=True, repeatable=True)
+async def cancel_monitor_run(
+    monitor_id: MonitorId,
+    run_id: Annotated[str, Field(description="The run's id, from run_monitor.")],
+    ctx: Ctx,
+) -> CallToolResult:
+    """End a run of a monitor now. What was found stays, and is paid."""
+    path = f"/api/monitors/{in_path(monitor_id)}/runs/{in_path(run_id)}/cancel"
+    return answered(await Door(ctx).post(path), untrusted=["error"])
+
+
+@toolbox.tool("Delete a monitor", DELETED, destroys=True, repeatable=True)
+async def delete_monitor(monitor_id: MonitorId, ctx: Ctx) -> CallToolResult:
+    """Delete a monitor with its targets, runs and results, for good. set_monitor_status only pauses it."""
+    await Door(ctx).delete(f"/api/monitors/{in_path(monitor_id)}")
+    return answered(Deleted)

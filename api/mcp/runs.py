@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
 from mcp.types import CallToolResult
 from pydantic import Field
@@ -12,11 +13,14 @@ from api.mcp.answers import JSONObject, answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.mcp.workflows import WorkflowId, visible
+from api.run_events import SeenRun, watch
 from models.run_lists import ListedRun
 from models.run_views import RunStatus, RunView
 
 toolbox = Toolbox()
 
+# Of what is larger an answer would show next to nothing.
+_READ_BYTES = 64 * 1024
 _HINT = "set `full` in get_workflow_run"
 _WHY: JSONObject = {
     "type": "object",
@@ -28,8 +32,14 @@ _WHY: JSONObject = {
         "what_to_do": {"type": "string"},
     },
 }
+# Errors may tell of a value that an expression has met.
+_UNTRUSTED = (
+    "why.input", "why.message", "input", "output", "error",
+    "steps[].input", "steps[].output", "steps[].error",
+)  # fmt: skip
 _RUN = schema_of(RunView)
 _RUN["properties"]["why"] = _WHY
+del _RUN["properties"]["resume_urls"]
 
 
 def _shown(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
@@ -37,7 +47,7 @@ def _shown(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
     shown = {name: value for name, value in run.items() if name != "resume_urls"}
     if run["error"] is not None:
         shown = {"why": _why(run), **shown}
-    return answered(shown, full=full, hint=_HINT)
+    return answered(shown, full=full, hint=_HINT, untrusted=_UNTRUSTED)
 
 
 def _why(run: dict[str, Any]) -> JSONObject:
@@ -48,19 +58,20 @@ def _why(run: dict[str, Any]) -> JSONObject:
     return error | given | ({} if entry is None else {"what_to_do": entry.remedy})
 
 
-async def _followed(door: Door, run_id: str, seconds: float) -> Any:
+async def _followed(door: Door, run_id: str, seconds: float, *, full: bool = False) -> Any:
     """The run once it has ended, or as it is after so many seconds."""
-
-    async def look() -> Any:
-        return await door.get(f"/api/workflows/runs/{in_path(run_id)}")
-
-    first = await look()
+    path = f"/api/workflows/runs/{in_path(run_id)}"
+    first = await door.get(path, max_bytes=0)
     total = first["steps_total"] + 1
 
-    def done(run: Any) -> int:
-        return total if run["completed_at"] else min(run["steps_completed"], total - 1)
+    def done(seen: SeenRun) -> int:
+        run = seen.view
+        return total if run.completed_at else min(run.steps_completed, total - 1)
 
-    return await door.follow(first["id"], look, done, total, seconds)
+    if seconds and not first["completed_at"]:
+        watched = watch(door.services, door.account_id, UUID(first["id"]))
+        await door.follow(watched, done, total, seconds)
+    return await door.get(path, max_bytes=None if full else _READ_BYTES)
 
 
 @toolbox.tool("Run a workflow", _RUN, destroys=True, outside=True)
@@ -79,8 +90,9 @@ async def run_workflow(
     door = Door(ctx)
     await visible(door, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}/run"
-    accepted = await door.post(path, {"input": input}, key=idempotency_key)
-    return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+    with door.waiting(wait_seconds):
+        accepted = await door.post(path, {"input": input}, key=idempotency_key)
+        return _shown(await _followed(door, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool(
@@ -104,7 +116,8 @@ async def list_workflow_runs(
     found = await door.get(
         "/api/workflows/runs", workflow_id=workflow_id, status=status, page=page, limit=limit
     )
-    return answered({"runs": found["runs"], "total": found["total"]}, hint="use a smaller `limit` and `page`")
+    shown = {"runs": found["runs"], "total": found["total"]}
+    return answered(shown, hint="use a smaller `limit` and `page`", untrusted=["runs[].error"])
 
 
 @toolbox.tool("Get a run", _RUN, reads=True)
@@ -116,8 +129,10 @@ async def get_workflow_run(
 ) -> CallToolResult:
     """A run: its status, the input and output of each step, and `why` it failed with what to do about it."""
     door = Door(ctx)
-    await visible(door, (await door.get(f"/api/workflows/runs/{in_path(run_id)}"))["workflow_id"])
-    return _shown(await _followed(door, run_id, wait_seconds), full=full)
+    run = await door.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
+    await visible(door, run["workflow_id"])
+    with door.waiting(wait_seconds):
+        return _shown(await _followed(door, run_id, wait_seconds, full=full), full=full)
 
 
 @toolbox.tool("Retry a run", _RUN, destroys=True, outside=True)
@@ -136,7 +151,19 @@ async def retry_workflow_run(
     Prefer this to a new run after mending a workflow: what was remembered, sent or paid is not done twice.
     """
     door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
-    await visible(door, (await door.get(path))["workflow_id"])
+    await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
     body = {} if version is None else {"version": version}
-    accepted = await door.post(f"{path}/retry", body, key=idempotency_key)
-    return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+    with door.waiting(wait_seconds):
+        accepted = await door.post(f"{path}/retry", body, key=idempotency_key)
+        return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+
+
+@toolbox.tool("Cancel a run", _RUN, destroys=True, repeatable=True)
+async def cancel_workflow_run(
+    run_id: Annotated[str, Field(description="The run's id, from run_workflow or list_workflow_runs.")],
+    ctx: Ctx,
+) -> CallToolResult:
+    """End a run of a workflow now. What it has done stays done; one that has ended stays as it is."""
+    door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
+    await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
+    return _shown(await door.post(f"{path}/cancel"))

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from api.http.errors import Problem
 from api.http.json_body import parse_json
-from api.mcp.answers import JSONObject
+from api.mcp.answers import JSONObject, schema
 
 Function: TypeAlias = Callable[..., Awaitable[CallToolResult]]
 
@@ -28,6 +28,9 @@ Full = Annotated[bool, Field(description="Give the whole answer, however long; e
 Limit = Annotated[int, Field(ge=1, le=100, description="How many to give at most.")]
 Offset = Annotated[int, Field(ge=0, le=1_000_000, description="How many to leave out.")]
 Total: JSONObject = {"type": "integer", "description": "How many there are in all."}
+DELETED = schema(deleted={"type": "boolean"})
+Deleted: JSONObject = {"deleted": True}
+"""What a tool answers that has deleted something."""
 MAX_WAIT_SECONDS = 120
 Seconds = Annotated[
     int, Field(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait for the end; 0 answers at once.")
@@ -108,7 +111,7 @@ def _strict(made: Tool) -> JSONObject:
     model = made.fn_metadata.arg_model
     model.model_config["extra"] = "forbid"
     model.model_rebuild(force=True)
-    schema = model.model_json_schema(by_alias=True)
-    for described in (schema, *cast(dict[str, JSONObject], schema.get("properties", {})).values()):
+    strict = model.model_json_schema(by_alias=True)
+    for described in (strict, *cast(dict[str, JSONObject], strict.get("properties", {})).values()):
         described.pop("title", None)
-    return schema
+    return strict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import orjson
 from mcp.server.mcpserver.exceptions import ToolError
@@ -12,22 +12,18 @@ from pydantic import Field
 
 from api.mcp.answers import MAX_BYTES, answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
-from api.mcp.toolbox import Full, Toolbox
+from api.mcp.definition_schema import definition_members, without_texts
+from api.mcp.toolbox import DELETED, Deleted, Full, Toolbox
 from api.routes.workflows import Validity
 from language.definition import Status
-from models.automations import WorkflowView
+from models.automation_views import WorkflowView
 from models.templates import Category, Template
 
 toolbox = Toolbox()
 
 WorkflowId = Annotated[str, Field(description="The workflow's id, from list_workflows or create_workflow.")]
 Definition = Annotated[
-    dict[str, Any],
-    Field(
-        description='Such as {"name": "…", "trigger": {"type": "manual"}, "steps": [{"id": "look", "type":'
-        ' "ip_lookup", "config": {"field": "trigger.ip"}}]}. search_docs explains triggers, steps and'
-        " expressions; templates show them."
-    ),
+    dict[str, Any], Field(description="The workflow, of the schema that create_workflow has for it.")
 ]
 
 _WORKFLOW = schema_of(WorkflowView)
@@ -165,8 +161,10 @@ async def create_workflow(
     definition: Annotated[
         dict[str, Any] | None,
         Field(
-            description="The workflow, as validate_workflow takes it; with template_id only what is to differ"
-            " from the template, and {} for nothing."
+            description='Such as {"name": "…", "steps": [{"id": "look", "type": "ip_lookup", "config":'
+            ' {"field": "trigger.ip"}}]}; search_docs explains triggers, steps and expressions, templates'
+            " show them. With template_id only what is to differ from the template.",
+            json_schema_extra={"properties": definition_members()},
         ),
     ] = None,
     template_id: Annotated[str | None, Field(description="A template to copy.")] = None,
@@ -174,7 +172,7 @@ async def create_workflow(
     """Store a workflow, of a definition or as a copy of a template.
 
     It is active at once, unless its status is draft or it lacks a secret: `warnings` say so. Whoever has its
-    `webhook_url` can start it.
+    `webhook_url` can start it. Steps cannot read run.resume_urls: people find them in the run.
     """
     door, document = Door(ctx), dict(definition or {})
     await _check_references(door, document, {})
@@ -195,14 +193,43 @@ async def update_workflow(
     changes: Annotated[
         dict[str, Any],
         Field(
-            description="The fields to replace, each as a whole: name, description, trigger, steps, status"
-            " (active, paused, draft). The others stay."
+            description="The fields to replace, each as a whole; the others stay. create_workflow says what"
+            " they mean.",
+            json_schema_extra={"properties": without_texts(definition_members())},
         ),
     ],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Change a workflow: a new version. Earlier ones stay, and runs under way go on with theirs."""
+    """Change a workflow: a new version. Earlier ones stay, and runs under way go on with theirs.
+
+    Of one that waits for a person's answer (wait) only the status can be changed.
+    """
     door = Door(ctx)
     before = await visible(door, workflow_id)
     await _check_references(door, changes, before)
     return _shown(await door.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))
+
+
+@toolbox.tool("Pause or resume a workflow", _WORKFLOW, repeatable=True)
+async def set_workflow_status(
+    workflow_id: WorkflowId,
+    status: Annotated[Literal["active", "paused"], Field(description="paused: it starts no runs.")],
+    ctx: Ctx,
+) -> CallToolResult:
+    """Have a workflow start no more runs, or do so again. Runs under way go on."""
+    door = Door(ctx)
+    before = await visible(door, workflow_id)
+    path = f"/api/workflows/{in_path(workflow_id)}"
+    return _shown(await door.patch(path, {"status": status}, version=before["version"]))
+
+
+@toolbox.tool("Delete a workflow", DELETED, destroys=True, repeatable=True)
+async def delete_workflow(workflow_id: WorkflowId, ctx: Ctx) -> CallToolResult:
+    """Delete a workflow, for good: its ingest URL is dead at once, runs under way go on.
+
+    One that waits for a person's answer (wait) only people can delete. set_workflow_status only pauses.
+    """
+    door = Door(ctx)
+    await visible(door, workflow_id)
+    await door.delete(f"/api/workflows/{in_path(workflow_id)}")
+    return answered(Deleted)

@@ -41,18 +41,19 @@ class Agent:
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """What a tool answers; the text and the structure of it are the same."""
-        result = await self._result(tool, arguments)
+        result = await self.result(tool, **arguments)
         assert not result.is_error, text_of(result)
         assert result.structured_content == orjson.loads(text_of(result))
         return result.structured_content
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """What a tool says that does not do it."""
-        result = await self._result(tool, arguments)
+        result = await self.result(tool, **arguments)
         assert result.is_error, text_of(result)
         return text_of(result)
 
-    async def _result(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def result(self, tool: str, **arguments: Any) -> CallToolResult:
+        """Whatever a tool answers."""
         async with connected(self._url, self._secret, self._mode) as client:
             result = await client.call_tool(tool, arguments)
         assert isinstance(result, CallToolResult)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from models import templates
 from tests.api_server import Api, Person
 from tests.mcp.clients import MODES, connected
 
@@ -65,10 +67,34 @@ def test_every_tool_says_what_it_does_takes_and_gives(listed: list[dict[str, Any
 def test_what_changes_something_is_not_called_read_only(listed: list[dict[str, Any]]) -> None:
     writing = {tool["name"] for tool in listed if not tool["annotations"]["readOnlyHint"]}
     assert writing == {
-        "create_contact_list", "create_monitor", "run_monitor", "create_workflow", "update_workflow",
-        "run_workflow", "retry_workflow_run", "start_bulk_job",
+        "create_contact_list", "add_contact_list_targets", "remove_contact_list_targets",
+        "delete_contact_list", "create_monitor", "run_monitor", "set_monitor_status", "cancel_monitor_run",
+        "delete_monitor", "create_workflow", "update_workflow", "set_workflow_status", "delete_workflow",
+        "run_workflow", "retry_workflow_run", "cancel_workflow_run", "start_bulk_job", "cancel_bulk_job",
+        "create_webhook", "delete_webhook",
     }  # fmt: skip
 
 
+def test_what_takes_something_away_is_called_destructive(listed: list[dict[str, Any]]) -> None:
+    taking = [tool for tool in listed if tool["name"].startswith(("delete_", "remove_", "cancel_"))]
+    assert len(taking) == 8 and all(tool["annotations"]["destructiveHint"] for tool in taking)
+
+
 def test_the_list_leaves_a_model_room_to_think(listed: list[dict[str, Any]]) -> None:
-    assert len(json.dumps(listed, separators=(",", ":"))) < 64 * 1024
+    read = [{name: tool[name] for name in tool if name != "outputSchema"} for tool in listed]
+    assert len(json.dumps(listed, separators=(",", ":"))) < 80 * 1024
+    assert len(json.dumps(read, separators=(",", ":"))) < 56 * 1024
+
+
+@pytest.mark.parametrize("name", ["create_workflow", "update_workflow"])
+def test_a_definition_has_its_schema(listed: list[dict[str, Any]], name: str) -> None:
+    [tool] = [tool for tool in listed if tool["name"] == name]
+    argument = "definition" if name == "create_workflow" else "changes"
+    schema = tool["inputSchema"]["properties"][argument]
+    assert "$ref" not in json.dumps(schema), "many clients do not follow references"
+    accepts = Draft202012Validator({"type": "object", "properties": schema["properties"]}).is_valid
+    for template in templates.every().values():
+        assert accepts(template.document()), template.id
+    assert not accepts({"steps": [{"id": "a", "type": "fly", "config": {}}]})
+    assert not accepts({"steps": [{"id": "a", "type": "webhook", "config": {}}]})
+    assert not accepts({"trigger": {"type": "webhook", "signature": {"scheme": "none", "secret": "S"}}})

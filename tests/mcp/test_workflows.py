@@ -204,6 +204,15 @@ async def test_what_agents_change_says_so_in_the_audit_log(agent: Agent, person:
     ]  # fmt: skip
 
 
+async def test_an_agent_gives_no_secrets(agent: Agent, person: Person) -> None:
+    given = {"secrets": {"SLACK_WEBHOOK_URL": "https://example.com/told-to-a-model"}}
+    copied = await agent.refused("create_workflow", template_id="alert-on-tor", definition=given)
+    checked = await agent.refused("validate_workflow", definition={"name": "x", **given})
+    for text in (copied, checked):
+        assert text.startswith("person_required: Agents give no secrets") and "told-to-a-model" not in text
+    assert (await person.key.get("/api/workflows/secrets")).json()["secrets"] == []
+
+
 async def test_a_run_shows_no_resume_url(agent: Agent) -> None:
     steps = [{"id": "ask", "type": "wait", "config": {"timeout": 600}}]
     made = await agent.call("create_workflow", definition={"name": "x", "steps": steps})
