@@ -21,6 +21,7 @@ from cli import (
     events,
     jobs,
     keys,
+    lists,
     lookup,
     migrate,
     monitors,
@@ -28,6 +29,8 @@ from cli import (
     runs,
     secrets,
     up,
+    uploads,
+    webhooks,
     workflow_files,
     workflows,
 )
@@ -42,9 +45,9 @@ app = new_group("Look up, watch and automate.", completion=True)
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
     app.command(rich_help_panel=OPERATORS)(command)
 app.command(rich_help_panel=DEVELOPERS)(lookup.lookup)
-for noun in (workflows, runs, monitors, jobs, events):
+for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
-for noun in (credits, data, accounts, keys, persons, secrets):
+for noun in (credits, data, accounts, keys, persons):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
 # It adds to the commands of `workflows` when it is imported.
 assert workflow_files.commands is workflows.commands

@@ -60,6 +60,19 @@ def connected_settings() -> Settings:
     return settings
 
 
+def serving_settings() -> Settings:
+    """Read settings whose database answers and has a schema that this release works with.
+
+    Raises:
+        StartError: as `connected_settings`, or for its schema.
+    """
+    from embedded.connections import check_schema
+
+    settings = connected_settings()
+    asyncio.run(check_schema(database_url(settings)))
+    return settings
+
+
 def database_url(settings: Settings) -> str:
     """The URL of the database, for settings that have one."""
     assert settings.database_url is not None

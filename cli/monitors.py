@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from collections.abc import Generator, Mapping
+from typing import Annotated, Any
 
 import typer
 
 from cli.client import Service, connected, part
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
+from cli.names import find_list, find_monitor
 from cli.printing import Json, moment, print_data, print_record, print_table, printable, short
+from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
 
 commands = new_group("Monitors: what is looked up again and again, and what has changed.")
 
-Type = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
-MonitorId = Annotated[str, typer.Argument(metavar="ID")]
+Named = Annotated[str, typer.Argument(metavar="ID|NAME", help="A monitor.")]
 
 _SHOWN = {
     "too_many_monitors": "--targets", "name": "NAME", "cron": "--cron", "timezone": "--timezone",
-    "targets": "--targets", "monitor_full": "--targets", "data_source_ref": "--list", "not_found": "ID",
-    "run_in_progress": "ID", "no_targets": "ID", "list_deleted": "ID",
+    "targets": "--targets", "monitor_full": "--targets", "data_source_ref": "--list", "not_found": "ID|NAME",
+    "run_in_progress": "ID|NAME", "no_targets": "ID|NAME", "list_deleted": "ID|NAME",
+    "tracked_fields": "--tracked-fields",
 }  # fmt: skip
-# In a company's name, and in what is looked for on the dark web, a comma stands for itself.
-_WITH_COMMAS = {"company", "darkweb"}
-_ITEMS, _TOLD_TARGETS = 5, 10
+_ITEMS = 5
 _PAGE = 100
 _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.2, 2.0
 
@@ -36,13 +35,12 @@ _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.2, 2.0
 def monitors_create(
     name: Annotated[str | None, typer.Argument(help="Its first target by default.")] = None,
     type: Annotated[Type, typer.Option(help="What its targets are.")] = "email",
-    targets: Annotated[
-        list[str] | None, typer.Option(help="Repeatable; separated by commas but for company and darkweb.")
+    targets: Targets = None,
+    targets_file: TargetsFile = None,
+    watched: Annotated[str | None, typer.Option("--list", metavar="ID|NAME", help="A list to watch.")] = None,
+    tracked_fields: Annotated[
+        str | None, typer.Option(help="Tell of changes of these alone, separated by commas. All by default.")
     ] = None,
-    targets_file: Annotated[
-        typer.FileBinaryRead | None, typer.Option(help="One target a line; - reads standard input.")
-    ] = None,
-    list_id: Annotated[str | None, typer.Option("--list", metavar="ID", help="A list to watch.")] = None,
     hourly: Annotated[bool, typer.Option("--hourly")] = False,
     daily: Annotated[bool, typer.Option("--daily")] = False,
     weekly: Annotated[bool, typer.Option("--weekly")] = False,
@@ -58,15 +56,19 @@ def monitors_create(
         "hourly": hourly, "daily": daily, "weekly": weekly, "biweekly": biweekly, "monthly": monthly,
         "quarterly": quarterly,
     }  # fmt: skip
-    texts = _targets(type, targets or [], targets_file)
-    if bool(texts) == bool(list_id):
+    texts = read_targets(type, targets or [], targets_file)
+    if bool(texts) == bool(watched):
         raise BadInput("--targets: Give targets, or a list to watch by --list.")
-    body: dict[str, Any] = {
-        "name": name or (texts[0][:200] if texts else f"List {list_id}"), "monitor_type": type,
-        "timezone": timezone, **_when_chosen(frequencies, cron),
-    }  # fmt: skip
-    body |= {"data_source_type": "list", "data_source_ref": list_id} if list_id else {"targets": texts}
-    with connected(_SHOWN) as service, _naming_targets(texts):
+    body: dict[str, Any] = {"monitor_type": type, "timezone": timezone, **_when_chosen(frequencies, cron)}
+    if tracked_fields is not None:
+        body["tracked_fields"] = [field.strip() for field in tracked_fields.split(",")]
+    with connected(_SHOWN) as service, naming_targets(texts):
+        if watched:
+            found = find_list(service, watched, "--list")
+            body |= {"name": found["name"], "data_source_type": "list", "data_source_ref": found["id"]}
+        else:
+            body |= {"name": texts[0][:200], "targets": texts}
+        body |= {"name": name} if name else {}
         print_record(service.post("/api/monitors", body), as_json)
 
 
@@ -87,15 +89,15 @@ def monitors_list(as_json: Json = False) -> None:
 
 
 @commands.command("show")
-def monitors_show(monitor_id: MonitorId, as_json: Json = False) -> None:
+def monitors_show(monitor: Named, as_json: Json = False) -> None:
     """Show a monitor."""
     with connected(_SHOWN) as service:
-        print_record(service.get(_path(monitor_id)), as_json)
+        print_record(service.get(_path(service, monitor)), as_json)
 
 
 @commands.command("run")
 def monitors_run(
-    monitor_id: MonitorId,
+    monitor: Named,
     wait: Annotated[
         bool, typer.Option("--wait", help="For its end; exits with 1 if it was not completed.")
     ] = False,
@@ -103,7 +105,8 @@ def monitors_run(
 ) -> None:
     """Look all targets of a monitor up now."""
     with connected(_SHOWN) as service:
-        run_path = f"{_path(monitor_id)}/runs/{service.post(f'{_path(monitor_id)}/run')['run_id']}"
+        path = _path(service, monitor)
+        run_path = f"{path}/runs/{service.post(f'{path}/run')['run_id']}"
         found, pause = service.get(run_path), _LOOK_SECONDS
         while wait and found["completed_at"] is None:
             time.sleep(pause)
@@ -114,30 +117,30 @@ def monitors_run(
 
 
 @commands.command("pause")
-def monitors_pause(monitor_id: MonitorId, as_json: Json = False) -> None:
+def monitors_pause(monitor: Named, as_json: Json = False) -> None:
     """Let a monitor no longer run by itself."""
     with connected(_SHOWN) as service:
-        print_record(service.post(f"{_path(monitor_id)}/pause"), as_json)
+        print_record(service.post(f"{_path(service, monitor)}/pause"), as_json)
 
 
 @commands.command("resume")
-def monitors_resume(monitor_id: MonitorId, as_json: Json = False) -> None:
+def monitors_resume(monitor: Named, as_json: Json = False) -> None:
     """Let a monitor run by itself again."""
     with connected(_SHOWN) as service:
-        print_record(service.post(f"{_path(monitor_id)}/resume"), as_json)
+        print_record(service.post(f"{_path(service, monitor)}/resume"), as_json)
 
 
 @commands.command("delete")
-def monitors_delete(monitor_id: MonitorId, as_json: Json = False) -> None:
+def monitors_delete(monitor: Named, as_json: Json = False) -> None:
     """Delete a monitor, with its runs and what they have found."""
     with connected(_SHOWN) as service:
-        deleted = service.call("DELETE", _path(monitor_id))
-    print_data(deleted, f"The monitor {monitor_id} is deleted.", as_json)
+        deleted = service.call("DELETE", _path(service, monitor))
+    print_data(deleted, f"The monitor {printable(monitor)} is deleted.", as_json)
 
 
 @commands.command("results")
 def monitors_results(
-    monitor_id: MonitorId,
+    monitor: Named,
     run_id: Annotated[
         str | None, typer.Argument(metavar="RUN", help="The last run that has results by default.")
     ] = None,
@@ -146,7 +149,8 @@ def monitors_results(
 ) -> None:
     """Show what a run has found. Programs get all of the answers, people what has changed."""
     with connected(_SHOWN) as service:
-        found = _results(service, monitor_id, run_id or _last_run(service, monitor_id), changes)
+        path = _path(service, monitor)
+        found = _results(service, path, run_id or _last_run(service, path), changes)
         if as_json:
             _print_array(found)
             return
@@ -154,35 +158,8 @@ def monitors_results(
     print_table(["target", "field", "change", "since"], rows, "Nothing has changed.")
 
 
-def _path(monitor_id: str) -> str:
-    return f"/api/monitors/{part(monitor_id)}"
-
-
-@contextmanager
-def _naming_targets(texts: Sequence[str]) -> Generator[None]:
-    """Say which targets the service does not take, by their texts: it tells their positions alone."""
-    try:
-        yield
-    except Refused as refused:
-        found = [(one["pointer"].split("/"), one["message"]) for one in refused.errors]
-        wrong = [
-            f"--targets: {printable(texts[int(at[2])])}: {message}"
-            for at, message in found
-            if at[1] == "targets" and at[2:] and at[2].isdecimal()
-        ]
-        if not wrong or len(wrong) < len(found):
-            raise
-        more = [f"--targets: There are {len(wrong) - _TOLD_TARGETS:,} more like these."]
-        raise BadInput("\n".join(wrong[:_TOLD_TARGETS] + more * (len(wrong) > _TOLD_TARGETS))) from None
-
-
-def _targets(type: Type, options: list[str], file: typer.FileBinaryRead | None) -> list[str]:
-    texts = options if type in _WITH_COMMAS else [text for one in options for text in one.split(",")]
-    try:
-        texts += file.read().decode("utf-8-sig").splitlines() if file else []
-    except UnicodeDecodeError:
-        raise BadInput("--targets-file: This is not UTF-8 text.") from None
-    return [text.strip() for text in texts if text.strip()]
+def _path(service: Service, monitor: str) -> str:
+    return f"/api/monitors/{part(str(find_monitor(service, monitor, 'ID|NAME')['id']))}"
 
 
 def _when_chosen(frequencies: Mapping[str, bool], cron: str | None) -> dict[str, str]:
@@ -210,11 +187,11 @@ def _told(run: Mapping[str, Any]) -> str:
     )
 
 
-def _last_run(service: Service, monitor_id: str) -> str:
+def _last_run(service: Service, path: str) -> str:
     """The last run that has results."""
     offset, total = 0, 1
     while offset < total:
-        page = service.get(f"{_path(monitor_id)}/runs", limit=_PAGE, offset=offset)
+        page = service.get(f"{path}/runs", limit=_PAGE, offset=offset)
         for run in page["runs"]:
             if run["processed_records"]:
                 return run["id"]
@@ -222,10 +199,11 @@ def _last_run(service: Service, monitor_id: str) -> str:
     raise BadInput("RUN: No run of the monitor has results yet.")
 
 
-def _results(service: Service, monitor_id: str, run_id: str, changes_only: bool) -> Generator[dict[str, Any]]:
+def _results(
+    service: Service, monitor_path: str, run_id: str, changes_only: bool
+) -> Generator[dict[str, Any]]:
     """What a run has found, in the order of its targets, page by page: there may be very many."""
-    service.get(_path(monitor_id))
-    path, offset, total = f"{_path(monitor_id)}/runs/{part(run_id)}/results", 0, 1
+    path, offset, total = f"{monitor_path}/runs/{part(run_id)}/results", 0, 1
     while offset < total:
         try:
             query = {"changes_only": changes_only, "limit": _PAGE, "offset": offset}

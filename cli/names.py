@@ -1,13 +1,13 @@
-"""Workflows by their names: who types a command knows those, and not the ids."""
+"""Things by their names: who types a command knows those, and not the ids."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from cli.client import Service, part
-from cli.errors import BadInput
+from cli.errors import BadInput, Refused
 
 _ID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PAGE = 100
@@ -26,12 +26,48 @@ def find_workflow(service: Service, id_or_name: str, shown: str) -> dict[str, An
     """
     if _ID.fullmatch(id_or_name):
         return service.get(f"/api/workflows/{part(id_or_name)}")
-    found = named(service, id_or_name)
+    return _only(named(service, id_or_name), "workflow", shown)
+
+
+def find_monitor(service: Service, id_or_name: str, shown: str) -> dict[str, Any]:
+    """Find the monitor with an id or a name; as `find_workflow`."""
+    if _ID.fullmatch(id_or_name):
+        return _with_id(service, f"/api/monitors/{part(id_or_name)}", "monitor", shown)
+    found = service.get("/api/monitors")["monitors"]
+    return _only((one for one in found if one["name"] == id_or_name), "monitor", shown)
+
+
+def find_list(service: Service, id_or_name: str, shown: str) -> dict[str, Any]:
+    """Find the contact list with an id or a name; as `find_workflow`."""
+    if _ID.fullmatch(id_or_name):
+        return _with_id(service, f"/api/lists/{part(id_or_name)}", "list", shown)
+    return _only((one for one in service.get("/api/lists") if one["name"] == id_or_name), "list", shown)
+
+
+def find_webhook(service: Service, id_or_url: str, shown: str) -> dict[str, Any]:
+    """Find the webhook with an id or a URL; as `find_workflow`."""
+    if _ID.fullmatch(id_or_url):
+        return _with_id(service, f"/api/webhooks/{part(id_or_url)}", "webhook", shown)
+    found = service.get("/api/webhooks")["webhooks"]
+    return _only((one for one in found if one["url"] == id_or_url), "webhook", shown)
+
+
+def _with_id(service: Service, path: str, noun: str, shown: str) -> dict[str, Any]:
+    try:
+        return service.get(path)
+    except Refused as refused:
+        if refused.code != "not_found":
+            raise
+        raise BadInput(f"{shown}: There is no such {noun}.") from None
+
+
+def _only(named: Iterable[dict[str, Any]], noun: str, shown: str) -> dict[str, Any]:
+    found = list(named)
     if not found:
-        raise BadInput(f"{shown}: There is no such workflow.")
+        raise BadInput(f"{shown}: There is no such {noun}.")
     if len(found) > 1:
         ids = ", ".join(str(one["id"]) for one in found)
-        raise BadInput(f"{shown}: Several workflows have this name; give the id of one: {ids}.")
+        raise BadInput(f"{shown}: Several {noun}s have this name; give the id of one: {ids}.")
     return found[0]
 
 

@@ -144,7 +144,9 @@ def print_run(run: Mapping[str, Any], as_json: bool) -> None:
         "workflow": f"{run['workflow_name']} (version {run['workflow_version']})",
         "status": run["status"],
         "done": f"{counts} in {duration(run['duration_ms'])}, {run['credits_used']:,} credits",
+        "items": _items(run),
         "why": _why(run["error"]),
+        "taken over": _taken_over(run.get("takeovers")),
         "restarted from": run["restarted_from"],
         "started by": run["parent_run_id"],
     }
@@ -159,13 +161,27 @@ def print_run(run: Mapping[str, Any], as_json: bool) -> None:
         print(f"output: {short(run['output'], 2000)}")
 
 
+def _taken_over(takeovers: Mapping[str, Any] | None) -> str:
+    if not takeovers:
+        return ""
+    times = "once" if takeovers["count"] == 1 else f"{takeovers['count']} times, last"
+    return f"{times} at {moment(takeovers['last_at'])}, from a worker that was lost"
+
+
 def _row(step: Mapping[str, Any]) -> list[str]:
     came = _why(step["error"]) or (short(step["output"]) if step["output"] is not None else "")
     mocked = "mocked: " if step.get("mocked") else ""
+    items = f"{_items(step)}; " if step["items_failed"] else ""
     return [
         printable(step["id"]), step["type"], step["status"], (step["started_at"] or "–")[11:19] or "–",
-        duration(step["duration_ms"]), str(step["attempts"]), mocked + came,
+        duration(step["duration_ms"]), str(step["attempts"]), mocked + items + came,
     ]  # fmt: skip
+
+
+def _items(counted: Mapping[str, Any]) -> str:
+    """How many items of a step, or of a run, failed; nothing if there are none."""
+    total = counted["items_total"]
+    return f"{counted['items_failed']:,} of {total:,} items failed" if total else ""
 
 
 def _told(step: Mapping[str, Any]) -> str:

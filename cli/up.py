@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cli.connecting import connected_settings, open_keyring, read_settings
+from cli.connecting import open_keyring, read_settings, serving_settings
 
 
 def up() -> None:
@@ -25,7 +25,7 @@ def api() -> None:
 
     logs.configure("api")
     watch_supervisor()
-    settings = connected_settings()
+    settings = serving_settings()
     # The application does these too, but fails there with a trace.
     open_keyring(settings, may_make_key=True)
     connection(settings)
@@ -41,12 +41,13 @@ def worker() -> None:
     from embedded.process import watch_supervisor
     from embedded.temporal import prepare_given
     from settings import ExitCode, StartError
+    from temporal.client import connection
 
     logs.configure("worker")
     watch_supervisor()
-    settings = connected_settings()
+    settings = serving_settings()
     if settings.temporal_address is None:
         raise StartError("TEMPORAL_ADDRESS is not set.", ExitCode.TEMPORAL)
-    asyncio.run(prepare_given(settings))
+    connection(settings)  # says at once which file cannot be used
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(worker_module.run(settings))
+        runner.run(worker_module.run(settings, lambda: prepare_given(settings)))

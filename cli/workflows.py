@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from getpass import getpass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -115,6 +116,43 @@ def workflows_test(
             raise document.refusal(refused.errors, str(refused)) from None
     print_run(run, as_json)
     raise typer.Exit(0 if run["status"] == "completed" else 1)
+
+
+@commands.command("copy")
+def workflows_copy(
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Its id, as docs/templates.md has it.")],
+    name: Annotated[str | None, typer.Option(help="What the copy is called.")] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A secret to store with it, as often as you like: you are asked for"
+                     " its value, or standard input has a line for each."),
+    ] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Make a workflow of a template. What it lacks is named."""
+    body: dict[str, Any] = {"template_id": template}
+    if name is not None:
+        body["name"] = name
+    if secret:
+        body["secrets"] = {one: _read_secret(one) for one in secret}
+    with connected(
+        {"template_id": "TEMPLATE", "name": "--name", "secrets": "--secret", "secret_exists": "--secret"}
+    ) as service:
+        made = service.post("/api/workflows", body)
+    told = f"The workflow {printable(made['name'])} ({made['id']}) is {made['status']}."
+    print_data(made, "\n".join([told, *(printable(one["message"]) for one in made["warnings"])]), as_json)
+
+
+def _read_secret(name: str) -> str:
+    """The value of a secret, which shows neither on the screen nor among the arguments of the process.
+
+    Raises:
+        BadInput: there is none.
+    """
+    value = getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    if not value:
+        raise BadInput(f"--secret: There is no value for {name}: give one on a line of standard input.")
+    return value
 
 
 @commands.command("pause")

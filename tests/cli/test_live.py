@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from cli.receiver import fault_of
+from database import Database
 from outbound.signing import new_secret, signed_headers
 from settings import ExitCode
 from tests.api_server import Api, Person
@@ -83,6 +84,16 @@ class TestRuns:
         shown = (await command("runs", "show", await failed_run(command))).stdout
         assert "why       where: /field: This is not an IP address" in shown
 
+    async def test_one_whose_worker_was_lost_says_so(self, command: Command, database: Database) -> None:
+        run_id = await failed_run(command)
+        async with database.connection() as connection:
+            await connection.execute(
+                "update runs set takeovers = 2, taken_over_at = '2026-11-01T10:20:30Z' where id = %s",
+                (run_id,),
+            )
+        shown = (await command("runs", "show", run_id)).stdout
+        assert "taken over  2 times, last at 2026-11-01 10:20, from a worker that was lost" in shown
+
     async def test_they_are_listed_by_workflow_and_status(self, command: Command, read: Json) -> None:
         run_id = await failed_run(command)
         found = await read("runs", "list", "--workflow", "Visitors", "--status", "failed", "--limit", "1")
@@ -116,6 +127,13 @@ class TestRuns:
         (tmp_path / "input.yaml").write_text("ip: 8.8.8.8\n")
         done = await command("workflows", "test", "Visitors", "--input", f"@{tmp_path / 'input.yaml'}")
         assert done.returncode == 0 and done.stdout.endswith("output: US\n")
+
+    async def test_one_of_which_items_fail_says_how_many(self, command: Command, tmp_path: Path) -> None:
+        file = tmp_path / "steps.yaml"
+        sums = {"id": "sums", "type": "transform", "for_each": "trigger", "on_error": "continue"}
+        file.write_text(json.dumps({"steps": [{**sums, "config": {"expression": "sum(item)"}}]}))
+        done = await command("workflows", "test", "Visitors", "--file", str(file), "--input", '[[1], "x"]')
+        assert done.returncode == 0 and "items     1 of 2 items failed" in done.stdout, done.stderr
 
     async def test_a_dry_run_of_other_steps_names_their_lines(self, command: Command, tmp_path: Path) -> None:
         file = tmp_path / "steps.yaml"

@@ -44,7 +44,7 @@ async def end_run(database: Database, monitor_id: str, found: dict[str, dict[str
         [run] = [one for one in claimed if str(one.monitor_id) == monitor_id]
     async with database.transaction() as connection:
         results = [
-            Found(run.run_id, position, run.monitor_id, target, **columns)
+            Found(run.run_id, position, run.monitor_id, target, heard="error" not in columns, **columns)
             for position, (target, columns) in enumerate(found.items())
         ]
         await working.record(connection, results)
@@ -130,14 +130,14 @@ class TestCreate:
         ("create --targets a@example.com --daily --cron *", "--cron: Give one of --hourly, --daily,"),
         ("create --targets a@example.com --cron *", "--cron: A cron has five fields"),
         ("create --targets a@example.com --timezone Mars", "--timezone: There is no such time zone."),
-        (f"create --list {UNKNOWN}", "--list: The account has no such list."),
-        ("create --list 17", "--list: The account has no such list."),
-        (f"show {UNKNOWN}", "ID: There is no such monitor."),
-        ("run 17", "ID: There is no such monitor."),
-        (f"pause {UNKNOWN}", "ID: There is no such monitor."),
-        (f"resume {UNKNOWN}", "ID: There is no such monitor."),
-        (f"delete {UNKNOWN}", "ID: There is no such monitor."),
-        (f"results {UNKNOWN}", "ID: There is no such monitor."),
+        (f"create --list {UNKNOWN}", "--list: There is no such list."),
+        ("create --list 17", "--list: There is no such list."),
+        (f"show {UNKNOWN}", "ID|NAME: There is no such monitor."),
+        ("run 17", "ID|NAME: There is no such monitor."),
+        (f"pause {UNKNOWN}", "ID|NAME: There is no such monitor."),
+        (f"resume {UNKNOWN}", "ID|NAME: There is no such monitor."),
+        (f"delete {UNKNOWN}", "ID|NAME: There is no such monitor."),
+        (f"results {UNKNOWN}", "ID|NAME: There is no such monitor."),
     ],
 )  # fmt: skip
 async def test_what_does_not_fit_is_one_line_that_names_the_option_and_2(
@@ -181,7 +181,7 @@ class TestOne:
         other = await api.person()
         monitor_id = (await created(monitors, "--targets", "a@example.com"))["id"]
         done = await monitors("show", monitor_id, VEDETTE_API_KEY=other.secret)
-        assert (done.returncode, done.stderr) == (2, "ID: There is no such monitor.\n")
+        assert (done.returncode, done.stderr) == (2, "ID|NAME: There is no such monitor.\n")
 
 
 class TestRun:
@@ -190,7 +190,7 @@ class TestRun:
         assert "is queued: 0 of 1 targets." in (await monitors("run", monitor_id)).stdout
         done = await monitors("run", monitor_id)
         assert done.returncode == ExitCode.USAGE
-        assert done.stderr.startswith("ID: A run of the monitor is under way")
+        assert done.stderr.startswith("ID|NAME: A run of the monitor is under way")
 
     @pytest.mark.parametrize(
         ("found", "code", "status"), [({}, 0, "completed"), (FOUND["9.9.9.9"], 1, "failed")]

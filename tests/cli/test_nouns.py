@@ -1,0 +1,144 @@
+"""`vedette secrets`, `lists`, `webhooks` and `uploads`, and things by their names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from settings import ExitCode
+from tests.api_server import Api, Person
+from tests.cli.conftest import Command, Json
+from tests.stacks import CLI, environment
+
+
+async def with_input(
+    api: Api, person: Person, given: bytes, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that reads standard input."""
+
+    def run() -> subprocess.CompletedProcess[bytes]:
+        names = {"VEDETTE_URL": api.url, "VEDETTE_API_KEY": person.secret}
+        return subprocess.run(
+            [sys.executable, str(CLI), *arguments], env=environment(Path("/nowhere"), **names), input=given,
+            capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    done = await asyncio.to_thread(run)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def unique(word: str) -> str:
+    return f"{word}-{uuid4().hex[:8]}"
+
+
+async def test_a_secret_is_read_from_standard_input_and_its_value_is_nowhere_shown(
+    api: Api, person: Person, read: Json, command: Command
+) -> None:
+    name = f"TOKEN_{uuid4().hex[:8].upper()}"
+    done = await with_input(api, person, b"canary-of-this-test\n", "secrets", "set", name)
+    assert (done.returncode, done.stderr) == (0, "") and name in done.stdout
+    assert "canary" not in done.stdout
+    assert name in [one["name"] for one in (await read("secrets", "list"))["secrets"]]
+    assert (await command("secrets", "delete", name)).returncode == 0
+    assert name not in (await command("secrets", "list")).stdout
+
+
+async def test_setting_a_secret_again_replaces_it(api: Api, person: Person, read: Json) -> None:
+    name = f"TOKEN_{uuid4().hex[:8].upper()}"
+    for value in (b"first", b"second"):
+        assert (await with_input(api, person, value, "secrets", "set", name)).returncode == 0
+    assert [one["name"] for one in (await read("secrets", "list"))["secrets"]].count(name) == 1
+
+
+async def test_the_value_of_a_secret_is_no_argument(command: Command) -> None:
+    done = await command("secrets", "set", "NAME", "value")
+    assert done.returncode == ExitCode.SETTING or done.returncode == 2
+
+
+async def test_a_list_is_made_filled_shown_and_deleted_by_its_name(command: Command, read: Json) -> None:
+    name = unique("offices")
+    made = await read("lists", "create", name, "--type", "ip", "--targets", "8.8.8.8,1.1.1.1")
+    assert made["target_count"] == 2
+    assert [one["id"] for one in await read("lists", "list", "--type", "ip")] == [made["id"]]
+    assert (await read("lists", "add", name, "--targets", "9.9.9.9,nonsense"))["added"] == 1
+    assert sorted(await read("lists", "show", name)) == ["1.1.1.1", "8.8.8.8", "9.9.9.9"]
+    assert (await read("lists", "remove", name, "--targets", "9.9.9.9"))["deleted"] == 1
+    assert (await command("lists", "show", made["id"])).stdout.split() != []
+    assert (await command("lists", "delete", name)).returncode == 0
+    done = await command("lists", "show", name)
+    assert done.returncode == 2 and "ID|NAME: There is no such list." in done.stderr
+
+
+async def test_adding_nothing_says_what_to_give(command: Command, read: Json) -> None:
+    name = unique("empty")
+    await read("lists", "create", name, "--type", "domain")
+    done = await command("lists", "add", name)
+    assert done.returncode == 2 and "--targets: Give at least one target" in done.stderr
+
+
+async def test_a_monitor_of_a_list_is_known_by_their_names_and_tracks_the_fields_given(
+    command: Command, read: Json
+) -> None:
+    addresses, name = unique("addresses"), unique("watch")
+    made = await read("lists", "create", addresses, "--type", "ip", "--targets", "8.8.8.8")
+    monitor = await read(
+        "monitors", "create", name, "--type", "ip", "--list", addresses,
+        "--tracked-fields", "location.city, asn.asn",
+    )  # fmt: skip
+    assert (monitor["data_source_ref"], monitor["tracked_fields"]) == (
+        made["id"],
+        ["location.city", "asn.asn"],
+    )
+    assert (await read("monitors", "pause", name))["status"] == "paused"
+    assert (await read("monitors", "show", name))["id"] == monitor["id"]
+    assert (await command("monitors", "delete", name)).returncode == 0
+
+
+async def test_two_monitors_of_one_name_have_to_be_named_by_their_ids(command: Command, read: Json) -> None:
+    name = unique("twice")
+    ids = [
+        (await read("monitors", "create", name, "--type", "ip", "--targets", "8.8.8.8"))["id"]
+        for _ in range(2)
+    ]
+    done = await command("monitors", "show", name)
+    assert done.returncode == 2 and all(one in done.stderr for one in ids)
+
+
+async def test_a_webhook_is_made_listed_and_deleted_by_its_url(command: Command, read: Json) -> None:
+    url = f"https://{uuid4().hex}.example.com/events"
+    made = await read("webhooks", "create", url, "--events", "monitor.*")
+    assert made["secret"].startswith("whsec_")
+    [listed] = [one for one in (await read("webhooks", "list"))["webhooks"] if one["url"] == url]
+    assert listed["events"] == ["monitor.*"]
+    rotated = await read("webhooks", "rotate-secret", url)
+    assert rotated["secret"] != made["secret"]
+    assert (await command("webhooks", "delete", url)).returncode == 0
+    assert url not in (await command("webhooks", "list")).stdout
+
+
+@pytest.fixture
+async def file_workflow(person: Person) -> str:
+    name = unique("rows")
+    steps: list[Any] = [{"id": "t", "type": "transform", "config": {"expression": "trigger"}}]
+    body = {"name": name, "trigger": {"type": "file_upload"}, "steps": steps}
+    answer = await person.key.post("/api/workflows", json=body)
+    assert answer.status_code == 201, answer.text
+    return name
+
+
+async def test_a_file_is_sent_to_a_workflow_by_its_name_and_its_upload_can_be_cancelled(
+    command: Command, read: Json, file_workflow: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("a\n1\n2\n")
+    sent = await read("uploads", "send", file_workflow, str(file))
+    assert sent["runs_total"] == 2
+    assert (await read("uploads", "show", sent["id"]))["id"] == sent["id"]
+    assert json.loads((await command("uploads", "cancel", sent["id"], "--json")).stdout)["id"] == sent["id"]
