@@ -8,8 +8,6 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import orjson
-import psycopg
-import psycopg_pool
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -22,10 +20,12 @@ import logs
 from api.http.catalogue import problem_body
 from api.http.context import context_of
 from api.http.validation import field_errors
+from database import AWAY
 from models import errors, idempotency
 from models.lookups import AllProvidersFailed, NoProvider
 from services.dry_runs import DryRunInProgress
 from services.event_checks import ChecksWaiting
+from services.save_places import SavesInProgress
 from services.signatures import InvalidSignature
 
 MEDIA_TYPE = "application/problem+json"
@@ -52,6 +52,8 @@ _STATUS_OF: dict[type[errors.ModelError], int] = {
     errors.RateLimited: 429,
     DryRunInProgress: 429,
     ChecksWaiting: 429,
+    SavesInProgress: 429,
+    errors.TooManyStreams: 429,
     AllProvidersFailed: 502,
     NoProvider: 503,
     errors.Unavailable: 503,
@@ -143,14 +145,21 @@ def _field_problem(error: errors.FieldError) -> dict[str, Any]:
     return {name: value for name, value in vars(error).items() if value is not None}
 
 
+def status_of(error: errors.ModelError) -> int:
+    """Give the HTTP status of an error of a rule."""
+    return next(_STATUS_OF[kind] for kind in type(error).__mro__ if kind in _STATUS_OF)
+
+
 def _model_error(request: Request, error: Exception) -> Response:
     error = cast(errors.ModelError, error)
-    status = next(_STATUS_OF[kind] for kind in type(error).__mro__ if kind in _STATUS_OF)
+    status = status_of(error)
     headers: dict[str, str] = {}
     if isinstance(error, errors.RateLimited):
         headers = {**error.headers, "Retry-After": str(error.retry_after)}
     elif isinstance(error, errors.Unavailable):
         headers = {"Retry-After": str(error.retry_after)}
+    elif isinstance(error, errors.TooManyStreams):
+        headers = {"Retry-After": "5"}
     elif isinstance(error, NoProvider):
         headers = {"Retry-After": "600"}
     elif isinstance(error, errors.Unauthenticated):
@@ -235,8 +244,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.ModelError, _async(_model_error))
     app.add_exception_handler(HTTPException, _async(_http_error))
     app.add_exception_handler(RequestValidationError, _async(_validation_error))
-    app.add_exception_handler(psycopg.OperationalError, _async(_database_error))
-    app.add_exception_handler(psycopg_pool.PoolTimeout, _async(_database_error))
+    for away in AWAY:
+        app.add_exception_handler(away, _async(_database_error))
     app.add_exception_handler(RPCError, _async(_engine_error))
 
 

@@ -79,7 +79,7 @@ NotIdempotent = Depends(refuse_key)
 
 
 def claiming(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint claim the request's key first.
+    """Let an endpoint refuse unknown parameters and claim the request's key first.
 
     FastAPI calls endpoints when every dependency of the route has passed: whoever may not make the request,
     is over a limit or sends bad input is refused before there is a claim or an answer to find.
@@ -87,7 +87,9 @@ def claiming(endpoint: Endpoint) -> Endpoint:
 
     @wraps(endpoint)
     async def claimed(**values: Any) -> Any:
-        await _claim(_answered.get())
+        request = _answered.get()
+        request.refuse_unknown_parameters()
+        await _claim(request)
         return await endpoint(**values)
 
     return claimed

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import aclosing
 from itertools import accumulate
 from typing import Any, TypeAlias
 
 import orjson
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
+from api.http import query
 from api.http.errors import Problem
 from api.http.idempotency import Endpoint, answer_once, claiming
 from models.errors import FieldError
@@ -104,12 +106,29 @@ def _refusal(code: str, message: str) -> Problem:
 class StrictRequest(Request):
     """A request whose body is read and parsed by the rules of this module, once."""
 
-    def __init__(self, request: Request, limit: int) -> None:
+    def __init__(self, request: Request, limit: int, parameters: Collection[str]) -> None:
         super().__init__(request.scope, request.receive)
         self._limit = limit
+        self._parameters = parameters
         self._raw: bytes | None = None
         self.parts_digest: bytes | None = None
         """What stands for the parts of a form that has been read, however they were framed."""
+
+    def unknown_parameters(self) -> list[FieldError]:
+        """Find the names in the query string that the route does not know."""
+        if not self.scope["query_string"] or not query.is_checked(self.scope["path"]):
+            return []
+        return query.find_unknown(self.query_params, self._parameters)
+
+    def refuse_unknown_parameters(self) -> None:
+        """Refuse a query string with names that the route does not know.
+
+        Raises:
+            Problem: 400 `unknown_parameter`.
+        """
+        if found := self.unknown_parameters():
+            message = "; ".join(f"{error.parameter}: {error.message}" for error in found[:3])
+            raise Problem(400, "unknown_parameter", message, errors=found)
 
     @property
     def media_type(self) -> str:
@@ -199,8 +218,16 @@ def _too_large(limit: int) -> Problem:
     return Problem(413, "body_too_large", f"The body may have {limit} bytes at most.")
 
 
+def _as_found(error: FieldError) -> dict[str, Any]:
+    """An unknown parameter as FastAPI would tell of it, had it looked."""
+    return {"type": error.code, "loc": ("query", error.parameter), "msg": error.message}
+
+
 class StrictRoute(APIRoute):
-    """The route class of every router: strict bodies (`max_body_size` is its limit) and idempotency keys."""
+    """The route class of every router.
+
+    It brings strict bodies (`max_body_size` is its limit), strict query strings, and idempotency keys.
+    """
 
     def __init__(
         self, path: str, endpoint: Endpoint, *, max_body_size: int | None = None, **options: Any
@@ -212,9 +239,15 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """FastAPI's handler, given a strict request."""
         handle = self._handler()
+        parameters = query.names_of(self.dependant)
 
         async def strict(request: Request) -> Response:
-            return await answer_once(StrictRequest(request, self._limit), handle)
+            asked = StrictRequest(request, self._limit, parameters)
+            try:
+                return await answer_once(asked, handle)
+            except RequestValidationError as error:
+                unknown = [_as_found(one) for one in asked.unknown_parameters()]
+                raise RequestValidationError([*error.errors(), *unknown], body=error.body) from None
 
         return strict
 

@@ -1,7 +1,7 @@
 """Decides which requests pass a rate limit, for this process.
 
-Requests that wait for a decision at the same moment are decided together, in one statement. A subject that
-is known to be over its limit is refused from memory, without SQL, until its window ends.
+Requests that wait for a decision at the same moment are decided together, in one statement. A subject whose
+window is full is refused from memory, without SQL, until the window has room again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from database import Database
 from models import limits
 from models.errors import RateLimited
-from models.limits import Subject, Taken
+from models.limits import Admission, Subject
 from settings import Rate, Settings
 
 _MOST_BLOCKED = 10_000
@@ -32,24 +32,24 @@ class Decision:
     Attributes:
         name: of the limit.
         rate: of the limit.
-        remaining: how many more may pass in this window.
-        taken: the window.
+        remaining: how many more may pass now.
+        admission: what the log says of it.
     """
 
     name: str
     rate: Rate
     remaining: int
-    taken: Taken
+    admission: Admission
 
     def headers(self) -> dict[str, str]:
         """The `RateLimit` headers that say so."""
-        return _headers(self.name, self.rate, self.remaining, self.taken.resets_in)
+        return _headers(self.name, self.rate, self.remaining, self.admission.room_in)
 
 
 @dataclass
 class _Asked:
     rate: Rate
-    waiting: list[asyncio.Future[tuple[int, Taken]]]
+    waiting: list[asyncio.Future[tuple[int, Admission]]]
 
 
 class Limiter:
@@ -68,7 +68,7 @@ class Limiter:
         Args:
             name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
             subject: who is counted.
-            remember: refuse from memory until the window ends; not for requests that may be given back.
+            remember: refuse from memory until the window has room; not for requests that may be given back.
 
         Raises:
             RateLimited: the window is full.
@@ -79,29 +79,30 @@ class Limiter:
         left = self._blocked.get((name, subject), 0.0) - time.monotonic()
         if left > 0:
             raise _refusal(name, rate, left)
-        place, taken = await self._ask((name, subject), rate)
-        if place >= taken.admitted:
+        place, admission = await self._ask((name, subject), rate)
+        if place >= admission.admitted:
             if remember:
-                self._block((name, subject), taken.resets_in)
-            raise _refusal(name, rate, taken.resets_in)
+                self._block((name, subject), admission.room_in)
+            raise _refusal(name, rate, admission.room_in)
         # Those who were decided together share out what was left, in the order they came.
-        remaining = rate.requests - taken.used + (taken.admitted - 1 - place)
-        return Decision(name, rate, max(0, remaining), taken)
+        remaining = rate.requests - admission.used + (admission.admitted - 1 - place)
+        return Decision(name, rate, max(0, remaining), admission)
 
     async def charge(self, name: str, subject: str, requests: int) -> Decision | None:
         """Count so many more requests, for what one that has passed has cost; None when the limit is off.
 
-        What is beyond the window's number is forgotten.
+        What the window has no room for is forgotten.
         """
         rate: Rate | None = getattr(self._settings, f"limit_{name}")
         if rate is None:
             return None
         async with self._database.connection() as connection:
-            taken = (await limits.take(connection, {(name, subject): (requests, rate)}))[name, subject]
-        return Decision(name, rate, max(0, rate.requests - taken.used), taken)
+            found = await limits.admit(connection, {(name, subject): (requests, rate)})
+        admission = found[name, subject]
+        return Decision(name, rate, max(0, rate.requests - admission.used), admission)
 
-    def _ask(self, subject: Subject, rate: Rate) -> asyncio.Future[tuple[int, Taken]]:
-        future: asyncio.Future[tuple[int, Taken]] = asyncio.get_running_loop().create_future()
+    def _ask(self, subject: Subject, rate: Rate) -> asyncio.Future[tuple[int, Admission]]:
+        future: asyncio.Future[tuple[int, Admission]] = asyncio.get_running_loop().create_future()
         self._asked.setdefault(subject, _Asked(rate, [])).waiting.append(future)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._decide(), name="limiter")
@@ -114,7 +115,7 @@ class Limiter:
             try:
                 async with self._database.connection() as connection:
                     counts = {subject: (len(item.waiting), item.rate) for subject, item in asked.items()}
-                    taken = await limits.take(connection, counts)
+                    found = await limits.admit(connection, counts)
             except Exception as error:
                 # Whoever waits gets the error: it is theirs to answer.
                 for future in (future for item in asked.values() for future in item.waiting):
@@ -124,7 +125,7 @@ class Limiter:
             for subject, item in asked.items():
                 for place, future in enumerate(item.waiting):
                     if not future.done():
-                        future.set_result((place, taken[subject]))
+                        future.set_result((place, found[subject]))
 
     def _block(self, subject: Subject, seconds: float) -> None:
         if len(self._blocked) >= _MOST_BLOCKED:
@@ -132,13 +133,13 @@ class Limiter:
         self._blocked[subject] = time.monotonic() + seconds
 
 
-def _refusal(name: str, rate: Rate, resets_in: float) -> RateLimited:
-    headers = _headers(name, rate, 0, resets_in)
-    return RateLimited(max(1, math.ceil(resets_in)), headers, _REASONS.get(name, "Too many requests."))
+def _refusal(name: str, rate: Rate, room_in: float) -> RateLimited:
+    headers = _headers(name, rate, 0, room_in)
+    return RateLimited(max(1, math.ceil(room_in)), headers, _REASONS.get(name, "Too many requests."))
 
 
-def _headers(name: str, rate: Rate, remaining: int, resets_in: float) -> dict[str, str]:
+def _headers(name: str, rate: Rate, remaining: int, room_in: float) -> dict[str, str]:
     return {
         "RateLimit-Policy": f'"{name}";q={rate.requests};w={rate.seconds}',
-        "RateLimit": f'"{name}";r={remaining};t={math.ceil(resets_in)}',
+        "RateLimit": f'"{name}";r={remaining};t={math.ceil(room_in)}',
     }

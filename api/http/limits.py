@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any
 
@@ -12,7 +13,7 @@ from api.deps import Services, caller_of, services_of
 from api.http.context import context_of
 from api.http.limiter import Decision
 from models import limits
-from models.limits import Subject, Taken
+from models.limits import Subject
 
 
 def limited(name: str) -> Any:
@@ -58,7 +59,7 @@ class Attempt:
     """A try at a password: it counts before it is made, and is given back when it was the right one."""
 
     services: Services
-    taken: list[tuple[Subject, Taken]] = field(default_factory=list[tuple[Subject, Taken]])
+    counted: list[tuple[Subject, datetime]] = field(default_factory=list[tuple[Subject, datetime]])
 
     async def count(self, name: str, subject: str, *, request: Request | None = None) -> None:
         """Count a try of `subject` under the limit `name`.
@@ -68,15 +69,15 @@ class Attempt:
         """
         decision = await self.services.limiter.check(name, subject, remember=False)
         if decision is not None:
-            self.taken.append(((name, subject), decision.taken))
+            self.counted.append(((name, subject), decision.admission.moment))
             if request is not None:
                 _announce(request, decision)
 
     async def succeeded(self) -> None:
         """Give the try back."""
         async with self.services.database.connection() as connection:
-            for subject, taken in self.taken:
-                await limits.give_back(connection, subject, taken.opened_at)
+            for subject, moment in self.counted:
+                await limits.give_back(connection, subject, moment)
 
 
 def network_of(client: str | None) -> str:

@@ -63,6 +63,7 @@ class Shared(NamedTuple):
         jobs: how many bulk jobs are not over, by status.
         halted: how many workers claim no runs.
         lanes_aside: how many lanes are set aside, or have a run that is.
+        strays: how many runs are `running` in a batch that is not there.
         loop_lag: the longest that the event loop of a worker lagged lately, in seconds.
     """
 
@@ -72,6 +73,7 @@ class Shared(NamedTuple):
     jobs: Mapping[str, int]
     halted: int
     lanes_aside: int
+    strays: int
     loop_lag: float
 
 
@@ -100,6 +102,8 @@ def _registry_of(shared: Shared) -> CollectorRegistry:
     Gauge("vedette_engine_halted", halted, registry=registry).set(shared.halted)
     aside = "Lanes that the engine cannot serve, whole or in part"
     Gauge("vedette_lanes_set_aside", aside, registry=registry).set(shared.lanes_aside)
+    strays = "Runs that count as running although nobody has them"
+    Gauge("vedette_stray_runs", strays, registry=registry).set(shared.strays)
     lag = "How long what is due waits at most in the event loop of a worker"
     Gauge("vedette_event_loop_lag_seconds", lag, registry=registry).set(shared.loop_lag)
     return registry

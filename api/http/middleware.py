@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
@@ -26,6 +27,9 @@ _log = logs.get(__name__)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{8,64}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_READING = frozenset({"GET", "HEAD"})
+_CLIENT_HAS_GONE = 499
+"""The status that metrics count, as nginx does, for a client that left before its answer."""
 _OWN_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HEADERS = [
@@ -61,6 +65,8 @@ class Edge:
         client = client_address(peer, forwarded, self._trusted)
         context = RequestContext(request_id, client, source=scope.get(SOURCE, "api"))
         attach(scope, context)
+        if scope["method"] in _READING:
+            context.end_with_client()
         # A pipelined request inherits what the one before it had bound.
         structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
         structlog.contextvars.bind_contextvars(request_id=request_id)
@@ -71,6 +77,10 @@ class Edge:
             else:
                 refused = problem_response(scope, 400, "unknown_host", "This service has another host name.")
                 await refused(scope, receive, answer.send)
+        except asyncio.CancelledError:
+            if not context.abandoned:
+                raise
+            answer.status = _CLIENT_HAS_GONE
         except Exception as error:
             _log.error("unexpected_error", method=scope["method"], exception=described(error))
             if answer.status:

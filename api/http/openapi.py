@@ -5,6 +5,7 @@ What FastAPI's document lacks is completed here, so that routes say only what is
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from api.http.openapi_codes import list_codes
 from api.http.openapi_examples import show
 from api.http.openapi_texts import introduce, summary_of
 from api.http.openapi_webhooks import webhook_operations
+from api.http.query import is_checked
 
 _REFERENCE = "#/components/schemas/"
 _RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
@@ -88,7 +90,15 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
     _tell_mounts_apart(document)
     introduce(document)
     document["webhooks"] = webhook_operations()
+    _drop_unused_examples(document)
     return document
+
+
+def _drop_unused_examples(document: dict[str, Any]) -> None:
+    """Leave out the codes that no operation lists: `/errors/<code>` explains those, too."""
+    used = set(re.findall(rb'"#/components/examples/([^"]+)"', orjson.dumps(document)))
+    examples: dict[str, Any] = document["components"]["examples"]
+    document["components"]["examples"] = {name: examples[name] for name in examples if name.encode() in used}
 
 
 def _tell_pruned(schemas: dict[str, dict[str, Any]]) -> None:
@@ -178,6 +188,8 @@ def _implied(path: str, operation: Operation) -> Iterator[str]:
     yield from ("unknown_host", "internal_error")
     if path.startswith("/api/"):
         yield "database_unavailable"
+    if is_checked(path):
+        yield "unknown_parameter"
     parameters = operation.get("parameters", [])
     if security := operation["security"]:
         yield from ("not_authenticated", "invalid_credentials", "conflicting_credentials")

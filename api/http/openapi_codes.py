@@ -16,6 +16,8 @@ _PLACES: dict[Place, tuple[str, str]] = {
 _PROPERTIES = {
     "Problem": "AnswerCode",
     "FieldProblem": "FieldCode",
+    "FoundView": "FieldCode",
+    "WarningView": "WarningCode",
     "AttemptError": "RunCode",
     "ResultError": "RunCode",
 }

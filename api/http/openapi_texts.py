@@ -17,7 +17,8 @@ workflows on all of it.
 - **Repeats**: a POST with an `Idempotency-Key` is done once, and gives its first answer again for 24 hours.
 - **Pages**: `limit` and `cursor`; `next_cursor` of an answer is the `cursor` of the next page, null on the
   last. Workflows and their runs have `page` instead, runs and results of monitors `offset`.
-- **Times** are ISO 8601 in UTC, ids are UUIDs. Unknown fields of a body are refused.
+- **Times** are ISO 8601 in UTC, ids are UUIDs. Unknown fields of a body and unknown query
+  parameters are refused.
 """
 
 TAGS = {
@@ -99,6 +100,8 @@ _SUMMARIES = {
     "get_run_events": "Follow a run live",
     "ingest": "Send an event to a workflow",
     "resume": "Answer a step that waits",
+    "get_resume_page": "See what a step asks",
+    "resume_by_form": "Answer a step that waits by its form",
     "rotate_workflow_token": "Change the ingest URL of a workflow",
     "upload_file": "Run a workflow for the rows of a file",
     "get_batch": "Get the batch of a file",
@@ -130,6 +133,8 @@ _SUMMARIES = {
     "get_schema_for_editors": "Get the JSON Schema of workflows without a key",
     "get_protected_resource": "Get how the API is protected",
     "get_protected_mcp_server": "Get how the MCP server is protected",
+    "get_limits": "Get the bounds of the account",
+    "get_version": "Get the version of the service",
     "healthz": "Check that this process answers",
     "readyz": "Check that the service can work",
     "get_metrics": "Get counters for Prometheus",
@@ -147,6 +152,7 @@ def introduce(document: dict[str, Any]) -> None:
     address = document["servers"][0]["url"]
     document["info"] |= {
         "description": DESCRIPTION,
+        "contact": {"name": "vedette", "url": f"{address}/docs"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     }
     document["externalDocs"] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from models.event_types import EVENT_TYPES, EventType
+from outbound import chain
 
 _HEADERS = {
     "webhook-id": ("The event's id: the same whenever it comes.", {"type": "string", "format": "uuid"}),
@@ -13,6 +14,15 @@ _HEADERS = {
         "`v1,` and the base64 of an HMAC-SHA256; several, with spaces between, while a secret is replaced.",
         {"type": "string"},
     ),
+}
+
+
+_CHAIN = {
+    "name": chain.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Of an event of a run: how many runs have led to it; ingest URLs refuse more than 5.",
+    "schema": {"type": "integer"},
 }
 
 
@@ -31,7 +41,8 @@ def _operation(event_type: EventType) -> dict[str, Any]:
         "parameters": [
             {"name": name, "in": "header", "required": True, "description": description, "schema": schema}
             for name, (description, schema) in _HEADERS.items()
-        ],
+        ]
+        + [_CHAIN],
         "requestBody": {
             "required": True,
             "content": {

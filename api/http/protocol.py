@@ -9,6 +9,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.http.catalogue import problem_body
+from api.http.context import known_context
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
@@ -40,9 +41,13 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
+        """Stop waiting, and end what only its client waits for; an answer that has begun ends by itself."""
         self._stop_waiting()
         super().connection_lost(exc)
+        if self.cycle and not self.cycle.response_started:
+            context = known_context(self.cycle.scope)
+            if context is not None:
+                context.end_unanswered()
 
     def data_received(self, data: bytes) -> None:
         """Take what came, in pieces: no head is longer than the bound by more than one of them."""

@@ -10,6 +10,7 @@ from tests.pinned_packages import made_once, npm_packages, run
 HERE = Path(__file__).parent
 TYPESCRIPT = HERE / "typescript"
 REDOCLY = HERE / "redocly"
+SPECTRAL = HERE / "spectral"
 PYTHON_LOCK = HERE / "openapi-python-client.lock"
 
 
@@ -34,3 +35,9 @@ def openapi_typescript() -> Path:
 def redocly() -> Path:
     """The program `redocly`, to be run by node."""
     return npm_packages(REDOCLY / "package-lock.json") / "@redocly" / "cli" / "bin" / "cli.js"
+
+
+def spectral() -> Path:
+    """The program `spectral`, to be run by node."""
+    packages = npm_packages(SPECTRAL / "package-lock.json")
+    return packages / "@stoplight" / "spectral-cli" / "dist" / "index.js"

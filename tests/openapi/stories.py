@@ -26,6 +26,9 @@ WORKFLOW: dict[str, Any] = {
         },
     ],
 }  # fmt: skip
+EACH: dict[str, Any] = {
+    "id": "visitor", "type": "transform", "for_each": "trigger.ips", "config": {"mapping": {"ip": "item"}},
+}  # fmt: skip
 EVENT = {"id": "visit-1", "ip": "1.1.1.1"}
 
 
@@ -138,15 +141,34 @@ async def workflows(tell: Recorder) -> None:
     await tell("list_workflow_audit", workflow_id=workflow)
     await tell("list_audit")
     await tell("delete_workflow", workflow_id=workflow)
+    await _values(tell)
+
+
+async def _values(tell: Recorder) -> None:
+    """What a run and its steps were given and gave, one by one."""
+    body = {"name": "Visitors", "steps": [EACH]}
+    made = (await tell.client.post("/api/workflows", json=body)).json()
+    event = {"input": {"ips": ["8.8.8.8", "1.1.1.1"]}}
+    path = f"/api/workflows/{made['id']}/run"
+    run = (await tell.client.post(path, json=event, params={"wait": 30})).json()["id"]
+    await tell("get_run_input", run_id=run)
+    await tell("get_run_output", run_id=run)
+    await tell("get_step_input", run_id=run, step_id="visitor")
+    await tell("get_step_output", run_id=run, step_id="visitor")
+    await tell("list_step_items", run_id=run, step_id="visitor")
+    await tell("get_item_output", run_id=run, step_id="visitor", item=0)
 
 
 async def waits_and_files(tell: Recorder) -> None:
     """A step that waits, and the runs of a file."""
-    steps = [{"id": "approval", "type": "wait", "config": {"timeout": 3600}}]
+    config = {"timeout": 3600, "title": "Do you approve?", "message": "It costs 12 €."}
+    steps = [{"id": "approval", "type": "wait", "config": config}]
     waiting = (await tell.client.post("/api/workflows", json={"name": "Ask", "steps": steps})).json()
     started = (await tell.client.post(f"/api/workflows/{waiting['id']}/run", json={"input": {}})).json()
     run = (await tell.client.get(f"/api/workflows/runs/{started['run_id']}")).json()
-    await tell("resume", {"approved": True}, token=run["resume_urls"]["approval"].rpartition("/")[2])
+    token = run["resume_urls"]["approval"].rpartition("/")[2]
+    await tell("get_resume_page", headers={"Accept": "application/json"}, token=token)
+    await tell("resume", {"approved": True}, token=token)
     body = {"name": "Rows", "trigger": {"type": "file_upload"}}
     rows = (await tell.client.post("/api/workflows", json=body)).json()
     files = {"file": ("visitors.csv", b"ip\n8.8.8.8\n1.1.1.1\n", "text/csv")}
@@ -201,6 +223,8 @@ async def account(tell: Recorder) -> None:
     changed = {"current_password": login["password"], "new_password": "another horse, another battery"}
     await ada("change_password", changed)
     await ada("logout")
+    await tell("get_limits")
+    await tell("get_version")
     for name in ("get_index", "get_protected_resource", "get_protected_mcp_server"):
         await tell(name, session=False, headers={"Accept": "application/json"})
     await tell("healthz")

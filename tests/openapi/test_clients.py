@@ -11,7 +11,7 @@ import pytest
 
 from tests.api_server import Api
 from tests.openapi import generators
-from tests.openapi.generators import HERE, REDOCLY, TYPESCRIPT
+from tests.openapi.generators import HERE, REDOCLY, SPECTRAL, TYPESCRIPT
 from tests.pinned_packages import run
 
 
@@ -49,13 +49,27 @@ async def test_openapi_typescript_makes_types_that_hold(document: Path, tmp_path
     await asyncio.to_thread(run, "node", packages / "typescript" / "bin" / "tsc", cwd=tmp_path)
 
 
-async def test_redocly_finds_nothing_wrong_with_the_document(document: Path) -> None:
+async def test_redocly_finds_nothing_wrong_with_the_document(document: Path, tmp_path: Path) -> None:
     """It asks nobody for news, tells nobody of itself, and would reach nobody."""
     tool = await asyncio.to_thread(generators.redocly)
+    for name in ("redocly.yaml", ".redocly.lint-ignore.yaml"):
+        shutil.copy(REDOCLY / name, tmp_path)
+    shutil.copy(document, tmp_path / "openapi.json")
     said = await asyncio.to_thread(
-        run, "node", tool, "lint", document, "--config", REDOCLY / "redocly.yaml", "--format", "json",
+        run, "node", tool, "lint", "openapi.json", "--config", "redocly.yaml", "--format", "json",
         REDOCLY_TELEMETRY="off", REDOCLY_SUPPRESS_UPDATE_NOTICE="true", REDOCLY_SUPPRESS_NOTIFICATIONS="true",
-        HTTPS_PROXY="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9",
+        HTTPS_PROXY="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9", cwd=tmp_path,
     )  # fmt: skip
     found = json.loads(said[said.index("{") : said.rindex("}") + 1])
     assert (found["totals"]["errors"], found["totals"]["warnings"]) == (0, 0), found["problems"][:5]
+    ignored = (REDOCLY / ".redocly.lint-ignore.yaml").read_text().count("#/paths/")
+    assert found["totals"]["ignored"] == ignored, "what is ambiguous no more need not be ignored"
+
+
+async def test_spectral_finds_nothing_wrong_with_the_document(document: Path) -> None:
+    tool = await asyncio.to_thread(generators.spectral)
+    said = await asyncio.to_thread(
+        run, "node", tool, "lint", document, "--ruleset", SPECTRAL / "spectral.yaml", "--format", "text",
+        "--fail-severity", "hint", "--quiet",
+    )  # fmt: skip
+    assert said.strip() == ""

@@ -42,7 +42,7 @@ export function worst(problem: Schemas["Problem"]): string {
 }
 
 type Ingest = operations["ingest"];
-const event: Ingest["requestBody"]["content"]["application/json"] = { email: "ada@example.com" };
+const event: NonNullable<Ingest["requestBody"]>["content"]["application/json"] = { email: "ada@example.com" };
 const headers: Ingest["parameters"]["header"] = { "Idempotency-Key": "1", "webhook-id": "msg_1" };
 
 export const used = { workflow, search, change, nameless, misspelt, confused, event, headers, include };
