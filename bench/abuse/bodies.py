@@ -150,8 +150,8 @@ async def bad_json(target: Target, tally: Tally) -> None:
     """What is not plain JSON is refused quickly, wherever it comes in."""
     account = await target.account()
     ingest = (await account.workflow([]))["webhook_url"]
-    # Those are JSON, and an event may be any.
-    events = {"60,000 names"}
+    # Those are JSON, and an event may be any; an empty one is `{}`.
+    events = {"60,000 names", "nothing"}
     with tally.memory(target, 50):
         for name, body in _JSONS.items():
             for path in ("/api/agent/ip", "/api/workflows/validate", ingest):

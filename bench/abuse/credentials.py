@@ -74,6 +74,9 @@ async def child_keys(target: Target, tally: Tally) -> None:
     ended = await parent.delete(f"/api/keys/{own['id']}")
     tally.check(ended.status_code == 200, "a key ends one that is no stronger", ended.status_code)
     weak = await _with_scopes(target, account, "lookups")
+    for path in (f"/api/keys/{own['id']}", f"/api/keys?id={stronger['id']}"):
+        ended = await weak.delete(path)
+        tally.check(ended.status_code == 403, "a key without the scope keys ends another", ended.status_code)
     listed = await weak.get("/api/keys")
     tally.check(listed.status_code == 403, "a key without the scope keys lists keys", listed.status_code)
 

@@ -2,12 +2,18 @@
 
 from bench.abuse import (  # noqa: F401
     addresses,
+    agents,
     bodies,
+    bursts,
+    chains,
     credentials,
     engine,
     expressions,
+    families,
     fuzzing,
     http,
     logins,
+    reading,
+    saves,
     starts,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import pairwise
 from typing import Any
 
 from bench.abuse.cases import Tally, case
@@ -187,8 +188,11 @@ async def dry_runs(target: Target, tally: Tally) -> None:
         start = time.perf_counter()
         path = f"/api/workflows/{workflow['id']}/test"
         answer = await account.key.post(path, json={"input": event}, timeout=120)
+        if account is heavy[0][0] and answer.status_code == 200:
+            spans.append((answer.json()["started_at"], answer.json()["completed_at"]))
         return answer.status_code, time.perf_counter() - start
 
+    spans: list[tuple[str, str]] = []
     _, alone = await dry_run(*heavy[0])
     waits: dict[str, list[float]] = {"ingest": [], "dry run": []}
     under_way = [asyncio.ensure_future(dry_run(account, workflow)) for account, workflow in heavy]
@@ -202,9 +206,11 @@ async def dry_runs(target: Target, tally: Tally) -> None:
         waits["dry run"].append(seconds)
         tally.check(status == 200, "a neighbour's dry run", status)
     results = await asyncio.gather(*under_way)
-    # Whichever of the two comes first is run.
+    # Whichever of the two comes first is run; one that comes after its end is run as well.
     both = sorted([results[0][0], (await second)[0]])
-    tally.check(both == [200, 429], "a second dry run of an account at once", both)
+    tally.check(both in ([200, 429], [200, 200]), "two dry runs of an account", both)
+    alone_each = all(end <= start for (_, end), (start, _) in pairwise(sorted(spans)))
+    tally.check(alone_each, "a second dry run of an account at once", spans)
     tally.check(all(status == 200 for status, _ in results[1:]), "the dry runs", [s for s, _ in results[1:]])
     tally.figures["alone"] = f"{alone:.1f} s"
     tally.figures["six"] = f"{max(seconds for _, seconds in results):.1f} s"
