@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from activities import sending
-from api import job_bodies, monitor_bodies, target_bodies, webhook_bodies
+from api import job_bodies, monitor_bodies, run_events, target_bodies, webhook_bodies
 from api.http import cursors, idempotency, json_body, multipart, protocol
 from api.mcp import answers, toolbox
 from api.routes import bulk, ingest_tokens, runs
@@ -21,7 +21,18 @@ from language.definition import Concurrency, Retry, WebhookConfig
 from language.expressions import parser, values
 from language.triggers import Every
 from language.validation import checks
-from models import accepting, endpoints, input_schemas, inputs, keys, leases, lists, passwords, secrets
+from models import (
+    accepting,
+    endpoints,
+    input_schemas,
+    inputs,
+    keys,
+    lists,
+    passwords,
+    run_values,
+    run_writes,
+    secrets,
+)
 from models import idempotency as kept_answers
 from models.jobs import accepting as jobs
 from models.monitors import monitors, watched
@@ -33,7 +44,7 @@ from providers.company import kind as company
 from providers.darkweb import kind as darkweb
 from providers.registry import KINDS
 from providers.websearch import kind as websearch
-from services import csv_files, delivering, targets, uploaded_rows
+from services import csv_files, delivering, save_places, signatures, targets, uploaded_rows
 from services.jobs import price_of
 from settings import Rate, Settings
 from tests.stacks import ROOT
@@ -109,6 +120,10 @@ BOUNDS: dict[str, dict[str, str]] = {
         "`limit` of a page": f"{schema(cursors.Limit)['maximum']}",
         "`offset`": f"{schema(cursors.Offset)['maximum']:,}",
         "`wait`": f"{schema(runs.Wait)['anyOf'][0]['maximum']} s",
+        "answer about a run, page of runs with `include`, of items or of workflows": size(
+            run_values.MAX_BYTES
+        ),
+        "inputs and outputs in a stream of events": size(run_events.ROOM),
         "password": f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH:,} characters",
     },
     "Lookups": {
@@ -146,7 +161,15 @@ BOUNDS: dict[str, dict[str, str]] = {
         ),
         "retention of a monitor": f"1 to {schema(monitor_bodies.RetentionDays)['maximum']:,} days",
     },
+    "Of an account": {
+        "workflows": f"{DEFAULTS.max_workflows:,}",
+        "unfinished runs": f"{DEFAULTS.max_unfinished_runs:,}",
+        "unfinished runs below one run that runs workflows": f"{DEFAULTS.max_descendants:,}",
+        "streams and requests with `wait`": f"{DEFAULTS.max_streams}",
+        "events sent with `wait` that are waited for": f"{DEFAULTS.max_ingest_waits}",
+    },
     "Workflows": {
+        "saves of an account at a time": f"{save_places.AT_A_TIME}",
         "definition": size(definition.MAX_DEFINITION_BYTES),
         "steps": f"{definition.MAX_STEPS}",
         "expressions": f"{checks.MAX_EXPRESSIONS:,}",
@@ -163,7 +186,14 @@ BOUNDS: dict[str, dict[str, str]] = {
         "`timeout` of a step": "1 day",
         "delay, wait, or `ttl` of a `remember`": f"{definition.MAX_DELAY_SECONDS / DAY:.0f} days",
         "key of a `remember`": f"{step_evaluation.MAX_KEY_LENGTH} characters",
-        "depth of workflows that run each other": f"{leases.MAX_DEPTH}",
+        "`title` and `message` of a wait, as its page shows them": (
+            f"{step_evaluation.MAX_TITLE_LENGTH} and {step_evaluation.MAX_MESSAGE_LENGTH:,} characters;"
+            " longer ones are cut"
+        ),
+        "data of a step `emit`": f"{step_evaluation.MAX_ALERT_BYTES // KIB} KiB",
+        "depth of workflows that run each other, and of events and runs that follow from each other": (
+            f"{run_writes.MAX_DEPTH}"
+        ),
         "redirects that a webhook step follows, if it is told to": f"{sending._MAX_REDIRECTS}",
         "period of a schedule": f"1 minute to {schema(Every, 'days')['anyOf'][0]['maximum']} days",
         "`concurrency.limit`": f"{schema(Concurrency, 'limit')['maximum']:,} runs",
@@ -171,6 +201,8 @@ BOUNDS: dict[str, dict[str, str]] = {
         "check of an input": f"{inputs.MAX_CHECKS:,} steps",
         "secrets of an account": f"{secrets.MAX_SECRETS:,}",
         "value of a secret": f"{secrets.MAX_VALUE_LENGTH:,} characters",
+        "signing secret, at least": f"{signatures.MIN_KEY_BYTES} bytes",
+        "secrets that come with a workflow": f"{secrets.MAX_GIVEN}",
         "key of a repeat (`dedupe`)": f"{accepting.MAX_DEDUPE_LENGTH} characters",
         "body of a `respond`": size(responding.MAX_BODY_BYTES),
         "overlap of an old ingest URL": (
