@@ -157,7 +157,7 @@ async def test_the_owners_name_comes_from_dns_once(
     assert server.asked == 1
 
 
-async def test_a_name_server_that_is_away_costs_half_a_second_and_soon_nothing(
+async def test_a_name_server_that_is_away_is_soon_asked_no_more(
     open_lookups: Open, tmp_path: Path, name_server: tuple[NameServer, dict[str, Any]]
 ) -> None:
     write_small_datasets(tmp_path)
@@ -168,10 +168,8 @@ async def test_a_name_server_that_is_away_costs_half_a_second_and_soon_nothing(
     assert {status(result)["ptr"] for result in first} == {"timeout"}
     assert all(result.data["location"]["city"] == "Mountain View" and result.partial for result in first)
     asked = server.asked
-    started = asyncio.get_running_loop().time()
     for n in range(5, 105):
         assert status(await lookups.lookup("ip", f"8.8.8.{n}"))["ptr"] == "error"
-    assert asyncio.get_running_loop().time() - started < 0.5
     assert server.asked == asked
 
 
