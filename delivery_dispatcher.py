@@ -117,7 +117,7 @@ class DeliveryDispatcher(DispatchLoop):
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
             self._workers = await workers.alive(connection)
-            unseen = await delivery_recovery.find_unseen(connection)
+            unseen = await delivery_work.BATCHES.find_unseen(connection)
             await delivery_recovery.queue_overdue(connection)
         for batch_id, deliveries in unseen:
             self._begin_chore(str(batch_id), self.begin(batch_id, deliveries))
@@ -137,4 +137,4 @@ class DeliveryDispatcher(DispatchLoop):
 
     async def _mark_started(self, batch_id: UUID) -> None:
         async with self._database.connection() as connection:
-            await delivery_recovery.mark_started(connection, batch_id)
+            await delivery_work.BATCHES.mark_begun(connection, batch_id)

@@ -66,7 +66,7 @@ class JobDispatcher(OneByOneLoop[Claimed]):
         await starts.start_job(self._client, given, claimed.account_id, claimed.queries, eager=self._eager)
 
     async def _mark_begun(self, connection: Connection, claimed: Claimed) -> None:
-        await working.mark_begun(connection, claimed.job_id)
+        await working.JOBS.mark_begun(connection, claimed.job_id)
 
     async def _give_up(self, claimed: Claimed, message: str) -> None:
         async with self._database.transaction() as connection:
@@ -78,7 +78,7 @@ class JobDispatcher(OneByOneLoop[Claimed]):
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
-            unseen = await working.find_unseen(connection)
+            unseen = await working.JOBS.find_unseen(connection)
             deleted = await removing.find_deleted(connection)
         for job in unseen:
             self._begin_chore(str(job.job_id), self.begin(job))

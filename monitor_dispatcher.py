@@ -74,7 +74,7 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
         )
 
     async def _mark_begun(self, connection: Connection, claimed: Claimed) -> None:
-        await working.mark_begun(connection, claimed.run_id)
+        await working.RUNS.mark_begun(connection, claimed.run_id)
 
     async def _give_up(self, claimed: Claimed, message: str) -> None:
         async with self._database.transaction() as connection:
@@ -86,6 +86,6 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
-            unseen = await working.find_unseen(connection)
+            unseen = await working.RUNS.find_unseen(connection)
         for run in unseen:
             self._begin_chore(str(run.run_id), self.begin(run))

@@ -18,6 +18,7 @@ from sqlalchemy import Boolean, CheckConstraint, Column, DateTime, Index, Intege
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models.work_queue import WorkflowTable
 
 MAX_ROWS = 256
 """How many deliveries are claimed at a time at most."""
@@ -88,6 +89,23 @@ class DeliveryBatchRow(SQLModel, table=True):
     probed_at: datetime = Field(
         sa_column=Column(DateTime(timezone=True), nullable=False, server_default=text("now()"))
     )
+
+
+class Batch(NamedTuple):
+    """A batch whose workflow is to be started, with how many deliveries."""
+
+    id: UUID
+    deliveries: int
+
+
+BATCHES = WorkflowTable(
+    name="delivery_batches",
+    columns="id, deliveries",
+    claimed=Batch,
+    begun="started_at",
+    at_work="(started_at is null"
+    " or id = any(array(select distinct batch_id from delivery_work where status = 'running')))",
+)
 
 
 class Claim(NamedTuple):
@@ -226,11 +244,11 @@ async def look(connection: Connection, batch_id: UUID) -> float | None:
     return row["seconds"] if row else None
 
 
-WAKE: LiteralString = (
+QUEUE: LiteralString = (
     "update delivery_work set status = 'queued', available_at = clock_timestamp(), batch_id = null,"
-    " wake_at = null where status = 'waiting'"
+    " wake_at = null where "
 )
-"""Queues deliveries that wait; to be completed by which."""
+"""Queues deliveries; to be completed by which."""
 
 
 async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float | None]:
@@ -240,7 +258,7 @@ async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float 
         How many were queued, and the seconds until the next is due; None if none waits.
     """
     cursor = await connection.execute(
-        WAKE + " and batch_id = %s and wake_at <= clock_timestamp()", (batch_id,)
+        QUEUE + "status = 'waiting' and batch_id = %s and wake_at <= clock_timestamp()", (batch_id,)
     )
     queued = cursor.rowcount
     return queued, await look(connection, batch_id)

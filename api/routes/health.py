@@ -21,8 +21,8 @@ from database import AWAY
 from migrations.upgrade import schema_problem
 from models import delivery_recovery, recovery, root_key, run_counts, run_work, schema, workers
 from models.errors import Forbidden, Unauthenticated
-from models.jobs import jobs
-from models.monitors import working
+from models.jobs.working import JOBS
+from models.monitors.working import RUNS
 from models.views import View
 from providers.inventory import State, Stock, take_stock
 
@@ -110,8 +110,8 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
             shared = metrics.Shared(
                 await run_counts.unfinished(connection),
                 await delivery_recovery.count_unfinished(connection),
-                await working.count_unfinished(connection),
-                await jobs.count_unfinished(connection),
+                await RUNS.count_unfinished(connection),
+                await JOBS.count_unfinished(connection),
                 await workers.count_halted(connection),
                 await recovery.count_lanes_aside(connection),
                 await run_work.count_strays(connection),

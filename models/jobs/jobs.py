@@ -184,16 +184,6 @@ async def list_some(
     return [view_of(row) for row in rows[:limit]], last
 
 
-async def count_unfinished(connection: Connection) -> dict[str, int]:
-    """How many jobs of the installation have not ended, by status."""
-    cursor = await connection.execute(
-        "select s.status, count(j.id)::int as n from unnest(array['queued', 'running']) as s (status)"
-        " left join jobs j on j.status = s.status and j.completed_at is null"
-        " group by s.status order by s.status"
-    )
-    return {row["status"]: row["n"] for row in await cursor.fetchall()}
-
-
 def view_of(row: Mapping[str, Any]) -> JobView:
     """The job that a row, with the present moment as `now`, shows."""
     shown: dict[str, Any] = {name: row[name] for name in JobView.model_fields if name in row}

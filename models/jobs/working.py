@@ -14,10 +14,8 @@ from database import Connection
 from models import paid_blocks
 from models.jobs import accepting
 from models.jobs.jobs import STILL_SECONDS, JobType
+from models.work_queue import AccountQueue
 
-# Any constant: one claim at a time, so that each counts what the others have claimed.
-_CLAIMING = 0x6A6F6273
-_START_SECONDS, _UNSEEN_SECONDS = 5, 60
 _PACE_SECONDS = 10
 """How far apart the two places are at which a job stood, by which its pace is told."""
 
@@ -47,6 +45,18 @@ class Claimed(NamedTuple):
     job_id: UUID
     account_id: UUID
     queries: int
+
+
+JOBS = AccountQueue(
+    name="jobs",
+    columns="id as job_id, account_id, queries",
+    claimed=Claimed,
+    lock=0x6A6F6273,
+    waits="coalesce(resumes_at > clock_timestamp()"
+    " and progressed_at < clock_timestamp() - make_interval(secs => %(still)s), false)",
+    begins=", progressed_at = m.now, paced_at = m.now, mark_at = m.now, processed_rows = invalid_rows,"
+    " failed_rows = invalid_rows, paced_rows = invalid_rows, mark_rows = invalid_rows",
+)
 
 
 class Wanted(NamedTuple):
@@ -103,71 +113,9 @@ class Found:
         return len(self.data or "")
 
 
-# The nth job of an account comes after the (n-1)th of all others. An account has at most as many at work as
-# are free, so that there is always room for another one. One that waits for its sources takes no room.
-_CLAIM: LiteralString = """
-with unfinished as materialized (
-  select id, account_id, status, coalesce(resumes_at > clock_timestamp()
-    and progressed_at < clock_timestamp() - make_interval(secs => %(still)s), false) as waits
-  from jobs where completed_at is null
-), working as (
-  select account_id, count(*) as jobs from unfinished where status = 'running' and not waits
-  group by account_id
-), room as (
-  select greatest(%(room)s - coalesce(sum(jobs), 0), 0) as free from working
-), ranked as (
-  select u.id, coalesce(w.jobs, 0) + row_number() over (partition by u.account_id order by u.id) as place
-  from unfinished u left join working w using (account_id) where u.status = 'queued'
-), ordered as (
-  select id, place, row_number() over (order by place, id) as nth from ranked
-), chosen as (
-  select id from ordered cross join room where nth <= free and place <= greatest(1, free - nth + 1)
-)
-update jobs j
-set status = 'running', started_at = m.now, probed_at = m.now, progressed_at = m.now, paced_at = m.now,
-  mark_at = m.now, processed_rows = invalid_rows, failed_rows = invalid_rows, paced_rows = invalid_rows,
-  mark_rows = invalid_rows
-from (select clock_timestamp() as now) m
-where j.id = any(array(select id from chosen)) and j.status = 'queued'
-returning j.id as job_id, j.account_id, j.queries
-"""
-
-
 async def claim(connection: Connection, room: int) -> list[Claimed]:
-    """Have jobs that wait begin, those of accounts that have few at work first.
-
-    Args:
-        connection: any but one in a transaction.
-        room: how many may be at work in the installation.
-    """
-    async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock(%s)", (_CLAIMING,))
-        cursor = await connection.execute(_CLAIM, {"room": room, "still": STILL_SECONDS})
-        return [Claimed(**row) for row in await cursor.fetchall()]
-
-
-async def mark_begun(connection: Connection, job_id: UUID) -> None:
-    """Note that Temporal has the workflow of a job."""
-    await connection.execute(
-        "update jobs set begun_at = clock_timestamp() where id = %s and begun_at is null", (job_id,)
-    )
-
-
-async def find_unseen(connection: Connection, limit: int = 32) -> list[Claimed]:
-    """Find jobs whose workflow is to be looked for: not begun for 5 s, or not looked for in a minute.
-
-    What is found is not found again for as long.
-    """
-    cursor = await connection.execute(
-        "update jobs set probed_at = clock_timestamp() where id = any(array("
-        " select id from jobs where completed_at is null and status = 'running'"
-        "  and probed_at < clock_timestamp() - make_interval(secs => case when begun_at is null"
-        "   then %(start)s else %(unseen)s end)"
-        " order by probed_at limit %(limit)s for no key update skip locked))"
-        " returning id as job_id, account_id, queries",
-        {"start": _START_SECONDS, "unseen": _UNSEEN_SECONDS, "limit": limit},
-    )
-    return [Claimed(**row) for row in await cursor.fetchall()]
+    """Claim jobs that are queued, as `AccountQueue.claim`; one that waits for its sources takes no room."""
+    return await JOBS.claim(connection, room, still=STILL_SECONDS)
 
 
 _OPEN: LiteralString = """

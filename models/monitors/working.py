@@ -14,10 +14,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models.calendars import Calendar
 from models.lists import TargetType
-
-# Any constant: one claim at a time, so that each counts what the others have claimed.
-_CLAIMING = 0x6D6F6E69746F72
-_START_SECONDS, _UNSEEN_SECONDS = 5, 60
+from models.work_queue import AccountQueue
 
 
 class Claimed(NamedTuple):
@@ -27,6 +24,15 @@ class Claimed(NamedTuple):
     account_id: UUID
     monitor_id: UUID
     targets: int
+
+
+RUNS = AccountQueue(
+    name="monitor_runs",
+    columns="id as run_id, account_id, monitor_id, total_records as targets",
+    claimed=Claimed,
+    lock=0x6D6F6E69746F72,
+)
+claim = RUNS.claim
 
 
 class Baseline(SQLModel, table=True):
@@ -136,77 +142,6 @@ class Found:
     def size(self) -> int:
         """In characters, nearly."""
         return sum(len(text or "") for text in (self.changes, self.details, self.baseline, self.data))
-
-
-# The nth run of an account comes after the (n-1)th of all others. An account has at most as many at work as
-# are free, so that there is always room for another one.
-_CLAIM: LiteralString = """
-with unfinished as materialized (
-  select id, account_id, status from monitor_runs where completed_at is null
-), working as (
-  select account_id, count(*) as runs from unfinished where status = 'running' group by account_id
-), room as (
-  select greatest(%(room)s - coalesce(sum(runs), 0), 0) as free from working
-), ranked as (
-  select u.id, coalesce(w.runs, 0) + row_number() over (partition by u.account_id order by u.id) as place
-  from unfinished u left join working w using (account_id) where u.status = 'queued'
-), ordered as (
-  select id, place, row_number() over (order by place, id) as nth from ranked
-), chosen as (
-  select id from ordered cross join room where nth <= free and place <= greatest(1, free - nth + 1)
-)
-update monitor_runs r
-set status = 'running', started_at = clock_timestamp(), probed_at = clock_timestamp()
-where r.id = any(array(select id from chosen)) and r.status = 'queued'
-returning r.id as run_id, r.account_id, r.monitor_id, r.total_records as targets
-"""
-
-
-async def claim(connection: Connection, room: int) -> list[Claimed]:
-    """Have runs that wait begin, those of accounts that have few at work first.
-
-    Args:
-        connection: any but one in a transaction.
-        room: how many may be at work in the installation.
-    """
-    async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock(%s)", (_CLAIMING,))
-        cursor = await connection.execute(_CLAIM, {"room": room})
-        return [Claimed(**row) for row in await cursor.fetchall()]
-
-
-async def mark_begun(connection: Connection, run_id: UUID) -> None:
-    """Note that Temporal has the workflow of a run."""
-    await connection.execute(
-        "update monitor_runs set begun_at = clock_timestamp() where id = %s and begun_at is null", (run_id,)
-    )
-
-
-async def find_unseen(connection: Connection, limit: int = 32) -> list[Claimed]:
-    """Find runs whose workflow is to be looked for: not begun for 5 s, or not looked for in a minute.
-
-    What is found is not found again for as long.
-    """
-    cursor = await connection.execute(
-        "update monitor_runs set probed_at = clock_timestamp() where id = any(array("
-        " select id from monitor_runs where completed_at is null and status = 'running'"
-        "  and probed_at < clock_timestamp() - make_interval(secs => case when begun_at is null"
-        "   then %(start)s else %(unseen)s end)"
-        " order by probed_at limit %(limit)s for no key update skip locked))"
-        " returning id as run_id, account_id, monitor_id, total_records as targets",
-        {"start": _START_SECONDS, "unseen": _UNSEEN_SECONDS, "limit": limit},
-    )
-    return [Claimed(**row) for row in await cursor.fetchall()]
-
-
-async def count_unfinished(connection: Connection) -> dict[str, int]:
-    """How many runs of the installation have not ended, by status."""
-    cursor = await connection.execute(
-        "select s.status, count(r.id)::int as n from unnest(array['queued', 'running']) as s (status)"
-        " left join monitor_runs r on r.status = s.status and r.completed_at is null"
-        " group by s.status order by s.status"
-    )
-    return {row["status"]: row["n"] for row in await cursor.fetchall()}
 
 
 _OPEN: LiteralString = """

@@ -10,6 +10,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
+from models import work_queue
 from models.jobs import accepting, working
 from models.jobs.working import Found
 from settings import Settings
@@ -83,7 +84,7 @@ async def test_two_attempts_at_a_target_record_it_once(jobber: Jobber) -> None:
 async def test_a_job_whose_workflow_was_ended_from_outside_fails_and_says_so(
     jobber: Jobber, at_work: Work, scanner: Scanner, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(working, "_UNSEEN_SECONDS", 2)
+    monkeypatch.setattr(work_queue, "_UNSEEN_SECONDS", 2)
     targets = addresses(3)
     scanner.held = set(targets[2:])
     async with at_work() as notifier:

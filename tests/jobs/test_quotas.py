@@ -186,3 +186,15 @@ async def test_rows_that_are_given_up_leave_the_time_until_which_others_wait(job
         await working.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
     assert (await jobber.job(job_id)).resumes_at is not None
     await jobber.cancel(job_id)
+
+
+async def test_a_job_that_waits_for_its_sources_leaves_its_room_to_another(jobber: Jobber) -> None:
+    first, second = [await jobber.accept(addresses(2)) for _ in range(2)]
+    async with jobber.database.connection() as connection:
+        assert [job.job_id for job in await working.claim(connection, 1)] == [first]
+        await working.mark_waiting(connection, first, 3600)
+        assert await working.claim(connection, 1) == []
+        await connection.execute("update jobs set progressed_at = clock_timestamp() - interval '1 hour'")
+        assert [job.job_id for job in await working.claim(connection, 1)] == [second]
+    for job_id in (first, second):
+        await jobber.cancel(job_id)
