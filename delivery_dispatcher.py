@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from uuid import UUID
 
-from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.client import Client
 
 import logs
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from database import Connection, Database
-from dispatch_loop import ASK_SECONDS, DispatchLoop
+from dispatch_loop import WorkflowLoop
 from models import delivery_recovery, delivery_work, workers
+from models.delivery_work import Batch
 from models.endpoints import CHANGED_CHANNEL
 from models.events import QUEUED_CHANNEL
 from models.identifiers import new_id
 from temporal import starts
-from temporal.client import TEMPORAL_AWAY
 
 _log = logs.get(__name__)
 # Fewer than there are places for outgoing calls: hanging endpoints never take them all.
@@ -33,27 +31,16 @@ _FREED_PAUSE = 0.025
 _UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 
 
-class DeliveryDispatcher(DispatchLoop):
+class DeliveryDispatcher(WorkflowLoop[Batch]):
     """Claims and starts deliveries; one in each worker process, any number of them side by side."""
 
     def __init__(
         self, database: Database, client: Client, halt: Halt, lag: LoopLag, *, eager: bool = True
     ) -> None:
-        """Prepare.
-
-        Args:
-            database: where deliveries wait.
-            client: the worker's own, so that the workflow of a batch can run here at once (eager start).
-            halt: says whether this process may claim.
-            lag: of the event loop; while it is too long, nothing is claimed.
-            eager: off with worker versioning, which an eager start would bypass.
-        """
+        """Prepare; the arguments are those of `WorkflowLoop`."""
         handlers = {QUEUED_CHANNEL: self._heard, CHANGED_CHANNEL: self._heard}
-        super().__init__(database, handlers, "delivery dispatcher")
-        self._client = client
-        self._halt = halt
-        self._lag = lag
-        self._eager = eager
+        name = "delivery dispatcher"
+        super().__init__(database, handlers, name, delivery_work.BATCHES, client, halt, lag, eager=eager)
         self._workers = 1
         # When each batch was claimed that nobody had begun to send when this was last looked at.
         self._unsent: dict[UUID, float] = {}
@@ -71,7 +58,7 @@ class DeliveryDispatcher(DispatchLoop):
         while not self._stopping:
             if (full_until := self._starts_full_until()) is not None:
                 return full_until
-            if self._lag.is_too_long or self._halt.halted:
+            if not self._may_claim:
                 return float("inf")
             batch_id = new_id()
             async with self._database.connection() as connection:
@@ -85,7 +72,7 @@ class DeliveryDispatcher(DispatchLoop):
                 self._held_back = True
                 return float("inf") if claim.seconds is None else loop.time() + claim.seconds
             self._unsent[batch_id] = self._claimed_at = loop.time()
-            self._spawn_start(str(batch_id), self.begin(batch_id, claim.claimed))
+            self._spawn_start(str(batch_id), self.begin(Batch(batch_id, claim.claimed)))
             await asyncio.sleep(_FULL_PAUSE if claim.claimed >= _FULL_ROWS else _PAUSE)
         return float("inf")
 
@@ -102,39 +89,28 @@ class DeliveryDispatcher(DispatchLoop):
             return _UNSENT_PAUSE
         return self._claimed_at + _FULL_PAUSE - now if self._unsent else 0.0
 
-    async def begin(self, batch_id: UUID, deliveries: int) -> None:
-        """Start the workflow of a batch. Should that fail, a sweep repeats it."""
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                await starts.start_deliveries(self._client, batch_id, deliveries, eager=self._eager)
-        except WorkflowAlreadyStartedError:
-            await self._examine(batch_id)
-        except TEMPORAL_AWAY as error:
-            _log.warning("start_failed", batch_id=str(batch_id), deliveries=deliveries, error=str(error))
-        else:
-            await self._mark_started(batch_id)
+    def _id(self, claimed: Batch) -> UUID:
+        return claimed.id
+
+    def _workflow_id(self, claimed: Batch) -> str:
+        return starts.delivery_workflow_id(claimed.id)
+
+    def _log_fields(self, claimed: Batch) -> dict[str, object]:
+        return {"batch_id": str(claimed.id), "deliveries": claimed.deliveries}
+
+    async def _start(self, claimed: Batch) -> None:
+        await starts.start_deliveries(self._client, *claimed, eager=self._eager)
+
+    async def _give_back(self, claimed: Batch, status: str) -> None:
+        """Queue what is left of it, to be claimed in other batches."""
+        async with self._database.connection() as connection:
+            deliveries = await delivery_recovery.give_back(connection, claimed.id)
+        if deliveries:
+            _log.warning("batch_given_back", batch_id=str(claimed.id), deliveries=deliveries)
+            self._wake.set()
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
             self._workers = await workers.alive(connection)
-            unseen = await delivery_work.BATCHES.find_unseen(connection)
             await delivery_recovery.queue_overdue(connection)
-        for batch_id, deliveries in unseen:
-            self._begin_chore(str(batch_id), self.begin(batch_id, deliveries))
-
-    async def _examine(self, batch_id: UUID) -> None:
-        """See whether the workflow of a batch goes on; else give back what is left."""
-        handle = self._client.get_workflow_handle(starts.delivery_workflow_id(batch_id))
-        description = await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))
-        if description.status is WorkflowExecutionStatus.RUNNING:
-            await self._mark_started(batch_id)
-            return
-        async with self._database.connection() as connection:
-            deliveries = await delivery_recovery.give_back(connection, batch_id)
-        if deliveries:
-            _log.warning("batch_given_back", batch_id=str(batch_id), deliveries=deliveries)
-            self._wake.set()
-
-    async def _mark_started(self, batch_id: UUID) -> None:
-        async with self._database.connection() as connection:
-            await delivery_work.BATCHES.mark_begun(connection, batch_id)
+        await super()._sweep()

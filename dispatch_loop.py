@@ -7,7 +7,8 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+from uuid import UUID
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -16,15 +17,15 @@ import logs
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from database import AWAY, Connection, Database, Listener
+from models.work_queue import Claimed, WorkflowTable
 from temporal.client import TEMPORAL_AWAY
-
-Claimed = TypeVar("Claimed")
 
 _log = logs.get(__name__)
 # While starts are on their way, what comes waits and goes together with the next; but not for a server that
 # does not answer.
 _STARTS_IN_FLIGHT, _START_SECONDS = 4, 0.25
 _SWEEP_SECONDS = 1.0
+_CLAIM_PAUSE = 0.025
 ASK_SECONDS = 5.0
 """How long Temporal may take to answer."""
 
@@ -148,17 +149,20 @@ class DispatchLoop(ABC):
         task.add_done_callback(lambda _: self._chores.pop(name, None))
 
 
-class OneByOneLoop(DispatchLoop, Generic[Claimed]):
-    """Claims work of which each piece has a workflow of its own."""
+class WorkflowLoop(DispatchLoop, Generic[Claimed]):
+    """Starts a workflow for each thing that it claims, and gives back what has lost its workflow."""
 
     def __init__(
         self,
         database: Database,
         handlers: Mapping[str, Callable[[str], None]],
         name: str,
+        table: WorkflowTable[Claimed],
         client: Client,
         halt: Halt,
         lag: LoopLag,
+        *,
+        eager: bool,
     ) -> None:
         """Prepare.
 
@@ -166,34 +170,41 @@ class OneByOneLoop(DispatchLoop, Generic[Claimed]):
             database: where work waits.
             handlers: of the notifications that concern it.
             name: of the task, for who looks at a process.
+            table: the rows that have the workflows.
             client: the worker's own, so that a workflow can run here at once (eager start).
             halt: says whether this process may claim.
             lag: of the event loop; while it is too long, nothing is claimed.
+            eager: off with worker versioning, which an eager start would bypass.
         """
         super().__init__(database, handlers, name)
+        self._table = table
         self._client = client
         self._halt = halt
         self._lag = lag
+        self._eager = eager
 
     @property
     def _may_claim(self) -> bool:
         return not (self._lag.is_too_long or self._halt.halted)
 
     @abstractmethod
-    async def _start(self, claimed: Claimed) -> None:
-        """Start its workflow."""
-
-    @abstractmethod
-    async def _mark_begun(self, connection: Connection, claimed: Claimed) -> None:
-        """Note that Temporal has it."""
-
-    @abstractmethod
-    async def _give_up(self, claimed: Claimed, message: str) -> None:
-        """End it: its workflow was ended from outside."""
+    def _id(self, claimed: Claimed) -> UUID:
+        """The id of its row."""
 
     @abstractmethod
     def _workflow_id(self, claimed: Claimed) -> str:
         """The id of its workflow."""
+
+    @abstractmethod
+    async def _start(self, claimed: Claimed) -> None:
+        """Start its workflow."""
+
+    @abstractmethod
+    async def _give_back(self, claimed: Claimed, status: str) -> None:
+        """Give back what is left of it: its workflow has closed before it, with this status."""
+
+    def _log_fields(self, claimed: Claimed) -> dict[str, object]:
+        return {"workflow_id": self._workflow_id(claimed)}
 
     async def begin(self, claimed: Claimed) -> None:
         """Start the workflow of what was claimed. Should that fail, a sweep repeats it."""
@@ -203,22 +214,58 @@ class OneByOneLoop(DispatchLoop, Generic[Claimed]):
         except WorkflowAlreadyStartedError:
             await self._examine(claimed)
         except TEMPORAL_AWAY as error:
-            _log.warning("start_failed", workflow_id=self._workflow_id(claimed), error=str(error))
+            _log.warning("start_failed", **self._log_fields(claimed), error=str(error))
         else:
-            async with self._database.connection() as connection:
-                await self._mark_begun(connection, claimed)
+            await self._mark_begun(claimed)
 
     async def _examine(self, claimed: Claimed) -> None:
-        """See whether its workflow goes on; if it was ended from outside, so is what it was to do."""
-        workflow_id = self._workflow_id(claimed)
-        handle = self._client.get_workflow_handle(workflow_id)
-        description = await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))
-        if description.status is WorkflowExecutionStatus.RUNNING:
+        """See whether its workflow goes on; else give it back."""
+        handle = self._client.get_workflow_handle(self._workflow_id(claimed))
+        status = (await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))).status
+        if status is WorkflowExecutionStatus.RUNNING:
+            await self._mark_begun(claimed)
+        else:
+            await self._give_back(claimed, "unknown" if status is None else status.name.lower())
+
+    async def _mark_begun(self, claimed: Claimed) -> None:
+        async with self._database.connection() as connection:
+            await self._table.mark_begun(connection, self._id(claimed))
+
+    async def _sweep(self) -> None:
+        async with self._database.connection() as connection:
+            unseen = await self._table.find_unseen(connection)
+        for one in unseen:
+            self._begin_chore(str(self._id(one)), self.begin(one))
+
+
+class OneByOneLoop(WorkflowLoop[Claimed]):
+    """Claims things one by one; each fails when its workflow was ended from outside."""
+
+    @abstractmethod
+    async def _claim(self, connection: Connection) -> list[Claimed]:
+        """Claim those that may begin."""
+
+    @abstractmethod
+    async def _fail(self, claimed: Claimed, message: str) -> None:
+        """End it as failed."""
+
+    async def _claim_all(self) -> float:
+        if self._stopping:
+            return float("inf")
+        if (full_until := self._starts_full_until()) is not None:
+            return full_until
+        if self._may_claim:
             async with self._database.connection() as connection:
-                await self._mark_begun(connection, claimed)
-            return
-        how = "unknown" if description.status is None else description.status.name.lower()
+                claimed = await self._claim(connection)
+            for one in claimed:
+                self._spawn_start(str(self._id(one)), self.begin(one))
+        # All that ends wakes us: what ends meanwhile makes room for one claim.
+        await asyncio.sleep(_CLAIM_PAUSE)
+        return float("inf")
+
+    async def _give_back(self, claimed: Claimed, status: str) -> None:
+        workflow_id = self._workflow_id(claimed)
         try:
-            await self._give_up(claimed, f"Its Temporal workflow {workflow_id} has ended before it: {how}.")
+            await self._fail(claimed, f"Its Temporal workflow {workflow_id} has ended before it: {status}.")
         except AWAY as error:
             _log.warning("not_given_up", workflow_id=workflow_id, error=str(error))
