@@ -3,14 +3,18 @@
     python -m bench.automations [--shape w1 …] [--clients 32 …] [--mode posting] [--rows 1] [--seconds 4]
     python -m bench.automations --all
     python -m bench.automations --variants [--shape w1] [--clients 32] [--rounds 2]
+    python -m bench.automations --workflows 1 200 2000 --accounts 1 20 50 [--workers 1 2 4] [--cold]
+    python -m bench.automations --offered 5 10 20 40 100 --seconds 30
 
-Without arguments it prints a small table in about three minutes. docs/benchmarks.md says how to read it.
+Without arguments it prints a small table in about three minutes. Of many workflows, events go to one after
+the other. Offered, events come at an even pace, whether or not those before are answered; else each client
+sends when it has its answer. Every line has the runs a second, p50 and p99 from accepting to completing a
+run and of the answers, and the CPU seconds for 1,000 runs by process. docs/benchmarks.md says how to read it.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import statistics
 from collections.abc import Iterator
@@ -19,9 +23,9 @@ from typing import NamedTuple
 
 from bench.lookups import fetch_data
 from bench.machine import machine
-from bench.measuring import HEADS, Bench, Figures
+from bench.measuring import HEADS, Bench, Figures, Load, Workflows
 from bench.shapes import SHAPES
-from bench.stack import Runners, Stack, nothing, running
+from bench.stack import Runners, Stack, nothing, unlimited
 from models.run_work import MAX_ROWS
 
 MODES = ("waiting", "posting")
@@ -39,74 +43,124 @@ VARIANTS: dict[str, Changes] = {
 }
 
 
-class Cell(NamedTuple):
-    """One line of a table."""
+class Scale(NamedTuple):
+    """What the lines of a table have in common."""
 
-    rows: int
+    rows: int = MAX_ROWS
+    workers: int = 1
+    workflows: int = 1
+    accounts: int = 1
+
+    def __str__(self) -> str:
+        counts = [(name, getattr(self, name)) for name in ("workflows", "accounts", "workers")]
+        words = ", ".join(f"{count} {name if count > 1 else name[:-1]}" for name, count in counts)
+        return f"{words}, at most {self.rows} row{'s' * (self.rows > 1)} a batch"
+
+
+class Cell(NamedTuple):
+    """One line of a table. `offered` is in events a second; then there are no clients."""
+
+    scale: Scale
     shape: str
     clients: int
     mode: str
+    offered: float = 0
+
+    def __str__(self) -> str:
+        pace = f"{self.offered:g}/s" if self.offered else f"{self.clients}"
+        return f"{self.shape:<7}{pace:>5} {self.mode}"
+
+
+class Rig(NamedTuple):
+    """What lines are measured with; the sets are by shape, how many they are, and of how many accounts."""
+
+    stack: Stack
+    bench: Bench
+    runners: Runners
+    sets: dict[tuple[str, int, int], Workflows]
+
+    def change_workers(self, changes: Changes, count: int = 1) -> None:
+        """Start so many workers with these changes, in place of those that run."""
+        self.runners.plain.run(self.stack.change_worker(changes, count))
+
+    def warm_up(self, cell: Cell) -> None:
+        """Run each workflow of a line once."""
+        self.runners.fast.run(self.bench.run_each_once(self.workflows(cell)))
+
+    def workflows(self, cell: Cell) -> Workflows:
+        """Return the workflows of a line."""
+        return self.sets[cell.shape, cell.scale.workflows, cell.scale.accounts]
+
+    def measure(self, cell: Cell, seconds: float, *, cold: bool = False) -> Figures:
+        """Measure one line."""
+        # Enough to fill batches; few enough that the end does not take long.
+        most_unfinished = max(8 * cell.scale.rows, 2 * cell.clients)
+        load = Load(cell.clients, cell.offered, cell.mode == "waiting", most_unfinished)
+        return self.runners.fast.run(self.bench.measure(self.workflows(cell), load, seconds, cold=cold))
 
 
 def compact() -> Iterator[Cell]:
     """What a first look needs."""
     for shape in SHAPES:
-        yield Cell(MAX_ROWS, shape, 1, "waiting")
-        yield Cell(MAX_ROWS, shape, 32, "waiting")
-        yield Cell(MAX_ROWS, shape, 32, "posting")
+        yield Cell(Scale(), shape, 1, "waiting")
+        yield Cell(Scale(), shape, 32, "waiting")
+        yield Cell(Scale(), shape, 32, "posting")
     for shape in SHAPES:
-        yield Cell(1, shape, 32, "posting")
+        yield Cell(Scale(rows=1), shape, 32, "posting")
 
 
 def chosen(arguments: argparse.Namespace) -> list[Cell]:
     """What the command line asks for."""
-    given = (arguments.rows, arguments.shape, arguments.clients, arguments.mode)
+    workers: list[int] = arguments.workers
+    sizes: list[tuple[int, int]] = [
+        (number, min(number, accounts))
+        for number, accounts in zip(arguments.workflows, arguments.accounts, strict=True)
+    ]
+    scaled = sizes != [(1, 1)] or workers != [1]
+    given = (arguments.rows, arguments.shape, arguments.clients, arguments.mode, arguments.offered, scaled)
     if not arguments.all and not any(given):
         return list(compact())
     rows = [arguments.rows] if arguments.rows else [MAX_ROWS, 1] if arguments.all else [MAX_ROWS]
-    clients = arguments.clients or (CLIENTS if arguments.all else [32])
-    modes = [arguments.mode] if arguments.mode else MODES
-    return [Cell(*cell) for cell in product(rows, arguments.shape or SHAPES, clients, modes)]
+    shapes = arguments.shape or (["w1"] if scaled or arguments.offered else SHAPES)
+    loads: list[tuple[int, str, float]] = []
+    if arguments.clients or not arguments.offered:
+        clients = arguments.clients or (CLIENTS if arguments.all else [32])
+        modes = [arguments.mode] if arguments.mode else MODES
+        loads += [(number, mode, 0) for number, mode in product(clients, modes)]
+    loads += [(0, arguments.mode or "posting", rate) for rate in arguments.offered]
+    scales = [Scale(most, count, *size) for most, count, size in product(rows, workers, sizes)]
+    return [Cell(scale, shape, *load) for scale, shape, load in product(scales, shapes, loads)]
 
 
-def measure(bench: Bench, fast: asyncio.Runner, cell: Cell, seconds: float) -> Figures:
-    """Measure one line."""
-    work = bench.measure(
-        cell.shape,
-        SHAPES[cell.shape],
-        cell.clients,
-        seconds,
-        waiting=cell.mode == "waiting",
-        # Enough to fill batches; few enough that the end does not take long.
-        most_unfinished=max(8 * cell.rows, 2 * cell.clients),
-    )
-    return fast.run(work)
-
-
-def table(stack: Stack, bench: Bench, runners: Runners, cells: list[Cell], seconds: float) -> None:
-    """Measure and print line by line, with one worker after the other."""
-    for rows, group in groupby(cells, lambda cell: cell.rows):
-        runners.plain.run(stack.change_worker({"rows": rows}))
-        print(f"\nat most {rows} row{'s' * (rows > 1)} a batch, {seconds:g} s a line")
-        print(_heads("shape    clients"))
+def table(rig: Rig, cells: list[Cell], seconds: float, cold: bool) -> None:
+    """Measure and print line by line; each scale has workers of its own, each line if it is to be cold."""
+    for scale, group in groupby(cells, lambda cell: cell.scale):
+        print(f"\n{scale}, {seconds:g} s a line{', cold' * cold}")
+        print(_heads("shape  clients"))
+        warm: set[str] = set()
         for cell in group:
-            figures = measure(bench, runners.fast, cell, seconds)
-            print(f"{cell.shape:<8} {cell.clients:>3} {cell.mode}{figures}", flush=True)
-        resident = ", ".join(f"{part} {mib}" for part, mib in stack.resident_mib().items())
+            if cold or not warm:
+                rig.change_workers({"rows": scale.rows}, scale.workers)
+            if not cold and cell.shape not in warm:
+                rig.warm_up(cell)
+            warm.add(cell.shape)
+            print(f"{cell!s:<20}{rig.measure(cell, seconds, cold=cold)}", flush=True)
+        resident = ", ".join(f"{part} {mib}" for part, mib in rig.stack.resident_mib().items())
         print(f"resident MiB: {resident}")
 
 
-def variants(stack: Stack, bench: Bench, runners: Runners, cell: Cell, seconds: float, rounds: int) -> None:
+def variants(rig: Rig, cell: Cell, seconds: float, rounds: int) -> None:
     """The same load on differently built workers, in turns; then each against the worker as it is."""
     found: dict[str, list[Figures]] = {name: [] for name in VARIANTS}
-    print(f"\n{cell.shape}, {cell.clients} clients {cell.mode}, {seconds:g} s a line")
+    print(f"\n{cell}, {seconds:g} s a line")
     print(_heads(""))
     for turn in range(rounds):
         # There and back, so that a machine that slows down favours nobody.
         for name in list(VARIANTS)[:: -1 if turn % 2 else 1]:
-            runners.plain.run(stack.change_worker(VARIANTS[name]))
-            rows = int(VARIANTS[name].get("rows", cell.rows))
-            found[name].append(measure(bench, runners.fast, cell._replace(rows=rows), seconds))
+            rig.change_workers(VARIANTS[name])
+            rows = int(VARIANTS[name].get("rows", cell.scale.rows))
+            line = cell._replace(scale=cell.scale._replace(rows=rows))
+            found[name].append(rig.measure(line, seconds))
             print(f"{name:<20}{found[name][-1]}", flush=True)
     print("\nagainst the worker as it is, mean of the rounds: runs a second, p50, CPU for a run")
     base = _means(found["as it is"])
@@ -132,26 +186,23 @@ def main(arguments: argparse.Namespace) -> None:
     """Start a stack, measure, print."""
     if arguments.variants:
         shape, clients = (arguments.shape or ["w1"])[0], (arguments.clients or [32])[0]
-        cells = [Cell(arguments.rows or MAX_ROWS, shape, clients, arguments.mode or "posting")]
+        cells = [Cell(Scale(arguments.rows or MAX_ROWS), shape, clients, arguments.mode or "posting")]
     else:
         cells = chosen(arguments)
-    shapes = dict.fromkeys(cell.shape for cell in cells)
+    wanted = dict.fromkeys((cell.shape, cell.scale.workflows, cell.scale.accounts) for cell in cells)
+    prepare = fetch_data if {"lookups", "mixed"} & {shape for shape, *_ in wanted} else nothing
     print(machine(), flush=True)
     with contextlib.ExitStack() as exits:
-        runners = exits.enter_context(Runners.made())
-        prepare = fetch_data if {"lookups", "mixed"} & set(shapes) else nothing
-        stack = exits.enter_context(
-            running(runners, prepare, VEDETTE_LIMIT_INGEST="off", VEDETTE_LOCAL_ONLY="1")
-        )
+        runners, stack = exits.enter_context(unlimited(prepare))
         runners.plain.run(stack.change_worker({}))
         bench = runners.fast.run(Bench(stack).open())
         exits.callback(lambda: runners.fast.run(bench.close()))
-        for name in shapes:
-            runners.fast.run(bench.create(name, SHAPES[name]))
+        sets = {key: runners.fast.run(bench.create(SHAPES[key[0]], *key[1:])) for key in wanted}
+        rig = Rig(stack, bench, runners, sets)
         if arguments.variants:
-            variants(stack, bench, runners, cells[0], arguments.seconds, arguments.rounds)
+            variants(rig, cells[0], arguments.seconds, arguments.rounds)
         else:
-            table(stack, bench, runners, cells, arguments.seconds)
+            table(rig, cells, arguments.seconds, arguments.cold)
 
 
 def _parsed() -> argparse.Namespace:
@@ -159,14 +210,28 @@ def _parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--shape", nargs="+", choices=list(SHAPES))
-    parser.add_argument("--clients", nargs="+", type=int)
+    parser.add_argument("--clients", nargs="+", type=int, help="each with a request in flight")
+    parser.add_argument(
+        "--offered", nargs="+", type=float, default=[], help="events a second, at an even pace"
+    )
+    parser.add_argument("--workflows", nargs="+", type=int, default=[1], help="as many of a shape")
+    parser.add_argument(
+        "--accounts", nargs="+", type=int, default=[1], help="whose: at most so many, or one number each"
+    )
+    parser.add_argument("--workers", nargs="+", type=int, default=[1], help="processes")
+    parser.add_argument("--cold", action="store_true", help="new workers a line, and no warm-up")
     parser.add_argument("--mode", choices=MODES, help="wait for each run, or only until it is accepted")
     parser.add_argument("--rows", type=int, help="the most rows of a batch; 1: each run is one of its own")
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--all", action="store_true", help="all shapes, clients and modes, batched and not")
     parser.add_argument("--variants", action="store_true", help="compare differently built workers")
     parser.add_argument("--rounds", type=int, default=2, help="of the variants")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if len(arguments.accounts) == 1:
+        arguments.accounts *= len(arguments.workflows)
+    if len(arguments.accounts) != len(arguments.workflows):
+        parser.error("give --accounts once, or once for each of --workflows")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bench import load
+from bench.accounts import sign_in
 from bench.machine import machine
 from bench.stack import Stack, unlimited
 
@@ -64,11 +65,7 @@ class Line:
 async def workflow(stack: Stack, number: int, fields: dict[str, Any]) -> str:
     """The path for the events of a new workflow, in the account with this number."""
     async with httpx.AsyncClient(base_url=stack.url, trust_env=False, timeout=60) as client:
-        person = {"email": f"bench{number}@example.com", "password": "correct horse battery staple"}
-        answer = await client.post("/api/auth/register", json=person)
-        if answer.status_code != 201:
-            answer = await client.post("/api/auth/login", json=person)
-        headers = {"Authorization": f"Bearer {answer.json()['token']}"}
+        headers = await sign_in(client, number)
         document = {"name": "bench", "trigger": {"type": "webhook"}, "steps": [], **fields}
         answer = await client.post("/api/workflows", json=document, headers=headers)
         assert answer.status_code == 201, answer.text

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import cast
 
+_MOST_CONNECTIONS = 512
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 @dataclass
 class Result:
@@ -67,8 +70,12 @@ class _Client(asyncio.Protocol):
         self._send()
 
     def _send(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            self._transport.close()
+            return
         self._sent = time.perf_counter()
-        self._transport.write(next(self._requests))
+        self._transport.write(request)
 
     async def _send_when_open(self, gate: asyncio.Event) -> None:
         await gate.wait()
@@ -123,7 +130,7 @@ async def run(
 ) -> Result:
     """Send `request` over and over, or one request after the other, from `clients` connections.
 
-    Nothing more is begun after `seconds`, nor while the gate is not set.
+    Nothing more is begun after `seconds` or the last request, nor while the gate is not set.
     """
     loop = asyncio.get_running_loop()
     requests = repeat(request) if isinstance(request, bytes) else request
@@ -136,5 +143,42 @@ async def run(
             lambda done=done: _Client(requests, result, started + seconds, gate, done), host, port
         )
     await asyncio.gather(*futures)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+async def read_status(reader: asyncio.StreamReader) -> int:
+    """Read one answer to its end; its status."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    await reader.readexactly(int(length.split(b":")[1]))
+    return int(head[9:12])
+
+
+async def offer(host: str, port: int, requests: Iterator[bytes], *, rate: float, seconds: float) -> Result:
+    """Send `rate` requests a second at an even pace, whether or not those before have been answered.
+
+    A latency counts from the moment at which its request was due, so it includes the wait for a connection.
+    """
+    started, result = time.perf_counter(), Result(seconds)
+    places, idle = asyncio.Semaphore(_MOST_CONNECTIONS), list[_Connection]()
+
+    async def send(due: float, request: bytes) -> None:
+        async with places:
+            while idle and idle[-1][0].at_eof():
+                idle.pop()[1].close()
+            reader, writer = idle.pop() if idle else await asyncio.open_connection(host, port)
+            writer.write(request)
+            result.statuses[await read_status(reader)] += 1
+            result.latencies.append(time.perf_counter() - due)
+            idle.append((reader, writer))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(int(rate * seconds)):
+            due = started + number / rate
+            await asyncio.sleep(due - time.perf_counter())
+            group.create_task(send(due, next(requests)))
+    for _, writer in idle:
+        writer.close()
     result.seconds = time.perf_counter() - started
     return result

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 
 def machine() -> str:
-    """One line on the machine that a figure was taken on."""
+    """One line on the machine that a figure was taken on, and how busy it was before."""
     model = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "?"
     )
-    return f"{os.cpu_count()} cores, {model}, Python {platform.python_version()}"
+    load = f"load {os.getloadavg()[0]:.1f}"
+    return f"{os.cpu_count()} cores, {model}, Python {platform.python_version()}, {load}"
 
 
 def _lines(path: str) -> Iterator[str]:

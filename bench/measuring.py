@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString, Self
+from itertools import cycle, islice
+from typing import Any, LiteralString, NamedTuple, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -16,12 +18,15 @@ import psycopg
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from bench import load
+from bench.accounts import sign_in
 from bench.shapes import Shape
 from bench.stack import Stack
 
 _DRAIN_SECONDS = 300
 _LOOK_SECONDS = 0.02
-_WARM_UP_SECONDS = 0.7
+_WARM_UP_SECONDS, _LONGEST_WARM_UP_SECONDS = 0.7, 120
+_WARM_UP_CLIENTS, _WARM_UP_RUNS = 8, 256
+_SAVES_AT_ONCE = 2
 _BATCHES_LOOKED_AT = 40
 PARTS = ("api", "worker", "temporal", "postgres", "load")
 
@@ -60,12 +65,41 @@ HEADS = (
 )
 
 
+class Workflows(NamedTuple):
+    """Workflows of one shape, whose events are posted to these paths in turn."""
+
+    shape: Shape
+    paths: list[str]
+
+    def requests(self, *, waiting: bool) -> Iterator[bytes]:
+        """Return events as they are sent, for ever."""
+        query = "?wait=30" if waiting else ""
+        for path, body in zip(cycle(self.paths), self.shape.bodies(), strict=False):
+            yield load.request_bytes("POST", path + query, {}, body)
+
+
+class Load(NamedTuple):
+    """How events are sent.
+
+    Attributes:
+        clients: connections, each with one request in flight; none if events are offered.
+        offered: events a second, sent at an even pace whether or not those before are answered.
+        waiting: whether each request waits for its run, or is answered when the run is accepted.
+        most_unfinished: how many runs may be unfinished before clients pause.
+    """
+
+    clients: int
+    offered: float
+    waiting: bool
+    most_unfinished: int
+
+
 class Bench:
-    """Connections to a stack, and the workflows created there."""
+    """Connections to a stack, and the accounts that have workflows there."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
-        self._workflows: dict[str, tuple[UUID, str]] = {}
+        self._accounts = [{"Authorization": f"Bearer {stack.key}"}]
 
     async def open(self) -> Self:
         """Connect, in the running loop."""
@@ -81,50 +115,57 @@ class Bench:
         """Close the connections."""
         await self._database.close()
 
-    async def create(self, name: str, shape: Shape) -> UUID:
-        """Create a workflow, and see that runs give what they should. Returns the batch of the last one."""
-        headers = {"Authorization": f"Bearer {self._stack.key}"}
+    async def create(self, shape: Shape, count: int = 1, accounts: int = 1) -> Workflows:
+        """Create so many workflows, of so many accounts, and see that runs give what they should."""
+        places = asyncio.Semaphore(_SAVES_AT_ONCE)
         async with httpx.AsyncClient(base_url=self._stack.url, trust_env=False, timeout=60) as client:
-            definition = shape.definition(name, self._stack.echo)
-            answer = await client.post("/api/workflows", json=definition, headers=headers)
-            assert answer.status_code == 201, answer.text
-            created: dict[str, str] = answer.json()
-            path: str = urlsplit(created["webhook_url"]).path
-            run: dict[str, Any] = {}
-            for number in (0, 1):
-                run = (await client.post(f"{path}?wait=30", json=shape.event(number))).json()
-                assert run.get("output") == shape.output(number), {
-                    "run": run.get("output"),
-                    "of": run.get("error"),
-                }
-        self._workflows[name] = UUID(created["id"]), path
-        return (await self._row("select batch_id from runs where id = %s", (run["run_id"],)))[0]
+            while len(self._accounts) < accounts:
+                self._accounts.append(await sign_in(client, len(self._accounts)))
+
+            async def create(number: int) -> str:
+                definition = shape.definition(f"bench {number}", self._stack.echo)
+                headers = self._accounts[number % accounts]
+                async with places:
+                    answer = await client.post("/api/workflows", json=definition, headers=headers)
+                assert answer.status_code == 201, answer.text
+                return urlsplit(str(answer.json()["webhook_url"])).path
+
+            paths = await asyncio.gather(*map(create, range(count)))
+            for number, path in enumerate((paths[0], paths[-1])):
+                run: dict[str, Any] = (await client.post(f"{path}?wait=30", json=shape.event(number))).json()
+                assert run.get("output") == shape.output(number), (run.get("output"), run.get("error"))
+        return Workflows(shape, paths)
+
+    async def run_each_once(self, workflows: Workflows) -> None:
+        """Run each workflow once, or as many of them as can be in two minutes."""
+        requests = islice(workflows.requests(waiting=False), len(workflows.paths))
+        given = Load(_WARM_UP_CLIENTS, 0, waiting=False, most_unfinished=_WARM_UP_RUNS)
+        await self._send(requests, given, _LONGEST_WARM_UP_SECONDS)
 
     async def measure(
-        self, name: str, shape: Shape, clients: int, seconds: float, *, waiting: bool, most_unfinished: int
+        self, workflows: Workflows, given: Load, seconds: float, *, cold: bool = False
     ) -> Figures:
         """Send events for so many seconds, until all runs have ended.
 
         Args:
-            name: of a workflow that has been created.
-            shape: of that workflow.
-            clients: connections, each with one request in flight.
+            workflows: from `create`.
+            given: how events are sent.
             seconds: after which no event is sent any more.
-            waiting: whether each request waits for its run, or is answered when the run is accepted.
-            most_unfinished: how many runs may be unfinished before clients pause.
+            cold: send nothing before, so that the worker may meet each workflow for the first time.
         """
-        automation_id, path = self._workflows[name]
-        bodies, path = shape.bodies(), f"{path}?wait=30" if waiting else path
-        requests = (load.request_bytes("POST", path, {}, body) for body in bodies)
-        await self._send(requests, clients, min(seconds, _WARM_UP_SECONDS), 2 * clients)
+        requests = workflows.requests(waiting=given.waiting)
+        if not cold:
+            clients = given.clients or _WARM_UP_CLIENTS
+            warming = Load(clients, 0, given.waiting, 2 * clients)
+            await self._send(requests, warming, min(seconds, _WARM_UP_SECONDS))
         [since] = await self._row("select clock_timestamp()")
         used, start = self._stack.cpu_seconds(), time.perf_counter()
-        result = await self._send(requests, clients, seconds, most_unfinished)
+        result = await self._send(requests, given, seconds)
         took, count = time.perf_counter() - start, len(result.latencies)
         cpu = {part: (now - used[part]) / count * 1000 for part, now in self._stack.cpu_seconds().items()}
-        assert set(result.statuses) == {200 if waiting else 202}, result.statuses
-        run_ms = await self._run_ms(automation_id, since, count)
-        rows, events = await self._batches(automation_id, since)
+        assert set(result.statuses) == {200 if given.waiting else 202}, result.statuses
+        run_ms = await self._run_ms(since, count)
+        rows, events = await self._batches(since)
         return Figures(
             count / took,
             run_ms,
@@ -134,41 +175,47 @@ class Bench:
             cpu,
         )
 
-    async def _send(self, requests: Any, clients: int, seconds: float, most_unfinished: int) -> load.Result:
+    async def _send(self, requests: Iterator[bytes], given: Load, seconds: float) -> load.Result:
         """Send, pausing while too many runs are unfinished; return when none is."""
-        gate = asyncio.Event()
-        gate.set()
-        sending = asyncio.create_task(
-            load.run("127.0.0.1", self._stack.port, requests, clients=clients, seconds=seconds, gate=gate)
-        )
-        deadline = time.perf_counter() + seconds + _DRAIN_SECONDS
-        while (unfinished := await self._unfinished()) or not sending.done():
-            assert time.perf_counter() < deadline, f"{unfinished} runs do not end"
-            (gate.set if unfinished < most_unfinished else gate.clear)()
+        port, deadline = self._stack.port, time.perf_counter() + seconds + _DRAIN_SECONDS
+        if given.offered:
+            result = await load.offer("127.0.0.1", port, requests, rate=given.offered, seconds=seconds)
+        else:
+            gate = asyncio.Event()
+            gate.set()
+            sending = asyncio.create_task(
+                load.run("127.0.0.1", port, requests, clients=given.clients, seconds=seconds, gate=gate)
+            )
+            while not sending.done():
+                unfinished = await self._unfinished(deadline)
+                (gate.set if unfinished < given.most_unfinished else gate.clear)()
+                await asyncio.sleep(_LOOK_SECONDS)
+            result = await sending
+        while await self._unfinished(deadline):
             await asyncio.sleep(_LOOK_SECONDS)
-        return await sending
+        return result
 
-    async def _unfinished(self) -> int:
+    async def _unfinished(self, deadline: float) -> int:
         [count] = await self._row("select count(*) from run_work")
+        assert time.perf_counter() < deadline, f"{count} runs do not end"
         return count
 
-    async def _run_ms(self, automation_id: UUID, since: datetime, count: int) -> tuple[float, float]:
+    async def _run_ms(self, since: datetime, count: int) -> tuple[float, float]:
         accepted, completed, (p50, p99) = await self._row(
             "select count(*), count(*) filter (where status = 'completed'),"
             " percentile_cont(array[0.5, 0.99]) within group"
             "  (order by extract(epoch from completed_at - queued_at) * 1000)"
-            " from runs where automation_id = %s and queued_at >= %s",
-            (automation_id, since),
+            " from runs where queued_at >= %s",
+            (since,),
         )
         assert accepted == completed == count, f"{count} sent, {accepted} accepted, {completed} completed"
         return p50, p99
 
-    async def _batches(self, automation_id: UUID, since: datetime) -> tuple[list[int], float]:
+    async def _batches(self, since: datetime) -> tuple[list[int], float]:
         """The rows of each batch, and the history events of some batches for each of their rows."""
         cursor = await self._database.execute(
-            "select batch_id, count(*) from runs where automation_id = %s and queued_at >= %s"
-            " group by batch_id order by batch_id",
-            (automation_id, since),
+            "select batch_id, count(*) from runs where queued_at >= %s group by batch_id order by batch_id",
+            (since,),
         )
         rows: dict[UUID, int] = dict(await cursor.fetchall())
         some = list(rows)[:: max(1, len(rows) // _BATCHES_LOOKED_AT)]

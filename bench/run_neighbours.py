@@ -46,10 +46,8 @@ async def send_all(stack: Stack, given: Iterable[bytes], senders: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", stack.port)
         for request in requests:
             writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head[9:12] == b"202", head
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            await reader.readexactly(int(length.split(b":")[1]))
+            status = await load.read_status(reader)
+            assert status == 202, status
         writer.close()
 
     await asyncio.gather(*(send() for _ in range(senders)))

@@ -31,7 +31,7 @@ _READY_SECONDS = 60
 
 
 class Stack:
-    """Postgres, Temporal, one API process, a server for webhooks to call, and at most one worker."""
+    """Postgres, Temporal, one API process, a server for webhooks to call, and any number of workers."""
 
     def __init__(self, data: Path, environ: Mapping[str, str], api: str = "cli") -> None:
         """Prepare; `api`: the module that runs as the API process."""
@@ -50,7 +50,7 @@ class Stack:
         self._temporal = Temporal(data, data / "logs" / "temporal.log", Report())
         self._echo = self._child("echo", "bench.echo")
         self._api: Child | None = None
-        self._worker: Child | None = None
+        self._workers: list[Child] = []
         self.key = ""
         self.echo = ""
 
@@ -84,25 +84,29 @@ class Stack:
             await asyncio.sleep(0.01)
         self.echo = f"http://127.0.0.1:{lines[0]}/"
 
-    async def change_worker(self, changes: Mapping[str, int | bool]) -> None:
-        """Start a worker with these changes, in place of the one that runs."""
-        await self._stop_worker()
+    async def change_worker(self, changes: Mapping[str, int | bool], count: int = 1) -> None:
+        """Start so many workers with these changes, in place of those that run."""
+        await self._stop_workers()
         self._environ["BENCH_WORKER"] = json.dumps(changes)
-        self._worker = self._child("worker", "bench.worker")
-        await self._worker.start()
-        await self._until_ready("workers")
+        self._workers = [self._child(f"worker-{number}", "bench.worker") for number in range(count)]
+        await asyncio.gather(*(worker.start() for worker in self._workers))
+        await self._until_workers_are_ready()
 
     async def kill_worker(self) -> None:
-        """End the worker as a crash does; returns when it is gone."""
-        assert self._worker is not None and self._worker.pid is not None
-        os.kill(self._worker.pid, signal.SIGKILL)
-        while self._worker.pid is not None:
+        """End a worker as a crash does; returns when it is gone."""
+        worker = self._workers.pop()
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        while worker.pid is not None:
             await asyncio.sleep(0.01)
-        self._worker = None
+
+    def postgres_log(self) -> str:
+        """Return what Postgres has logged so far."""
+        return self._postgres.child.log.read_text(errors="replace")
 
     async def stop(self) -> None:
         """Stop what has been started."""
-        await self._stop_worker()
+        await self._stop_workers()
         for child in (self._api, self._echo):
             if child is not None:
                 await child.stop(10)
@@ -125,24 +129,35 @@ class Stack:
 
     def _processes(self) -> dict[str, list[psutil.Process]]:
         children = {
-            "api": self._api,
-            "worker": self._worker,
-            "temporal": self._temporal.child,
-            "postgres": self._postgres.child,
-            "load": self._echo,
+            "api": [self._api],
+            "worker": self._workers,
+            "temporal": [self._temporal.child],
+            "postgres": [self._postgres.child],
+            "load": [self._echo],
         }
-        found: dict[str, list[psutil.Process]] = {}
-        for name, child in children.items():
+        found: dict[str, list[psutil.Process]] = {name: [] for name in children}
+        for name, child in ((name, child) for name, several in children.items() for child in several):
             if child is None or child.pid is None:
                 raise SystemExit(f"bench: the part {name} has ended; the end of its log:\n{_words(child)}")
             process = psutil.Process(child.pid)
-            found[name] = [process, *process.children(recursive=True)]
+            found[name] += [process, *process.children(recursive=True)]
         return found
 
-    async def _stop_worker(self) -> None:
-        if self._worker is not None:
-            await self._worker.stop(30)
-            self._worker = None
+    async def _stop_workers(self) -> None:
+        await asyncio.gather(*(worker.stop(30) for worker in self._workers))
+        self._workers = []
+
+    async def _until_workers_are_ready(self) -> None:
+        """Wait until each worker says so in its log: `/readyz` is content with one."""
+        deadline, starting = time.monotonic() + _READY_SECONDS, list(self._workers)
+        while starting:
+            starting = [
+                one for one in starting if not any("worker_ready" in line for line in one.new_lines())
+            ]
+            for worker in starting:
+                if worker.pid is None or time.monotonic() > deadline:
+                    raise SystemExit(f"bench: {worker.name} is not ready:\n{_words(worker)}")
+            await asyncio.sleep(0.05)
 
     async def _until_ready(self, *parts: str) -> None:
         deadline = time.monotonic() + _READY_SECONDS
@@ -152,9 +167,8 @@ class Stack:
                     checks = (await client.get("/readyz")).json()["checks"]
                     if all(checks[part] == "ok" for part in parts):
                         return
-                for child in (self._api, self._worker):
-                    if child is not None and child.pid is None:
-                        raise SystemExit(f"bench: {child.name} has ended:\n{_words(child)}")
+                if self._api is not None and self._api.pid is None:
+                    raise SystemExit(f"bench: the API has ended:\n{_words(self._api)}")
                 await asyncio.sleep(0.05)
         raise SystemExit(f"bench: not ready: {', '.join(parts)}")
 
@@ -209,10 +223,18 @@ def running(
 
 
 @contextlib.contextmanager
-def unlimited() -> Generator[tuple[Runners, Stack]]:
+def unlimited(
+    prepare: Callable[[Path], Coroutine[Any, Any, None]] = nothing,
+) -> Generator[tuple[Runners, Stack]]:
     """A stack without a worker, with as many accounts and events as one likes, and the loops to run on."""
-    settings = {"VEDETTE_SIGNUP": "open", "VEDETTE_LIMIT_LOGIN": "off", "VEDETTE_LIMIT_INGEST": "off"}
-    with Runners.made() as runners, running(runners, nothing, VEDETTE_LOCAL_ONLY="1", **settings) as stack:
+    settings = {
+        "VEDETTE_LOCAL_ONLY": "1",
+        "VEDETTE_SIGNUP": "open",
+        "VEDETTE_LIMIT_LOGIN": "off",
+        "VEDETTE_LIMIT_INGEST": "off",
+        "VEDETTE_MAX_INGEST_WAITS": "1000",
+    }
+    with Runners.made() as runners, running(runners, prepare, **settings) as stack:
         yield runners, stack
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ _MOST_SHOWN = 6
 async def _main(only: str) -> int:
     started, broken = time.monotonic(), 0
     chosen = [case for name, case in CASES.items() if only.lower() in name.lower()]
-    print(f"{machine()}, load {os.getloadavg()[0]:.1f}")
+    print(machine())
     print(f"{'case':22} {'tried':>6} {'held':>6}  {'took':>6}  what, and figures")
     with tempfile.TemporaryDirectory(prefix="vedette-abuse-") as name:
         parent = Path(name)
