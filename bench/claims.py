@@ -1,9 +1,13 @@
-"""What a claim costs as history grows, and while somebody else's snapshot keeps dead rows in the index.
+"""What a claim costs as history grows, beside an old snapshot, and as ever more queues have work.
 
-    python -m bench.claims [--stored 10000 1000000] [--rounds 200]
+    python -m bench.claims [--stored 10000 1000000] [--queues 1 100 1000 10000] [--rounds 200]
 
-Each round accepts 64 runs, claims them and ends them; the time of the claims is printed. Last comes how
-Postgres finds the runs of a lane. docs/benchmarks.md says how to read it.
+Each round claims runs, ends them and accepts as many anew; the time of the claims is printed.
+
+`stored`: claims of 64 runs of one workflow, also while somebody else's snapshot keeps dead rows in the index;
+last comes how Postgres finds the runs of a lane. `queues`: so many workflows, of up to 200 accounts, have 4
+runs waiting each; once 25,000 others are at work. A table that is given no number is left out.
+docs/benchmarks.md says how to read it.
 """
 
 from __future__ import annotations
@@ -12,10 +16,13 @@ import argparse
 import asyncio
 import statistics
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from uuid import UUID, uuid4
 
+from bench import load
 from bench.machine import machine
-from bench.stack import Runners, nothing, running
+from bench.stack import Runners, Stack, nothing, running
 from database import Connection, Database
 from language.definition import Definition
 from models import accounts, automations, leases, run_work, targets
@@ -24,11 +31,17 @@ from models.audit import Actor
 from models.identifiers import new_id
 from models.leases import Lease
 from models.low_water import LowWater
+from models.run_work import Claim
 from models.run_writes import Change, End, record_changes_if_leased
 from models.targets import Target
 from sealing import Keyring
 
-_ROWS = 64
+_KEYRING = Keyring(["0" * 40])
+_ROWS, _ROWS_A_QUEUE = 64, 4
+_ACCOUNTS, _ELSEWHERE_ACCOUNTS = 200, 100
+# Of 32 workers: the runs that are at work elsewhere leave room.
+_WINDOW = 32 * 1024
+_LINE_SECONDS = 60
 _STORE = """
 insert into runs (id, account_id, automation_id, version, status, trigger, input, input_bytes, queued_at,
                   started_at, completed_at)
@@ -37,49 +50,80 @@ from generate_series(1, %s)
 """
 _FIND = """
 explain (analyze, buffers, costs off, timing off, summary off)
-select run_id from run_work where status = 'queued' and lane_id = %s and not begun and available_at >= %s
+select run_id from run_work
+where status = 'queued' and not held and lane_id = %s and not begun and available_at >= %s
 order by available_at, run_id limit 256 for update skip locked
 """
 
 
-async def new_target(database: Database, keyring: Keyring) -> Target:
-    """A workflow without steps, of a new account."""
+async def new_account(database: Database) -> UUID:
+    """Create an account; its id."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
-        actor = Actor(account.id, "system", name="bench")
+        return (await accounts.create_account(connection, email, "-", None, credits_granted=0)).id
+
+
+async def new_target(database: Database, account_id: UUID) -> Target:
+    """Create a workflow of an account, without steps."""
+    async with database.transaction() as connection:
+        actor = Actor(account_id, "system", name="bench")
         created = await automations.create(
-            connection, keyring, actor, Definition.model_validate({"name": "bench"}), "active"
+            connection, _KEYRING, actor, Definition.model_validate({"name": "bench"}), "active"
         )
-        return await targets.run_target(connection, account.id, created)
+        return await targets.run_target(connection, account_id, created)
 
 
-async def cycle(connection: Connection, target: Target, low_water: LowWater, worker_id: UUID) -> float:
-    """Accept, claim and end 64 runs; the seconds of the claim."""
-    await accept(connection, [Event(target, "webhook", {"n": 1}) for _ in range(_ROWS)])
-    began = time.perf_counter()
-    claim = await run_work.claim(
-        connection, Lease(new_id(), new_id()), worker_id, window=1024, marks=low_water.marks()
-    )
-    took = time.perf_counter() - began
-    assert not isinstance(claim, bool), "the runs that were accepted are there"
-    assert len(claim.runs) == _ROWS, len(claim.runs)
-    low_water.note(claim, run_work.MAX_ROWS)
-    changes = [Change(claim.lease, run.run_id, [], End("completed")) for run in claim.runs]
-    assert len((await record_changes_if_leased(connection, changes)).runs) == _ROWS
-    await leases.leave(connection, claim.lease)
-    return took
+async def add_runs(connection: Connection, target: Target, count: int) -> None:
+    """Accept so many runs of a workflow."""
+    await accept(connection, [Event(target, "webhook", {"n": 1}) for _ in range(count)])
+
+
+class Claimer:
+    """Claims and ends runs as a worker does. Nothing else here knows how one asks for either."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._worker_id = new_id()
+        self._low_water = LowWater()
+
+    async def claim(self) -> Claim | None:
+        """Claim what a worker may have; None if nothing waits."""
+        lease = Lease(new_id(), new_id())
+        marks = self._low_water.marks()
+        claim = await run_work.claim(self._connection, lease, self._worker_id, window=_WINDOW, marks=marks)
+        if isinstance(claim, bool):
+            return None
+        self._low_water.note(claim, run_work.MAX_ROWS)
+        return claim
+
+    async def end(self, claim: Claim) -> None:
+        """End the runs of a claim."""
+        changes = [Change(claim.lease, run.run_id, [], End("completed")) for run in claim.runs]
+        assert len((await record_changes_if_leased(self._connection, changes)).runs) == len(changes)
+        await leases.leave(self._connection, claim.lease)
+
+    async def cycle(self, queues: Mapping[UUID, Target]) -> tuple[float, int]:
+        """Claim, end, and accept as many anew; the seconds of the claim, and how many runs it gave."""
+        began = time.perf_counter()
+        claim = await self.claim()
+        took = time.perf_counter() - began
+        assert claim is not None, "the runs that were accepted are there"
+        await self.end(claim)
+        await add_runs(self._connection, queues[claim.automation_id], len(claim.runs))
+        return took, len(claim.runs)
 
 
 async def measure(database: Database, target: Target, rounds: int, *, snapshot: bool) -> str:
     """One line: the median and the 99th percentile of the claims of the first and the last quarter."""
-    low_water, worker_id = LowWater(), new_id()
     holder = await database.dedicated()
     async with holder, database.connection() as connection:
+        claimer = Claimer(connection)
         if snapshot:
             await holder.execute("begin isolation level repeatable read")
             await holder.execute("select count(*) from run_work")
-        took = [await cycle(connection, target, low_water, worker_id) * 1000 for _ in range(rounds)]
+        cycles = [await claimer.cycle({target.automation_id: target}) for _ in range(rounds)]
+    assert {runs for _, runs in cycles} == {_ROWS}
+    took = [seconds * 1000 for seconds, _ in cycles]
     quarter = max(2, rounds // 4)
     return "  ".join(
         f"{statistics.median(part):6.2f} {statistics.quantiles(part, n=100)[-1]:6.2f}"
@@ -94,12 +138,12 @@ async def explain(database: Database, target: Target) -> list[str]:
         return [row["QUERY PLAN"] for row in await cursor.fetchall()]
 
 
-async def compare(url: str, stored: list[int], rounds: int) -> None:
+async def compare(database: Database, stored: list[int], rounds: int) -> None:
     """Print a line for each number of stored runs, without a snapshot open and with one."""
-    database = Database(url, name="bench", size=4)
-    await database.open()
-    target = await new_target(database, Keyring(["0" * 40]))
-    print("                          first quarter    last quarter")
+    target = await new_target(database, await new_account(database))
+    async with database.connection() as connection:
+        await add_runs(connection, target, _ROWS)
+    print("\n                          first quarter    last quarter")
     print("   stored  snapshot        p50    p99      p50    p99 ms a claim of 64 runs")
     there = 0
     for number in sorted(stored):
@@ -113,20 +157,93 @@ async def compare(url: str, stored: list[int], rounds: int) -> None:
             line = await measure(database, target, rounds, snapshot=snapshot)
             print(f"{number:>9}  {'open' if snapshot else 'none':<10}  {line}", flush=True)
     print("\n".join(await explain(database, target)))
-    await database.close()
+
+
+@asynccontextmanager
+async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
+    """Have so many runs of other accounts at work in other processes, for the time of the block."""
+    elsewhere = [await new_target(database, await new_account(database)) for _ in range(_ELSEWHERE_ACCOUNTS)]
+    async with database.connection() as connection:
+        claimer, claims = Claimer(connection), list[Claim]()
+        for target in elsewhere:
+            await add_runs(connection, target, count // _ELSEWHERE_ACCOUNTS)
+        while (claim := await claimer.claim()) is not None:
+            claims.append(claim)
+        at_work = sum(len(claim.runs) for claim in claims)
+        assert at_work == len(elsewhere) * (count // _ELSEWHERE_ACCOUNTS), at_work
+        yield
+        for claim in claims:
+            await claimer.end(claim)
+        await connection.execute("vacuum analyze run_work")
+
+
+async def queue_line(database: Database, queues: Mapping[UUID, Target], rounds: int) -> str:
+    """Return a line: how many claims, p50 and p99 of their milliseconds, how many runs one gave."""
+    found, until = load.Result(0), time.monotonic() + _LINE_SECONDS
+    runs: list[int] = []
+    async with database.connection() as connection:
+        claimer = Claimer(connection)
+        while len(runs) < rounds and time.monotonic() < until:
+            seconds, given = await claimer.cycle(queues)
+            found.latencies.append(seconds)
+            runs.append(given)
+    p50, p99 = found.percentile(0.5), found.percentile(0.99)
+    return f"{len(runs):6} {p50:8.2f} {p99:8.2f} {statistics.mean(runs):12.1f}"
+
+
+async def compare_queues(database: Database, sizes: list[int], elsewhere: int, rounds: int) -> None:
+    """Print a line for each number of queues with work; of the first also with runs at work elsewhere."""
+    print("\n queues with work  at work elsewhere  claims  p50, ms      p99  runs a claim")
+    ids = [await new_account(database) for _ in range(min(_ACCOUNTS, max(sizes)))]
+    queues: dict[UUID, Target] = {}
+
+    async def fill(size: int) -> None:
+        """Have work in so many queues."""
+        async with database.connection() as connection:
+            while len(queues) < size:
+                target = await new_target(database, ids[len(queues) % len(ids)])
+                queues[target.automation_id] = target
+                await add_runs(connection, target, _ROWS_A_QUEUE)
+            await connection.execute("vacuum analyze run_work")
+
+    for number, size in enumerate(sorted(sizes)):
+        if number == 0:
+            async with runs_at_work(database, elsewhere):
+                await fill(size)
+                print(f"{size:17} {elsewhere:18}  {await queue_line(database, queues, rounds)}", flush=True)
+        await fill(size)
+        print(f"{size:17} {0:18}  {await queue_line(database, queues, rounds)}", flush=True)
+
+
+async def run_table(stack: Stack, table: Callable[[Database], Awaitable[None]]) -> None:
+    """Print a table of what is measured on the database of a stack."""
+    url = stack.settings.database_url
+    assert url is not None
+    database = Database(url.get_secret_value(), name="bench", size=4)
+    await database.open()
+    try:
+        await table(database)
+    finally:
+        await database.close()
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run what the command line asks for; each table has a stack of its own, where little is stored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--stored", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--stored", type=int, nargs="*", default=[10_000, 1_000_000])
+    parser.add_argument("--queues", type=int, nargs="*", default=[1, 100, 1000, 10_000])
+    parser.add_argument("--elsewhere", type=int, default=25_000, help="runs at work in other processes")
     parser.add_argument("--rounds", type=int, default=200)
-    arguments = parser.parse_args()
-    print(machine())
-    with Runners.made() as runners, running(runners, nothing) as stack:
-        url = stack.settings.database_url
-        assert url is not None
-        asyncio.run(compare(url.get_secret_value(), arguments.stored, arguments.rounds))
+    given = parser.parse_args()
+    tables: list[Callable[[Database], Awaitable[None]]] = []
+    if given.stored:
+        tables.append(lambda database: compare(database, given.stored, given.rounds))
+    if given.queues:
+        tables.append(lambda database: compare_queues(database, given.queues, given.elsewhere, given.rounds))
+    print(machine(), flush=True)
+    for table in tables:
+        with Runners.made() as runners, running(runners, nothing) as stack:
+            asyncio.run(run_table(stack, table))
 
 
 if __name__ == "__main__":
