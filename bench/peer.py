@@ -1,8 +1,10 @@
 """The workflow engine beside Restate: the same shapes, load and machine, in turns.
 
-    python -m bench.peer [--shape w1 …] [--clients 32 …] [--mode posting …] [--seconds 2.5] [--rounds 2]
+    python -m bench.peer [--shape w1 …] [--clients 32 …] [--mode posting …] [--workflows 1 200]
+                         [--seconds 2.5] [--rounds 2]
 
-Without arguments it prints a table in three to four minutes; docs/benchmarks.md says how to read it.
+Many workflows are of 20 accounts, and services on Restate's side; events go to one after the other. Without
+arguments it prints a table in some five minutes; docs/benchmarks.md says how to read it.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import cycle, islice, product
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import httpx
 import psycopg
 
 from bench import load, restate
 from bench.machine import machine
+from bench.measuring import Bench
 from bench.shapes import SHAPES, Shape, transform, webhook
-from bench.stack import Runners, Stack, nothing, running
+from bench.stack import Runners, Stack, unlimited
 
 CLIENTS = (1, 8, 32, 128, 256)
 MODES = ("waiting", "posting")
@@ -34,7 +36,8 @@ _ITEMS = 1000
 _CALLS_LEFT = 2048
 _DRAIN_SECONDS = 300
 _LOOK_SECONDS = 0.05
-_WARM_UP_SECONDS = 0.7
+_WARM_UP_SECONDS, _LONGEST_WARM_UP_SECONDS = 0.7, 60
+_ACCOUNTS = 20
 
 
 class Cell(NamedTuple):
@@ -43,11 +46,13 @@ class Cell(NamedTuple):
     shape: str
     clients: int
     mode: str
+    workflows: int = 1
 
 
 COMPACT = (
     *(Cell("w1", clients, "waiting") for clients in (1, 32, 256)),
     *(Cell("w1", clients, "posting") for clients in (32, 256)),
+    *(Cell("w1", 32, mode, workflows=200) for mode in MODES),
     Cell("five", 32, "posting"),
     Cell("fifty", 8, "waiting"),
     Cell("each", 1, "waiting"),
@@ -88,7 +93,7 @@ class Side:
         cpu_seconds: what all its processes have used, since the start.
         resident_mib: the memory of all its processes; shared pages count more than once.
         output: what a run gave, of the answer to whoever waited for it.
-        paths: where events are posted, by shape and mode.
+        paths: where events of each workflow are posted, by shape and mode.
         sent: how many events were, since the start.
         seen: how many runs had completed when last looked at.
     """
@@ -99,13 +104,15 @@ class Side:
     cpu_seconds: Callable[[], float]
     resident_mib: Callable[[], float]
     output: Callable[[Any], Any]
-    paths: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    paths: dict[tuple[str, str], list[str]] = field(default_factory=dict[tuple[str, str], list[str]])
     sent: int = 0
     seen: int = 0
 
     async def check(self, name: str) -> None:
-        """See that runs give what they should."""
-        shape, url = COMPARED[name][0], f"http://127.0.0.1:{self.port}{self.paths[name, 'waiting']}"
+        """Run each workflow of a shape once, and see that runs give what they should."""
+        count = len(self.paths[name, "posting"])
+        await self._send(Cell(name, 8, "posting", count), _LONGEST_WARM_UP_SECONDS, count)
+        shape, url = COMPARED[name][0], f"http://127.0.0.1:{self.port}{self.paths[name, 'waiting'][-1]}"
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             for number in (0, 1):
                 self.sent += 1
@@ -122,12 +129,12 @@ class Side:
         assert set(result.statuses) == {200 if cell.mode == "waiting" else 202}, (self.name, result.statuses)
         return count / took, result.percentile(0.5), result.percentile(0.99), cpu, self.resident_mib()
 
-    async def _send(self, cell: Cell, seconds: float) -> load.Result:
-        """Send; when posting, pause while too many runs are left, and return when none is."""
+    async def _send(self, cell: Cell, seconds: float, count: int | None = None) -> load.Result:
+        """Send `count` at most; when posting, pause while too many runs are left, and return when none is."""
         posting, gate = cell.mode == "posting", asyncio.Event()
         most = max(2 * cell.clients, _CALLS_LEFT // COMPARED[cell.shape][1]) if posting else math.inf
         gate.set()
-        requests = self._requests(cell, gate, most)
+        requests = islice(self._requests(cell, gate, most), count)
         work = load.run("127.0.0.1", self.port, requests, clients=cell.clients, seconds=seconds, gate=gate)
         if not posting:
             return await work
@@ -144,16 +151,16 @@ class Side:
         return self.sent - self.seen
 
     def _requests(self, cell: Cell, gate: asyncio.Event, most: float) -> Iterator[bytes]:
-        path = self.paths[cell.shape, cell.mode]
-        for body in COMPARED[cell.shape][0].bodies():
+        paths = cycle(self.paths[cell.shape, cell.mode][: cell.workflows])
+        for path, body in zip(paths, COMPARED[cell.shape][0].bodies(), strict=False):
             self.sent += 1
             if self.sent - self.seen >= most:  # until the next look: clients can send a lot meanwhile
                 gate.clear()
             yield load.request_bytes("POST", path, {}, body)
 
 
-async def our_side(stack: Stack, shapes: list[str]) -> Side:
-    """A stack of ours, whose worker runs, with a workflow for each shape."""
+async def our_side(stack: Stack, shapes: dict[str, int]) -> Side:
+    """A stack of ours, whose worker runs, with so many workflows of each shape."""
     url = stack.settings.database_url
     assert url is not None
     database = await psycopg.AsyncConnection[tuple[int]].connect(url.get_secret_value(), autocommit=True)
@@ -168,29 +175,27 @@ async def our_side(stack: Stack, shapes: list[str]) -> Side:
 
     cpu, resident = lambda: of_ours(stack.cpu_seconds()), lambda: of_ours(stack.resident_mib())
     side = Side("vedette", stack.port, completed, cpu, resident, lambda answer: answer.get("output"))
-    headers = {"Authorization": f"Bearer {stack.key}"}
-    async with httpx.AsyncClient(base_url=stack.url, headers=headers, trust_env=False, timeout=60) as client:
-        for name in shapes:
-            definition = COMPARED[name][0].definition(name, stack.echo)
-            answer = await client.post("/api/workflows", json=definition)
-            assert answer.status_code == 201, answer.text
-            path = urlsplit(str(answer.json()["webhook_url"])).path
-            side.paths |= {(name, "waiting"): f"{path}?wait=30", (name, "posting"): path}
+    bench = Bench(stack)
+    for name, count in shapes.items():
+        paths = (await bench.create(COMPARED[name][0], count, min(count, _ACCOUNTS))).paths
+        side.paths |= {(name, "waiting"): [f"{path}?wait=30" for path in paths], (name, "posting"): paths}
+    side.sent = await completed()
     return side
 
 
-async def their_side(peer: restate.Restate, shapes: list[str]) -> Side:
-    """Restate, whose service has a handler for each shape."""
+async def their_side(peer: restate.Restate, shapes: dict[str, int]) -> Side:
+    """Restate, whose services have a handler for each shape."""
     completed = await peer.counter()
     side = Side("restate", peer.port, completed, peer.cpu_seconds, peer.resident_mib, lambda answer: answer)
-    for name in shapes:
-        side.paths |= {(name, "waiting"): f"/bench/{name}", (name, "posting"): f"/bench/{name}/send"}
+    for name, count in shapes.items():
+        paths = [f"/bench{number}/{name}" for number in range(count)]
+        side.paths |= {(name, "waiting"): paths, (name, "posting"): [f"{path}/send" for path in paths]}
     return side
 
 
 def compare(runners: Runners, sides: list[Side], cells: list[Cell], seconds: float, rounds: int) -> None:
     """Measure in turns and print: for each cell a line a side, the means of the rounds, and their ratio."""
-    print(f"\n{rounds} rounds of {seconds:g} s\n{'shape  clients mode    side':<32}{HEADS}")
+    print(f"\n{rounds} rounds of {seconds:g} s\n{'shape workflows clients mode    side':<39}{HEADS}")
     for cell in cells:
         found: dict[str, list[tuple[float, ...]]] = {side.name: [] for side in sides}
         for turn in range(rounds):
@@ -203,16 +208,19 @@ def compare(runners: Runners, sides: list[Side], cells: list[Cell], seconds: flo
         ratio = [ours / theirs for ours, theirs in zip(*means, strict=True)]
         for name, values in zip((*found, "ratio"), (*means, ratio), strict=True):
             figures = "".join(f"{value:11.2f}" for value in values)
-            print(f"{cell.shape:<6} {cell.clients:>7} {cell.mode} {name:<9}{figures}", flush=True)
+            asked = f"{cell.shape:<5} {cell.workflows:>9} {cell.clients:>7} {cell.mode}"
+            print(f"{asked} {name:<8}{figures}", flush=True)
 
 
 def chosen(arguments: argparse.Namespace) -> list[Cell]:
     """What the command line asks for: by itself, no more calls at once than are made while a client waits."""
-    if not (arguments.shape or arguments.clients or arguments.mode):
+    if not (arguments.shape or arguments.clients or arguments.mode or arguments.workflows):
         return list(COMPACT)
     return [
-        Cell(shape, clients, mode)
-        for shape, mode in product(arguments.shape or COMPARED, arguments.mode or MODES)
+        Cell(shape, clients, mode, workflows)
+        for shape, workflows, mode in product(
+            arguments.shape or COMPARED, arguments.workflows or [1], arguments.mode or MODES
+        )
         for clients in arguments.clients or [n for n in CLIENTS if n * COMPARED[shape][1] <= 13 * _ITEMS]
     ]
 
@@ -220,15 +228,15 @@ def chosen(arguments: argparse.Namespace) -> list[Cell]:
 def main(arguments: argparse.Namespace) -> None:
     """Start both, measure, print."""
     cells = chosen(arguments)
-    shapes = list(dict.fromkeys(cell.shape for cell in cells))
+    shapes = {
+        name: max(cell.workflows for cell in cells if cell.shape == name)
+        for name in dict.fromkeys(cell.shape for cell in cells)
+    }
     print(machine(), flush=True)
     with contextlib.ExitStack() as exits:
-        runners = exits.enter_context(Runners.made())
-        stack = exits.enter_context(
-            running(runners, nothing, VEDETTE_LIMIT_INGEST="off", VEDETTE_LOCAL_ONLY="1")
-        )
+        runners, stack = exits.enter_context(unlimited())
         runners.plain.run(stack.change_worker({}))
-        peer = exits.enter_context(restate.running(runners, stack.echo))
+        peer = exits.enter_context(restate.running(runners, stack.echo, max(shapes.values())))
         sides = [runners.fast.run(side) for side in (our_side(stack, shapes), their_side(peer, shapes))]
         for side, name in product(sides, shapes):
             runners.fast.run(side.check(name))
@@ -244,6 +252,7 @@ if __name__ == "__main__":
     parser.add_argument("--shape", nargs="+", choices=list(COMPARED))
     parser.add_argument("--clients", nargs="+", type=int)
     parser.add_argument("--mode", nargs="+", choices=MODES, help="wait for each run, or until it is accepted")
+    parser.add_argument("--workflows", nargs="+", type=int, help="of each shape, on both sides")
     parser.add_argument("--seconds", type=float, default=2.5)
     parser.add_argument("--rounds", type=int, default=2)
     main(parser.parse_args())

@@ -1,4 +1,4 @@
-"""A Restate server and a Node process with its service, installed by `npm` into a temporary folder."""
+"""A Restate server and a Node process with its services, installed by `npm` into a temporary folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READY_SECONDS = 60
 class Restate:
     """Both processes, over a folder with the packages. Its data is as durable as it is by default."""
 
-    def __init__(self, folder: Path, echo: str) -> None:
+    def __init__(self, folder: Path, echo: str, services: int) -> None:
         self.port, self._admin, node = _free_ports(3)
         # Nothing but loopback: no proxy, no telemetry.
         environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()} | {
@@ -41,12 +41,12 @@ class Restate:
         }
         [program] = folder.glob("node_modules/@restatedev/restate-server-*/bin/restate-server")
         server = [str(program), "--no-logo", "--node-name", "bench", "--base-dir", str(folder / "data")]
-        service = ["node", str(shutil.copy(SERVICE, folder)), echo]
+        service = ["node", str(shutil.copy(SERVICE, folder)), echo, str(services)]
         self._server = Child("restate", server, log=folder / "server.log", environment=environment)
         self._service = Child("service", service, log=folder / "service.log", environment=environment)
 
     async def start(self) -> None:
-        """Start both, and make the service known to the server."""
+        """Start both, and make the services known to the server."""
         await asyncio.gather(self._server.start(), self._service.start())
         deadline, lines = time.monotonic() + _READY_SECONDS, list[str]()
         async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
@@ -89,15 +89,15 @@ class Restate:
 
 
 @contextlib.contextmanager
-def running(runners: Runners, echo: str) -> Generator[Restate]:
-    """Install and run it for the time of the block; its service calls the URL `echo`."""
+def running(runners: Runners, echo: str, services: int) -> Generator[Restate]:
+    """Install and run it for the time of the block; its services, so many, call the URL `echo`."""
     with tempfile.TemporaryDirectory(prefix="restate-bench-") as folder:
         # No install scripts: one of them reports the installation.
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefix", folder]
         done = subprocess.run(["npm", "install", *options, *PACKAGES], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"bench: npm cannot install Restate:\n{done.stderr}")
-        restate = Restate(Path(folder), echo)
+        restate = Restate(Path(folder), echo, services)
         try:
             runners.plain.run(restate.start())
             yield restate

@@ -1,5 +1,5 @@
-// The shapes of bench/peer.py as handlers of one Restate service. Run it by itself, with the URL to call;
-// prints the port of the service, and that of a counter: each byte sent to it is answered with the runs done.
+// The shapes of bench/peer.py as handlers of Restate services, bench0 and on: a service for each workflow of
+// ours. Run it by itself, with the URL to call and the number of services; prints the port of the service, and that of a counter: each byte sent to it is answered with the runs done.
 
 import http2 from "node:http2";
 import net from "node:net";
@@ -13,7 +13,7 @@ Promise.withResolvers ??= () => {
 };
 
 const AT_A_TIME = 50; // as many items as a workflow of ours has at work
-const url = process.argv[2];
+const [url, count] = process.argv.slice(2);
 let done = 0;
 
 const post = (ctx, body) =>
@@ -56,11 +56,14 @@ const counted = (shape) => async (ctx, event) => {
   return output;
 };
 
-const handlers = Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [name, counted(shape)]));
-const service = restate.service({ name: "bench", handlers });
+const service = (_, number) => {
+  const handlers = Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [name, counted(shape)]));
+  return restate.service({ name: `bench${number}`, handlers });
+};
+const services = Array.from({ length: Number(count) }, service);
 const listening = (server) =>
   new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server.address().port)));
-const endpoint = await listening(http2.createServer(restate.createEndpointHandler({ services: [service] })));
+const endpoint = await listening(http2.createServer(restate.createEndpointHandler({ services })));
 const counter = await listening(
   net.createServer((socket) => socket.on("data", () => socket.write(`${done}\n`)).on("error", () => {})),
 );
