@@ -16,6 +16,7 @@ from uuid import UUID
 import httpx
 import psycopg
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
 from bench import load
 from bench.accounts import sign_in
@@ -223,10 +224,15 @@ class Bench:
         return list(rows.values()), events / sum(rows[batch_id] for batch_id in some)
 
     async def _events(self, batch_id: UUID) -> int:
-        """How long the history of a batch has become."""
+        """Return how long the history of a batch has become; 0 if it ended before it was started."""
         handle = self._temporal.get_workflow_handle(f"automation/{batch_id}")
-        while (description := await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
-            await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            while (description := await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+                await asyncio.sleep(_LOOK_SECONDS)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return 0
         return description.history_length
 
     async def _row(self, query: LiteralString, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
