@@ -29,9 +29,12 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.floor
 	@$(BIN)/python -m bench.automations
 	@$(BIN)/python -m bench.automations --variants --rounds 1
+	@$(BIN)/python -m bench.automations --workflows 1 200 --accounts 1 20 --seconds 2
+	@$(BIN)/python -m bench.automations --offered 5 20 --seconds 5
 	@$(BIN)/python -m bench.approvals
 	@$(BIN)/python -m bench.bulk
-	@$(BIN)/python -m bench.claims
+	@$(BIN)/python -m bench.claims --queues 1 1000
+	@$(BIN)/python -m bench.families --seconds 10
 	@$(BIN)/python -m bench.ingest_neighbours
 	@$(BIN)/python -m bench.run_neighbours
 	@$(BIN)/python -m bench.takeover

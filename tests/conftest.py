@@ -41,7 +41,7 @@ _TEMPLATE = "template_vedette"
 _LONGEST = {
     ("documentation", "test_blocks.py"), ("embedded", "test_quick_start.py"), ("cli", "test_live.py"),
     ("abuse", "test_abuse.py"), ("automations", "test_crash_points.py"),
-    ("automations", "test_killed_workers.py"), ("cli", "test_cli.py"),
+    ("automations", "test_killed_workers.py"), ("benchmarks", "test_benchmarks.py"), ("cli", "test_cli.py"),
     ("deliveries", "test_lost_workers.py"), ("docker", "test_in_order.py"), ("embedded", "test_as_root.py"),
     ("embedded", "test_bad_days.py"), ("embedded", "test_in_flight.py"), ("errors", "test_fuzz.py"),
     ("providers", "test_contract.py"), ("providers", "test_fetching_datasets.py"),

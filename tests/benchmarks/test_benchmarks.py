@@ -1,0 +1,52 @@
+"""The benchmarks, so that one that is broken is found; what they measure is not looked at."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedded.temporal import Temporal
+from tests.stacks import ROOT, environment
+
+MODULES = sorted(path.stem for path in (ROOT / "bench").glob("*.py"))
+# Each in its smallest form, what its lines of figures look like, and how many it prints.
+SMALLEST = [
+    (
+        "automations --shape pure --clients 2 --offered 20 --seconds 0.3"
+        " --workflows 3 --accounts 2 --workers 2",
+        r"pure +(2|20/s) (waiting|posting) +\d",
+        3,
+    ),
+    ("claims --stored 10 --queues 1 3 --elsewhere 200 --rounds 8", r" +\d+ +(none|open|\d+) +[\d.]+ ", 5),
+    ("families --small --seconds 0", r" +(\d+ × \d+|all) +\d", 4),
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_benchmark_can_be_imported(name: str) -> None:
+    importlib.import_module(f"bench.{name}")
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "count"), SMALLEST, ids=[one[0].split(" --")[0] for one in SMALLEST]
+)
+def test_a_benchmark_runs_to_its_end(
+    command: str, line: str, count: int, tmp_path: Path, temporal_server: Temporal
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *f"bench.{command}".split()],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(f"^{line}", done.stdout, re.MULTILINE)) == count, done.stdout
