@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import deepcopy
 from typing import Annotated, Any, Literal, cast
 
 import orjson
@@ -17,6 +18,7 @@ from api.mcp.toolbox import DELETED, Deleted, Full, Toolbox
 from api.routes.workflows import Validity
 from language.definition import Status
 from models.automation_views import WorkflowView
+from models.identifiers import parse_id
 from models.templates import Category, Template
 
 toolbox = Toolbox()
@@ -30,7 +32,7 @@ _WORKFLOW = schema_of(WorkflowView)
 # What only changes with time, or is a key to something: of use to programs alone.
 _LEFT_OUT = frozenset({"next_runs", "resume_urls"})
 # What stands for a hidden workflow where only its account would know it.
-_NOBODYS = b"00000000-0000-0000-0000-000000000000"
+_NOBODYS = "00000000-0000-0000-0000-000000000000"
 
 
 async def visible(door: Door, workflow_id: str) -> dict[str, Any]:
@@ -49,28 +51,39 @@ async def _check_references(door: Door, document: dict[str, Any], before: dict[s
     Raises:
         ToolError: it does.
     """
-    known = {workflow_id for _, workflow_id in _references(before)}
-    for place, workflow_id in _references(document):
-        if workflow_id not in known:
+    known = {holder["workflow_id"] for _, holder in _references(before)}
+    for place, holder in _references(document):
+        if holder["workflow_id"] not in known:
             try:
-                await visible(door, workflow_id)
+                await visible(door, holder["workflow_id"])
             except ToolError as refused:
                 raise ToolError(f"unknown_workflow: {place}: {refused}") from None
 
 
-def _references(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """The workflows that a definition of any shape names: where, and their ids."""
+def _references(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The workflows that a definition of any shape names: where, and what has the `workflow_id`."""
     steps = document.get("steps")
     found: list[tuple[str, Any]] = [("on_failure.workflow_id", document.get("on_failure"))]
     for number, step in enumerate(cast(list[Any], steps) if isinstance(steps, list) else []):
         if isinstance(step, dict) and cast(dict[str, Any], step).get("type") == "workflow":
             found.append((f"steps[{number}].config.workflow_id", cast(dict[str, Any], step).get("config")))
-    named = [
-        (place, cast(dict[str, Any], holder).get("workflow_id"))
-        for place, holder in found
-        if isinstance(holder, dict)
-    ]
-    return [(place, workflow_id) for place, workflow_id in named if isinstance(workflow_id, str)]
+    holders = [(place, cast(dict[str, Any], one)) for place, one in found if isinstance(one, dict)]
+    return [(place, holder) for place, holder in holders if isinstance(holder.get("workflow_id"), str)]
+
+
+async def _hide_references(door: Door, document: dict[str, Any]) -> None:
+    """Have a document name nobody's workflow where it names a hidden one, or any by its name.
+
+    A name may be that of a hidden workflow, so agents give ids.
+    """
+    for _, holder in _references(document):
+        hidden = parse_id(holder["workflow_id"]) is None
+        with suppress(ToolError):
+            hidden = (
+                hidden or not (await door.get(f"/api/workflows/{in_path(holder['workflow_id'])}"))["agents"]
+            )
+        if hidden:
+            holder["workflow_id"] = _NOBODYS
 
 
 def _shown(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
@@ -113,12 +126,9 @@ async def list_workflow_templates(
 @toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
 async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
     """Say all that is wrong or doubtful with a workflow, and store nothing. Do this before you store it."""
-    door, text = Door(ctx), orjson.dumps(definition)
-    for _, workflow_id in _references(definition):
-        with suppress(ToolError):
-            if not (await door.get(f"/api/workflows/{in_path(workflow_id)}"))["agents"]:
-                text = text.replace(workflow_id.encode(), _NOBODYS)
-    return answered(await door.post("/api/workflows/validate", orjson.loads(text)))
+    door, document = Door(ctx), deepcopy(definition)
+    await _hide_references(door, document)
+    return answered(await door.post("/api/workflows/validate", document))
 
 
 @toolbox.tool(

@@ -181,6 +181,26 @@ async def test_an_agent_cannot_run_a_hidden_workflow_by_way_of_another(
     assert text.startswith("unknown_workflow: ")
 
 
+@pytest.mark.parametrize("twins", [1, 2])
+async def test_no_name_tells_an_agent_of_a_hidden_workflow(agent: Agent, person: Person, twins: int) -> None:
+    for _ in range(twins):
+        await hidden_workflow(person)
+
+    def naming(name: str) -> dict[str, Any]:
+        steps = [{"id": "sub", "type": "workflow", "config": {"workflow_id": name}}]
+        return {"name": "way", "steps": steps}
+
+    checked = [
+        await agent.call("validate_workflow", definition=naming(name)) for name in ("hidden", "nobody's")
+    ]
+    assert checked[0] == checked[1]
+    assert [error["code"] for error in checked[0]["errors"]] == ["unknown_workflow"]
+    texts = [
+        await agent.refused("create_workflow", definition=naming(name)) for name in ("hidden", "nobody's")
+    ]
+    assert texts[0] == texts[1] and texts[0].startswith("unknown_workflow: ")
+
+
 async def test_what_a_person_has_linked_an_agent_may_keep(agent: Agent, person: Person) -> None:
     hidden = await hidden_workflow(person)
     steps = [{"id": "sub", "type": "workflow", "config": {"workflow_id": hidden}}]
