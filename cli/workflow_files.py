@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
 from cli.client import Service, connected, part
 from cli.documents import Document, NoDocument, read_document, written
 from cli.errors import BadInput, Refused
-from cli.names import find_workflow, named
+from cli.names import find_monitor, find_workflow, named
 from cli.printing import Json, printable
 from cli.workflows import SHOWN, Named, commands
+from language.references import NOBODY, Reference, replace_names
 
 _FILE = "JSON or YAML; - reads standard input."
 
@@ -36,7 +38,9 @@ def workflows_validate(
         found = {"valid": False, "errors": [wrong], "warnings": []}
         print(json.dumps(found, indent=2) if as_json else error)
         raise typer.Exit(1) from None
-    report = validate(document.value, None, lookup_fields=lookup_fields(), answers=answer_shapes())
+    # Whether an object of that name is there, only a service knows.
+    given = replace_names(document.value, lambda _place, _name: NOBODY)
+    report = validate(given, None, lookup_fields=lookup_fields(), answers=answer_shapes())
     if as_json:
         found = {
             name: [one._asdict() | {"line": document.line_of(one.pointer)} for one in getattr(report, name)]
@@ -156,7 +160,7 @@ def _apply(service: Service, document: Document, dry_run: bool) -> dict[str, Any
         path = f"/api/workflows/{part(str(current['id']))}"
         exported = service.get(f"{path}/export")
         wanted = {**_defaults(), "status": exported["status"], **wanted}
-        before, after = _comparable(exported), _comparable(wanted)
+        before, after = _comparable(exported), _comparable(_with_ids(service, wanted))
         if before is not None and before == after:
             return _done("unchanged", current)
         if dry_run:
@@ -166,6 +170,20 @@ def _apply(service: Service, document: Document, dry_run: bool) -> dict[str, Any
         return _done("updated", service.call("PATCH", path, json=wanted, headers=headers))
     except Refused as refused:
         raise document.refusal(refused.errors, str(refused)) from None
+
+
+def _with_ids(service: Service, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The definition with the ids of what it names, to be compared with the one that is stored."""
+
+    def id_of(place: Reference, name: str) -> UUID:
+        find = find_workflow if place.noun == "workflow" else find_monitor
+        try:
+            return UUID(str(find(service, name, place.pointer)["id"]))
+        except BadInput:
+            # The service says what is wrong with it.
+            return NOBODY
+
+    return replace_names(wanted, id_of)
 
 
 def _current(service: Service, document: Document) -> dict[str, Any] | None:

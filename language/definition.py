@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -11,6 +10,7 @@ from language import expressions
 from language.durations import seconds_of
 from language.expressions import Expression
 from language.expressions.parser import MAX_TEXT
+from language.references import Ref
 from language.triggers import HeaderName, ManualTrigger, Trigger
 
 MAX_STEPS = 100
@@ -26,8 +26,6 @@ Status = Literal["active", "paused", "draft"]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
-# JSON has no type for ids: what is strict about all else takes their text.
-WorkflowId = Annotated[UUID, Field(strict=False)]
 MappingName = Annotated[str, StringConstraints(max_length=100)]
 StatusPattern = Annotated[
     str,
@@ -330,7 +328,7 @@ class WaitStep(StepBase):
 class WorkflowConfig(_Model):
     """Another workflow of the account, and what it is given."""
 
-    workflow_id: WorkflowId = Field(description="The workflow to run: its version when the step begins.")
+    workflow_id: Ref = Field(description="The workflow to run: its version when the step begins.")
     input: Any = Field(None, description="Any JSON with templates: the `trigger` of its expressions.")
 
 
@@ -401,7 +399,7 @@ class Concurrency(_Model):
 class OnFailure(_Model):
     """What follows when a run has failed."""
 
-    workflow_id: WorkflowId = Field(
+    workflow_id: Ref = Field(
         description="A workflow of the account that runs once for each run that has failed, with"
         " `{run, error, input}` as its `trigger`."
     )

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
@@ -14,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from language import expressions
 from language.expressions import Budget
 from language.expressions.parser import MAX_TEXT
+from language.references import Ref
 from language.validation.findings import Finding, pointer_of
 
 SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -134,9 +134,7 @@ class MonitorEventTrigger(_Trigger):
     """Started by what a monitor finds: one of the account's, or any."""
 
     type: Literal["monitor_event"] = Field(description="Always `monitor_event`.")
-    monitor_id: Annotated[UUID, Field(strict=False)] | None = Field(
-        None, description="One of the account's monitors; null for any."
-    )
+    monitor_id: Ref | None = Field(None, description="One of the account's monitors; null for any.")
     event: Literal["monitor.run.completed", "monitor.run.failed"] = Field(
         "monitor.run.completed", description="Which of its events."
     )

@@ -107,9 +107,15 @@ async def find_item(
     """Find where the output of an item stands, or will stand.
 
     Raises:
-        NotFound: the run is unknown or another account's, or has no such step.
+        NotFound: the run is unknown or another account's, or has no such step, or that no such item.
     """
     await _check_step(connection, account_id, run_id, step_id)
+    cursor = await connection.execute(
+        "select from run_steps where run_id = %s and step_id = %s and items_total <= %s",
+        (run_id, step_id, item),
+    )
+    if await cursor.fetchone() is not None:
+        raise NotFound("item")
     return Source("items", run_id, step_id, (item,))
 
 

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import deepcopy
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any
 from uuid import UUID
 
 from database import Connection
+from language.references import NOBODY, Noun, Reference, find_references, replace_names
 from language.validation.findings import Finding
 from models import named_objects
-from models.identifiers import parse_id
 
-JSONObject = dict[str, Any]
-Noun = Literal["workflow", "monitor"]
-
-
-class Reference(NamedTuple):
-    """A place in a document that refers to an object of the account.
-
-    Attributes:
-        pointer: to the member.
-        holder: the object that has the member.
-        member: its name.
-    """
-
-    noun: Noun
-    pointer: str
-    holder: JSONObject
-    member: str
+_NOUNS: tuple[Noun, ...] = ("workflow", "monitor")
 
 
 async def resolve_names(connection: Connection, account_id: UUID, document: Any) -> tuple[Any, list[Finding]]:
     """Put ids in the place of names, and find the names that several objects have.
 
-    What is an id stays one. A name that nothing has stays as it is: it is no id, and validation says so.
+    What is an id stays one. A name that nothing has becomes the id that nothing has: validation says so.
 
     Args:
         connection: any.
@@ -44,48 +26,22 @@ async def resolve_names(connection: Connection, account_id: UUID, document: Any)
     Returns:
         The document with ids, and an `ambiguous_name` for each name that several have.
     """
-    if not any(_is_name(one) for one in _references(document)):
+    named = [(one.noun, name) for one in find_references(document) if (name := one.name) is not None]
+    if not named:
         return document, []
-    resolved = deepcopy(document)
-    named = [one for one in _references(resolved) if _is_name(one)]
-    ids = {noun: await _find_ids(connection, account_id, noun, named) for noun in ("workflow", "monitor")}
+    ids: dict[tuple[Noun, str], list[UUID]] = {}
+    for noun in _NOUNS:
+        if wanted := {name for of, name in named if of == noun}:
+            found = await named_objects.find_ids(connection, account_id, noun, wanted)
+            ids |= {(noun, name): some for name, some in found.items()}
     ambiguous: list[Finding] = []
-    for noun, pointer, holder, member in named:
-        found = ids[noun].get(holder[member], [])
+
+    def id_of(place: Reference, name: str) -> UUID:
+        found = ids.get((place.noun, name), [NOBODY])
         if len(found) > 1:
-            which = ", ".join(str(one) for one in found)
-            message = f"Several {noun}s have this name; give the id of one: {which}."
-            ambiguous.append(Finding(pointer, "ambiguous_name", message))
-        if found:
-            holder[member] = str(found[0])
-    return resolved, ambiguous
+            which = ", ".join(map(str, found))
+            message = f"Several {place.noun}s have this name; give the id of one: {which}."
+            ambiguous.append(Finding(place.pointer, "ambiguous_name", message))
+        return found[0]
 
-
-async def _find_ids(
-    connection: Connection, account_id: UUID, noun: Noun, named: list[Reference]
-) -> dict[str, list[UUID]]:
-    wanted = {one.holder[one.member] for one in named if one.noun == noun}
-    return await named_objects.find_ids(connection, account_id, noun, wanted) if wanted else {}
-
-
-def _is_name(reference: Reference) -> bool:
-    value = reference.holder[reference.member]
-    return isinstance(value, str) and bool(value) and parse_id(value) is None
-
-
-def _references(document: Any) -> Iterator[Reference]:
-    if not isinstance(document, dict):
-        return
-    given = cast(JSONObject, document)
-    places: list[tuple[Noun, str, Any, str]] = [
-        ("workflow", "/on_failure", given.get("on_failure"), "workflow_id"),
-        ("monitor", "/trigger", given.get("trigger"), "monitor_id"),
-    ]
-    steps = cast(list[Any], given["steps"]) if isinstance(given.get("steps"), list) else []
-    for index, step in enumerate(steps):
-        if isinstance(step, dict) and cast(JSONObject, step).get("type") == "workflow":
-            config: Any = cast(JSONObject, step).get("config")
-            places.append(("workflow", f"/steps/{index}/config", config, "workflow_id"))
-    for noun, pointer, holder, member in places:
-        if isinstance(holder, dict) and member in holder:
-            yield Reference(noun, f"{pointer}/{member}", cast(JSONObject, holder), member)
+    return replace_names(document, id_of), ambiguous

@@ -28,7 +28,8 @@ ALLOWED = {
     # The processes that its commands run, and the rest of what `vedette` does.
     "cli": {
         "cli", "embedded", "services", "models", "providers", "temporal", "migrations.upgrade", "worker",
-        "api.http.server", "outbound.signing", "language.validation.definition",
+        "api.http.server", "outbound.signing", "language.references",
+        "language.validation.definition",
     } | LEAVES,
 }  # fmt: skip
 DISPATCHERS = {"dispatcher", "delivery_dispatcher", "dispatch_loop"}

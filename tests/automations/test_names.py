@@ -62,11 +62,19 @@ async def test_an_id_wins_over_a_name(person: Person) -> None:
     assert parent["steps"][0]["config"]["workflow_id"] == child["id"]
 
 
-@pytest.mark.parametrize("name", ["nobody has this name", "\0"])
-async def test_a_name_that_nothing_has_is_one_error(person: Person, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("nobody has this name", ("/steps/0/config/workflow_id", "unknown_workflow")),
+        ("\0", ("", "invalid_text")),
+    ],
+)
+async def test_a_name_that_nothing_has_is_one_error(
+    person: Person, name: str, error: tuple[str, str]
+) -> None:
     steps: list[Any] = [running_step(name)]
     answer = await person.key.post("/api/workflows", json={"name": "parent", "steps": steps})
-    assert answer.status_code == 400
+    assert wrong(answer) == {error}
     assert len(answer.json()["errors"]) == 1
 
 

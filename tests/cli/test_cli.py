@@ -301,6 +301,11 @@ class TestWorkflows:
         done = self.validate(tmp_path, self.GOOD)
         assert (done.returncode, done.stdout) == (0, "The workflow is valid.\n")
 
+    def test_names_stand_for_what_only_a_service_knows(self, tmp_path: Path) -> None:
+        step = '{"id": "a", "type": "workflow", "config": {"workflow_id": "another"}}'
+        done = self.validate(tmp_path, f'{{"name": "x", "steps": [{step}]}}')
+        assert (done.returncode, done.stdout) == (0, "The workflow is valid.\n")
+
     def test_a_bad_file_is_told_line_by_line_with_1(self, tmp_path: Path) -> None:
         done = self.validate(tmp_path, self.BAD)
         assert done.returncode == 1

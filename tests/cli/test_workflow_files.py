@@ -57,6 +57,17 @@ async def test_a_file_is_created_then_unchanged_then_updated(
     assert (await stored(person, "Thrice"))["description"] == "Others"
 
 
+async def test_a_file_that_names_what_it_runs_is_unchanged_too(
+    command: Command, person: Person, tmp_path: Path
+) -> None:
+    await command("workflows", "apply", write(tmp_path, "Below", "name: {name}\n"))
+    steps = "steps:\n  - id: below\n    type: workflow\n    config:\n      workflow_id: Below\n"
+    above = write(tmp_path, "Above", "name: {name}\n" + steps)
+    said = [(await command("workflows", "apply", above)).stdout for _ in range(2)]
+    assert [one.split()[2] for one in said] == ["created", "unchanged"]
+    assert (await stored(person, "Above"))["version"] == 1
+
+
 async def test_what_a_file_leaves_out_goes_back_but_the_status_stays(
     command: Command, person: Person, tmp_path: Path
 ) -> None:

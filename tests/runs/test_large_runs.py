@@ -31,10 +31,11 @@ async def ended_run(
     async with database.connection() as connection:
         for position, (name, sizes) in enumerate(outputs.items()):
             whole = sizes if isinstance(sizes, int) else None
+            total = None if isinstance(sizes, int) else len(sizes)
             await connection.execute(
-                "insert into run_steps (run_id, step_id, position, status, output, attempts, gathered)"
-                " values (%s, %s, %s, 'completed', to_json(repeat('é', %s / 2)), 1, %s)",
-                (run_id, name, position, whole, whole is None),
+                "insert into run_steps (run_id, step_id, position, status, output, attempts, gathered,"
+                " items_total) values (%s, %s, %s, 'completed', to_json(repeat('é', %s / 2)), 1, %s, %s)",
+                (run_id, name, position, whole, whole is None, total),
             )
             if not isinstance(sizes, int):
                 await connection.execute(
@@ -150,6 +151,7 @@ async def test_items_come_in_pages_of_4_mib(person: Person, database: Database) 
     assert (await person.key.get(omitted["url"])).json() == text(3 * MIB)
     rest = (await person.key.get(f"{path}?cursor={page['next_cursor']}")).json()
     assert [item["item"] for item in rest["items"]] == [4] and rest["next_cursor"] is None
+    assert problem(await person.key.get(f"{path}/5/output")) == (404, "not_found")
 
 
 async def test_a_step_without_items_has_an_empty_page(person: Person, database: Database) -> None:

@@ -1,0 +1,82 @@
+"""What a definition of any shape refers to: workflows and a monitor of its account, by id or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Annotated, Any, Literal, NamedTuple, cast
+from uuid import UUID
+
+from pydantic import Field, WithJsonSchema
+
+JSONObject = dict[str, Any]
+Noun = Literal["workflow", "monitor"]
+# JSON has no type for ids: what is strict about all else takes their text.
+Ref = Annotated[UUID, Field(strict=False), WithJsonSchema({"type": "string", "minLength": 1})]
+"""An object of the account. Names are replaced by ids before a definition is read."""
+NOBODY = UUID(int=0)
+"""The id that no object has: of a name that nothing has."""
+
+
+class Reference(NamedTuple):
+    """A place in a document that refers to an object of the account.
+
+    Attributes:
+        pointer: to the member.
+        holder: the object that has the member.
+        member: its name.
+    """
+
+    noun: Noun
+    pointer: str
+    holder: JSONObject
+    member: str
+
+    @property
+    def name(self) -> str | None:
+        """What stands there, if it is no id."""
+        value = self.holder[self.member]
+        return value if isinstance(value, str) and value and not _is_id(value) else None
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def find_references(document: Any) -> Iterator[Reference]:
+    """Find the places in a document, of any shape, that refer to workflows or a monitor."""
+    if not isinstance(document, dict):
+        return
+    given = cast(JSONObject, document)
+    places: list[tuple[Noun, str, Any, str]] = [
+        ("workflow", "/on_failure", given.get("on_failure"), "workflow_id"),
+        ("monitor", "/trigger", given.get("trigger"), "monitor_id"),
+    ]
+    steps = cast(list[Any], given["steps"]) if isinstance(given.get("steps"), list) else []
+    for index, step in enumerate(steps):
+        if isinstance(step, dict) and cast(JSONObject, step).get("type") == "workflow":
+            config: Any = cast(JSONObject, step).get("config")
+            places.append(("workflow", f"/steps/{index}/config", config, "workflow_id"))
+    for noun, pointer, holder, member in places:
+        if isinstance(holder, dict) and member in holder:
+            yield Reference(noun, f"{pointer}/{member}", cast(JSONObject, holder), member)
+
+
+def replace_names(document: Any, id_of: Callable[[Reference, str], UUID]) -> Any:
+    """Put ids in the place of names; the document that is given stays as it is.
+
+    Args:
+        document: JSON, of any shape.
+        id_of: gives the id for a place and the name that stands there.
+    """
+    if all(one.name is None for one in find_references(document)):
+        return document
+    replaced = deepcopy(document)
+    for one in find_references(replaced):
+        if (name := one.name) is not None:
+            one.holder[one.member] = str(id_of(one, name))
+    return replaced
