@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from api.deps import Id
 from api.http.validation import Body
 from api.target_bodies import Targets
+from database import Connection
 from language.definition import Name
+from language.references import NOBODY
+from models import named_objects
 from models.errors import FieldError
+from models.identifiers import parse_id
 from models.lists import TargetType
 from models.monitors.monitors import ChangeDetection, Frequency, MonitorView, Plan, Status
 from models.monitors.tolerances import without_defaults
 
 DataSource = Literal["inline", "list"]
+
+
+def _id_or_name(given: Any) -> UUID | str:
+    return given if isinstance(given, UUID) else parse_id(str(given)) or str(given)
+
+
+ListRef = Annotated[
+    UUID | str,
+    BeforeValidator(_id_or_name),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200}),
+]
+
+
+def _id_of(ref: UUID | str | None) -> UUID | None:
+    """The list's id; of a name, before it is resolved, the one that nothing has."""
+    return NOBODY if isinstance(ref, str) else ref
+
 
 Cron = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Timezone = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -55,7 +82,7 @@ _TOLERANCE = (
 )
 _RETENTION = "How many days its runs and results are kept; null: as the installation has it."
 _SOURCE = "Where its targets are: its own, or those of a list."
-_REF = "The list to watch, with `data_source_type` list."
+_REF = "The list to watch, with `data_source_type` list: its id, or its name, which is kept as the id."
 
 _RECORD = frozenset(MonitorView.model_fields)
 _CHOSEN = frozenset(
@@ -98,11 +125,11 @@ class NewMonitor(Targets):
     tolerance: Tolerance = Field(default_factory=dict[str, float], description=_TOLERANCE)
     retention_days: RetentionDays | None = Field(None, description=_RETENTION)
     data_source_type: DataSource | None = Field(None, description=_SOURCE)
-    data_source_ref: Id | None = Field(None, description=_REF)
+    data_source_ref: ListRef | None = Field(None, description=_REF)
 
     def errors(self) -> list[FieldError]:
         """What does not fit together of where its targets are."""
-        errors = _source_errors(self.data_source_type, self.data_source_ref)
+        errors = _source_errors(self.data_source_type, _id_of(self.data_source_ref))
         given = [place for place in ("targets", "emails") if getattr(self, place) is not None]
         if self.data_source_type == "list" or self.data_source_ref is not None:
             message = "The list has the targets: leave this out, or data_source_type and data_source_ref."
@@ -126,7 +153,7 @@ class NewMonitor(Targets):
             ignored_fields=self.ignored_fields,
             tolerance=without_defaults(self.monitor_type, self.tolerance),
             retention_days=self.retention_days,
-            list_id=self.data_source_ref,
+            list_id=_id_of(self.data_source_ref),
         )
 
 
@@ -163,7 +190,7 @@ class MonitorChanges(Body):
     tolerance: Tolerance = Field(default=_ABSENT, description=_TOLERANCE)
     retention_days: RetentionDays | None = Field(default=None, description=_RETENTION)
     data_source_type: DataSource = Field(default=_ABSENT, description=_SOURCE)
-    data_source_ref: Id | None = Field(default=None, description=_REF)
+    data_source_ref: ListRef | None = Field(default=None, description=_REF)
     targets: _NotHere = None
     emails: _NotHere = None
 
@@ -180,7 +207,7 @@ class MonitorChanges(Body):
             errors.append(FieldError("/monitor_type", "not_allowed", message))
         source = self.data_source_type or (None if former.list_id is None else "list")
         kept = source == "list" and "data_source_ref" not in self.model_fields_set
-        return errors + _source_errors(source, former.list_id if kept else self.data_source_ref)
+        return errors + _source_errors(source, former.list_id if kept else _id_of(self.data_source_ref))
 
     def merged(self, type: str, former: Plan, kept_days: int) -> Plan:
         """What is chosen now.
@@ -201,10 +228,29 @@ class MonitorChanges(Body):
         if former.retention_days is None and self.retention_days == kept_days:
             given["retention_days"] = None
         if self.data_source_ref is not None:
-            given["list_id"] = self.data_source_ref
+            given["list_id"] = _id_of(self.data_source_ref)
         elif self.data_source_type == "inline":
             given["list_id"] = None
         return replace(former, **given)
+
+
+SomeBody = TypeVar("SomeBody", NewMonitor, MonitorChanges)
+
+
+async def resolve_list(
+    connection: Connection, account_id: UUID, body: SomeBody
+) -> tuple[SomeBody, list[FieldError]]:
+    """Put the id of a list in the place of its name; what is wrong if several have the name."""
+    name = body.data_source_ref
+    if not isinstance(name, str):
+        return body, []
+    found = (await named_objects.find_ids(connection, account_id, "list", [name])).get(name, [NOBODY])
+    wrong: list[FieldError] = []
+    if len(found) > 1:
+        which = ", ".join(map(str, found))
+        message = f"Several lists have this name; give the id of one: {which}."
+        wrong.append(FieldError("/data_source_ref", "ambiguous_name", message))
+    return body.model_copy(update={"data_source_ref": found[0]}), wrong
 
 
 def _source_errors(source: DataSource | None, ref: UUID | None) -> list[FieldError]:

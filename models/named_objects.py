@@ -11,13 +11,17 @@ from database import Connection
 _FIND: dict[str, LiteralString] = {
     "workflow": "select id, name from automations where account_id = %s and name = any(%s)"
     " and deleted_at is null order by id",
+    "list": "select id, name from lists where account_id = %s and name = any(%s) order by id",
     "monitor": "select id, name from monitors where account_id = %s and name = any(%s)"
     " and deleted_at is null order by id",
 }
 
 
 async def find_ids(
-    connection: Connection, account_id: UUID, noun: Literal["workflow", "monitor"], names: Collection[str]
+    connection: Connection,
+    account_id: UUID,
+    noun: Literal["list", "monitor", "workflow"],
+    names: Collection[str],
 ) -> dict[str, list[UUID]]:
     """Find the ids of an account's objects by their names; names that nothing has are left out."""
     storable = [name for name in names if "\0" not in name]

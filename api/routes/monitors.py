@@ -14,7 +14,7 @@ from api.http.cursors import Limit, Offset
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
-from api.monitor_bodies import MonitorChanges, NewMonitor
+from api.monitor_bodies import MonitorChanges, NewMonitor, resolve_list
 from api.target_bodies import (
     GivenTargets,
     TargetsAdded,
@@ -90,9 +90,11 @@ async def create_monitor(
     All that is wrong is named at once; one text that is no target is enough for none to be made. The body may
     have 4 MiB.
     """
+    async with services.database.connection() as connection:
+        body, ambiguous = await resolve_list(connection, caller.account_id, body)
     plan, texts = body.plan(), body.texts()
     checked = await check_targets(services.pool, caller.account_id, body.monitor_type, texts)
-    wrong = [*body.errors(), *check_plan(body.monitor_type, plan), *body.errors_of(checked)]
+    wrong = [*ambiguous, *body.errors(), *check_plan(body.monitor_type, plan), *body.errors_of(checked)]
     if wrong:
         raise Invalid(wrong)
     who = actor(request, caller)
@@ -125,8 +127,9 @@ async def change_monitor(
     async with changing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
         type = locked.row["monitor_type"]
+        body, ambiguous = await resolve_list(connection, caller.account_id, body)
         plan = body.merged(type, locked.plan, services.settings.retention_days)
-        wrong = [*body.errors(type, locked.plan), *check_plan(type, plan)]
+        wrong = [*ambiguous, *body.errors(type, locked.plan), *check_plan(type, plan)]
         if wrong:
             raise Invalid(wrong)
         await monitors.change(connection, who, locked, plan)

@@ -174,6 +174,26 @@ async def test_the_nearest_field_is_named_where_there_is_none(api: Api) -> None:
     assert [error["message"].partition(". ")[2] for error in errors] == named
 
 
+async def test_a_list_may_be_named_and_its_id_is_kept(api: Api) -> None:
+    person = await api.person()
+    listed, other = await create_list(person.key, name="staff"), await create_list(person.key, name="guests")
+    body = {"name": "m", "data_source_type": "list", "data_source_ref": "staff"}
+    made = (await person.key.post("/api/monitors", json=body)).json()
+    assert made["data_source_ref"] == listed["id"]
+    path = f"/api/monitors/{made['id']}"
+    changed = (await person.key.patch(path, json={"data_source_ref": "guests"})).json()
+    assert changed["data_source_ref"] == other["id"]
+
+
+async def test_a_name_that_several_lists_have_is_refused_with_their_ids(api: Api) -> None:
+    person = await api.person()
+    twins = [(await create_list(person.key, name="twins"))["id"] for _ in range(2)]
+    body = {"name": "m", "data_source_type": "list", "data_source_ref": "twins"}
+    refused = await person.key.post("/api/monitors", json=body)
+    assert problems(refused) == [("/data_source_ref", "ambiguous_name")]
+    assert all(one in refused.json()["errors"][0]["message"] for one in twins)
+
+
 async def test_another_accounts_list_is_refused_as_an_unknown_one(api: Api) -> None:
     owner, stranger = await api.person(), await api.person()
     theirs = await create_list(owner.key)
