@@ -10,8 +10,7 @@ from language import expressions
 from language.durations import seconds_of
 from language.expressions import Expression
 from language.expressions.parser import MAX_TEXT
-from language.references import Ref
-from language.triggers import HeaderName, ManualTrigger, Trigger
+from language.triggers import HeaderName, ManualTrigger, Ref, Trigger
 
 MAX_STEPS = 100
 MAX_DEFINITION_BYTES = 256 * 1024

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 from uuid import UUID
-
-from pydantic import Field, WithJsonSchema
 
 JSONObject = dict[str, Any]
 Noun = Literal["workflow", "monitor"]
-# JSON has no type for ids: what is strict about all else takes their text.
-Ref = Annotated[UUID, Field(strict=False), WithJsonSchema({"type": "string", "minLength": 1})]
-"""An object of the account. Names are replaced by ids before a definition is read."""
 NOBODY = UUID(int=0)
 """The id that no object has: of a name that nothing has."""
 

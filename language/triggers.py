@@ -6,15 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from language import expressions
 from language.expressions import Budget
 from language.expressions.parser import MAX_TEXT
-from language.references import Ref
 from language.validation.findings import Finding, pointer_of
+
+# JSON has no type for ids: what is strict about all else takes their text.
+Ref = Annotated[UUID, Field(strict=False), WithJsonSchema({"type": "string", "minLength": 1})]
+"""An object of the account. Names are replaced by ids before a definition is read."""
 
 SecretName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
