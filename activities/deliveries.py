@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -11,8 +12,8 @@ import psycopg
 from temporalio import activity
 
 import logs
+from activities.belonging import check_workflow
 from activities.heartbeat import heartbeats
-from activities.runs import rounded
 from database import AWAY, Database, Notifier
 from micro_batcher import MicroBatcher
 from models import delivery_work, delivery_writes
@@ -23,6 +24,7 @@ from models.identifiers import new_id
 from outbound.client import Outbound
 from sealing import Keyring
 from services import delivering
+from temporal.starts import delivery_workflow_id
 from workflows.messages import QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
 _log = logs.get(__name__)
@@ -94,6 +96,7 @@ class DeliveryActivities:
         Returns:
             The seconds until the first is due again; None if none is.
         """
+        check_workflow(delivery_workflow_id(batch_id))
         async with heartbeats():
             executor = new_id()
             async with self._database.connection() as connection:
@@ -113,6 +116,7 @@ class DeliveryActivities:
         Returns:
             The seconds until the next is due; None if none waits.
         """
+        check_workflow(delivery_workflow_id(batch_id))
         async with self._database.connection() as connection:
             queued, seconds = await delivery_work.queue_due(connection, batch_id)
         if queued:
@@ -149,3 +153,10 @@ class DeliveryActivities:
         async with self.writer.transaction() as connection:
             written = await delivery_writes.record_attempts_if_leased(connection, changes)
         return [change.delivery_id in written for change in changes]
+
+
+def rounded(seconds: float | None) -> float | None:
+    """Round up to a quarter of a second, above a minute to a second: what is due together wakes together."""
+    if seconds is None:
+        return None
+    return float(math.ceil(seconds)) if seconds > 60 else math.ceil(seconds * 4) / 4

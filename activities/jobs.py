@@ -12,6 +12,7 @@ import psycopg
 from temporalio import activity
 
 import logs
+from activities.belonging import check_workflow
 from activities.heartbeat import heartbeats
 from activities.looking_up import without_database
 from database import Database, Notifier
@@ -27,6 +28,7 @@ from providers.result import LookupResult
 from sealing import Keyring
 from services import pacing
 from services.jobs import failed, found, limit_of
+from temporal.starts import job_workflow_id
 from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, Looked
 
 _log = logs.get(__name__)
@@ -66,6 +68,7 @@ class JobActivities:
 
         A worker that dies leaves those undone whose answers it had not recorded.
         """
+        check_workflow(job_workflow_id(job_id))
         async with heartbeats():
             async with self._database.connection() as connection:
                 chunk = await working.open_chunk(connection, job_id, number)
@@ -88,6 +91,7 @@ class JobActivities:
     @activity.defn(name=FINISH_JOB)
     async def finish_job(self, job_id: UUID) -> None:
         """End a job all of whose targets have been looked up."""
+        check_workflow(job_workflow_id(job_id))
         async with self._database.transaction() as connection:
             ended = await ending.finish(connection, job_id)
         self.notify(job_id, ended=ended)

@@ -12,6 +12,7 @@ import psycopg
 from temporalio import activity
 
 import logs
+from activities.belonging import check_workflow
 from activities.heartbeat import heartbeats
 from activities.looking_up import without_database
 from database import Database, Notifier
@@ -26,6 +27,7 @@ from models.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
 from services.watching import Stored, Watching
+from temporal.starts import monitor_workflow_id
 from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_TARGETS
 
 _log = logs.get(__name__)
@@ -67,6 +69,7 @@ class MonitorActivities:
         Returns:
             Whether the run goes on; it may have been cancelled.
         """
+        check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
             async with self._database.connection() as connection:
                 chunk = await working.open_chunk(connection, run_id, number, runs.CHUNK)
@@ -82,6 +85,7 @@ class MonitorActivities:
     @activity.defn(name=FINISH_MONITOR_RUN)
     async def finish_monitor_run(self, run_id: UUID) -> None:
         """End a run all of whose targets have been looked at."""
+        check_workflow(monitor_workflow_id(run_id))
         async with self._database.transaction() as connection:
             ended = await ending.finish(connection, run_id)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
