@@ -16,7 +16,7 @@ async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
     """Queue deliveries that were due a second ago, and that their batch has not queued. Returns how many."""
     cursor = await connection.execute(
         QUEUE + "status = 'waiting' and delivery_id = any(array(select delivery_id from delivery_work"
-        " where status = 'waiting' and wake_at < clock_timestamp() - make_interval(secs => %s)"
+        " where status = 'waiting' and wake_at < statement_timestamp() - make_interval(secs => %s)"
         " order by wake_at limit %s for update skip locked))",
         (_OVERDUE_SECONDS, limit),
     )

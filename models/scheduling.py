@@ -44,7 +44,7 @@ class ScheduledTable:
         """Find rows that were due so long ago, the oldest first, and for which nobody has come."""
         return await self._find(
             connection,
-            "next_run_at <= clock_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
+            "next_run_at <= statement_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
             seconds_late,
             limit,
         )
