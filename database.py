@@ -201,9 +201,7 @@ class Notifier:
             batch, self._pending = self._pending, {}
             channels = [channel for channel, _ in batch]
             payloads = [payload for _, payload in batch]
-            await connection.execute(
-                "select pg_notify(c, p) from unnest(%s::text[], %s::text[]) as n(c, p)", (channels, payloads)
-            )
+            await connection.execute("select notify_1(%s::text[], %s::text[])", (channels, payloads))
             await asyncio.sleep(_COALESCE_SECONDS)
 
 

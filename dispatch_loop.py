@@ -1,4 +1,4 @@
-"""The loop of a dispatcher: claims when it is woken, sweeps each second, starts workflows beside that."""
+"""The loop of a dispatcher: claims when it is woken, sweeps by the clock, starts workflows beside that."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ _log = logs.get(__name__)
 # While starts are on their way, what comes waits and goes together with the next; but not for a server that
 # does not answer.
 _STARTS_IN_FLIGHT, _START_SECONDS = 4, 0.25
-_SWEEP_SECONDS = 1.0
 _CLAIM_PAUSE = 0.025
 ASK_SECONDS = 5.0
 """How long Temporal may take to answer."""
 
 
 class DispatchLoop(ABC):
-    """Claims what waits and has workflows started for it; one of each kind in each worker process."""
+    """Claims what waits and has workflows started for it; one of each kind in each worker process.
+
+    Attributes:
+        sweep_seconds: about how often it sweeps.
+    """
+
+    sweep_seconds = 1.0
 
     def __init__(self, database: Database, handlers: Mapping[str, Callable[[str], None]], name: str) -> None:
         """Prepare.
@@ -95,7 +100,7 @@ class DispatchLoop(ABC):
             again_at = sweep_at
             try:
                 if loop.time() >= sweep_at:
-                    again_at = sweep_at = loop.time() + _SWEEP_SECONDS * random.uniform(0.8, 1.2)
+                    again_at = sweep_at = loop.time() + self.sweep_seconds * random.uniform(0.8, 1.2)
                     await self._sweep()
                 self._wake.clear()
                 again_at = min(sweep_at, await self._claim_all())

@@ -1,52 +1,52 @@
-"""The dispatcher: turns waiting runs into batches, from within the worker.
+"""The dispatcher: claims runs that wait, from many queues at once, for the shift of this worker.
 
-The API only accepts rows; here they are claimed, all that waits in one lane at a time. The executor of this
-process begins with them at once; beside it a workflow is started, which sees to it that they are taken up
-again when the process dies, and which holds their timers. A lone run goes at once; under load the batches
-grow by themselves.
+The API only accepts rows. What is claimed here, the executor of this process begins with at once. A lone run
+goes at once; under load claims grow by themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
-from dataclasses import asdict
-from datetime import timedelta
+from collections import Counter
+from dataclasses import replace
 from uuid import UUID
 
-from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.client import Client
 
 import logs
 from activities.credits import start_due
-from activities.executor import Executor
+from activities.executor import Executor, parse_ids
+from activities.giving_waits import WaitGiver
 from activities.halting import Halt
+from activities.handing_over import HandingOver
 from activities.loop_lag import LoopLag
-from database import AWAY, Database
-from dispatch_loop import ASK_SECONDS, DispatchLoop
-from models import leases, recovery, run_work, workers
-from models.identifiers import new_id
-from models.leases import Lease
+from activities.shift import HeldShift
+from activities.watching_workflows import WorkflowWatch
+from database import AWAY, Connection, Database, Notifier
+from dispatch_loop import DispatchLoop
+from models import gates, own_runs, run_starts, run_work, shifts, workers
+from models.claim_order import KEPT, Turn, first_to_serve
 from models.low_water import LowWater
-from models.recovery import BatchToStart
 from models.run_work import Claim
-from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
-from temporal import starts
-from temporal.client import TEMPORAL_AWAY
-from temporal.retiring import retire_unknown_batches
+from models.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
+from temporal.retiring import end_former_workflows
 
 _log = logs.get(__name__)
-_ROWS_PER_WORKER = 1024
-# How long the next claim of a lane waits, after a full one and after any: so batches grow under load.
-_FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
-# One claim in so many ignores priorities.
-_TURN_OF_ALL = 8
-_RETIRE_SECONDS = 300.0
+# How long the next claim waits, after a full one and after any: so claims and writes grow under load.
+_FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.02, 0.005
+_PASS_ON_SECONDS = 0.1
+_MOST_NEWCOMERS = 1024
+# A run that is to go alone waits so long for a worker with nothing at work; then one worker claims no other.
+_DRAIN_SECONDS = 5.0
+_RETIRE_SECONDS = 60.0
+_PROMOTE_SECONDS = 30.0
 
 
 class Dispatcher(DispatchLoop):
-    """Claims and starts runs; one in each worker process, any number of them side by side."""
+    """Claims runs; one in each worker process, any number of them side by side."""
+
+    sweep_seconds = 0.5
 
     def __init__(
         self,
@@ -56,41 +56,65 @@ class Dispatcher(DispatchLoop):
         halt: Halt,
         lag: LoopLag,
         worker_id: UUID,
-        *,
-        eager: bool = True,
+        notifier: Notifier,
+        handing: HandingOver,
+        waits: WaitGiver,
     ) -> None:
         """Prepare.
 
         Args:
             database: where runs wait.
-            client: the worker's own, so that the workflow of a batch can run here at once (eager start).
+            client: the worker's own.
             executor: takes up what is claimed.
             halt: says whether this process may claim.
             lag: of the event loop; while it is too long, nothing is claimed.
             worker_id: this process's id among the workers.
-            eager: off with worker versioning, which an eager start would bypass.
+            notifier: tells another worker of what this one has no room for.
+            handing: the places for runs that have workflows of their own.
+            waits: gives long waits to Temporal.
         """
         super().__init__(
             database,
-            {QUEUED_CHANNEL: self._heard, FINISHED_CHANNEL: self._heard_of_ends},
+            {worker_channel(worker_id): self._heard, CANCELLED_CHANNEL: self._heard_of_cancels},
             "dispatcher",
+        )
+        # A pool of its own, as it does not wait for the disk: a claim that the database loses in a crash
+        # leaves its runs queued, and what is written of them then is refused.
+        self._claiming = Database(
+            database.url, name="vedette claims", size=1, options="-c synchronous_commit=off"
         )
         self._client = client
         self._executor = executor
         self._halt = halt
         self._lag = lag
         self._worker_id = worker_id
-        self._eager = eager
-        self._paused: dict[int, float] = {}
+        self._notifier = notifier
+        self._handing = handing
+        self._waits = waits
+        self._watch = WorkflowWatch(database, client, notifier)
+        self._turns = {own: Turn() for own in (False, True)}
         self._low_water = LowWater()
-        self._claims = 0
+        self._others = shifts.Others()
+        self._claims = {False: 0, True: 0}
+        self._claim_at = self._passed_on_at = 0.0
+        self._begun: Counter[UUID] = Counter()
+        self._alone_since: float | None = None
+        self._drains = False
+        self._gate = gates.NONE
+        self._newcomers: dict[UUID, None] = {}
         self._retire_at = 0.0
-        self._workers = 1
-        self._held_after = 0
+        executor.on_room = self.freed
+        handing.on_room = self.freed
+        executor.published_room = self._published_room
+
+    async def open(self) -> None:
+        """Connect."""
+        await self._claiming.open()
 
     async def stop(self) -> None:
-        """Claim nothing more; wait for the starts in flight."""
+        """Claim nothing more."""
         await super().stop()
+        await self._claiming.close()
         try:
             async with self._database.connection() as connection:
                 await workers.sign_out(connection, self._worker_id)
@@ -98,119 +122,155 @@ class Dispatcher(DispatchLoop):
             # It is forgotten when it has been silent for a while.
             _log.warning("worker_not_signed_out", error=str(error))
 
-    def _heard_of_ends(self, payload: str) -> None:
-        self._executor.drop(payload.split(","))
-        self.freed()
+    def _heard_of_cancels(self, payload: str) -> None:
+        ids = parse_ids(payload)
+        self._executor.drop(ids)
+        for run_id in ids:
+            if self._handing.has(run_id) or self._watch.knows(run_id):
+                self._begin_chore(f"cancel {run_id}", self._handing.cancel(run_id))
+
+    def _heard(self, payload: str) -> None:
+        for account_id in parse_ids(payload):
+            if account_id not in self._executor.at_work and len(self._newcomers) < _MOST_NEWCOMERS:
+                self._newcomers[account_id] = None
+        if self._executor.room <= KEPT and (now := time.monotonic()) - self._passed_on_at > _PASS_ON_SECONDS:
+            # It reaches another one that has room, or none.
+            self._passed_on_at = now
+            self._notifier.notify(QUEUED_CHANNEL, payload)
+        super()._heard(payload)
+
+    def _published_room(self) -> int:
+        unfit = self._halt.halted or self._lag.is_too_long or self._drains or self._stopping
+        return 0 if unfit else max(0, self._executor.room)
 
     # ---- claiming
 
     async def _claim_all(self) -> float:
         loop = asyncio.get_running_loop()
         while not self._stopping:
-            if (full_until := self._starts_full_until()) is not None:
-                return full_until
-            self._paused = {lane: until for lane, until in self._paused.items() if until > loop.time()}
-            # Under its lock, so that no batch is left while runs join it.
-            async with self._executor.claiming:
-                sent_at = time.monotonic()
-                claim = await self._claim()
-                if isinstance(claim, Claim):
-                    self._executor.begin(claim, sent_at)
+            held = self._executor.shift
+            if held is None or not held.may_begin or self._lag.is_too_long:
+                return float("inf")
+            if (now := loop.time()) < self._claim_at:
+                return self._claim_at
+            alone = self._alone_since is not None and not self._executor.size
+            if self._executor.room <= 0 or (self._drains and not alone):
+                self._held_back = True
+                return float("inf")
+            rows = await self._halt.rows_to_claim(1 if alone else run_work.MAX_ROWS)
+            if not rows:
+                return float("inf")
+            claim = await self._claim_some(held, rows, alone=alone)
             if isinstance(claim, bool):
-                self._held_back = claim
-                return min(self._paused.values(), default=float("inf")) if claim else float("inf")
-            pause = _FULL_PAUSE if len(claim.runs) >= _FULL_ROWS else _PAUSE
-            self._paused[claim.lane_id] = loop.time() + pause
-            if not claim.joined:
-                self._spawn_start(str(claim.lease.batch_id), self.begin(_to_start(claim)))
+                if alone:
+                    self._alone_since, self._drains = None, False
+                    continue
+                self._held_back = claim or self._executor.room <= KEPT
+                return float("inf")
+            self._executor.begin(claim, held, alone=alone)
+            self._begun.update(claim.begun)
+            self._claim_at = now + (_FULL_PAUSE if claim.size >= _FULL_ROWS else _PAUSE)
+            if not claim.more or self._executor.room <= KEPT:
+                # What came since is told of, as is what is waited for: the last places are for that.
+                self._held_back = claim.more
+                return float("inf")
         return float("inf")
 
-    async def _claim(self) -> Claim | bool:
+    async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
+        """Claim; first what is to have a workflow of its own, as far as there are places."""
+        places, waits = self._handing.room, False
+        if places and not alone:
+            claim = await self._claim(held, min(rows, places), own=True)
+            if isinstance(claim, Claim):
+                # It has looked at no other queues.
+                return replace(claim, more=True)
+            waits = claim
+        if self._handing.takes_all and not alone:
+            rows = min(rows, places)
+        claim = await self._claim(held, rows, alone=alone) if rows else True
+        return claim or waits
+
+    async def _claim(
+        self, held: HeldShift, rows: int, *, alone: bool = False, own: bool = False
+    ) -> Claim | bool:
         if self._lag.is_too_long:
-            return False
-        rows = await self._halt.rows_to_claim(run_work.MAX_ROWS)
-        if not rows:
-            return False
-        self._claims += 1
-        async with self._database.connection() as connection:
+            return True
+        self._claims[own] += 1
+        async with self._claiming.connection() as connection:
             claim = await run_work.claim(
                 connection,
-                Lease(new_id(), new_id()),
-                self._worker_id,
-                window=_ROWS_PER_WORKER * max(1, self._workers),
+                held.id,
+                room=self._executor.room,
                 rows=rows,
-                any_priority=self._claims % _TURN_OF_ALL == 0,
+                at_work=self._executor.at_work,
+                turn=self._turn_of(own=own),
                 marks=self._low_water.marks(),
-                passed_over=self._paused,
-                open_batches=self._executor.open_batches(),
+                first=first_to_serve(self._claims[own]),
+                alone=alone,
+                own=own,
             )
         if isinstance(claim, Claim):
-            self._low_water.note(claim, rows)
+            if own or self._handing.takes_all:
+                self._handing.reserve(run.run_id for runs in claim.groups.values() for run in runs)
+            self._low_water.note(claim)
         return claim
 
-    async def begin(self, batch: BatchToStart) -> None:
-        """Start the workflow of a batch. Should that fail, a sweep repeats it."""
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                await starts.start(self._client, **asdict(batch), eager=self._eager)
-        except WorkflowAlreadyStartedError:
-            await self.examine(batch)
-        except TEMPORAL_AWAY as error:
-            _log.warning("start_failed", batch_id=str(batch.batch_id), runs=batch.runs, error=str(error))
-        else:
-            async with self._database.connection() as connection:
-                await recovery.mark_started(connection, batch.batch_id)
+    def _turn_of(self, *, own: bool) -> Turn:
+        """Return whose turn it is: in every other claim of an account that has just come to have work.
+
+        Where a thousand have work, whoever comes with a first run does not wait for a round of all of them.
+        """
+        turn = self._turns[own]
+        while self._newcomers and not own and self._claims[own] % 2:
+            account_id = next(iter(self._newcomers))
+            del self._newcomers[account_id]
+            if account_id not in self._executor.at_work:
+                return turn.beginning_with(account_id)
+        return turn
 
     # ---- sweeping
 
     async def _sweep(self) -> None:
+        begun, self._begun = self._begun, Counter()
         async with self._database.connection() as connection:
             lag = self._lag.take_longest()
             await workers.sign_in(connection, self._worker_id, halted=self._halt.halted, loop_lag=lag)
-            self._workers = await workers.alive(connection)
-            # While the database was away nobody could beat. Whoever lives does so first, and keeps its runs.
-            was_away = asyncio.get_running_loop().time() - self._away_at < leases.SILENT_SECONDS
-            unseen = [] if was_away else await recovery.find_unseen(connection)
-            if overdue := await run_work.queue_overdue(connection):
-                _log.warning("overdue_runs_queued", runs=overdue)
+            for shift_id, beats in await self._others.find_silent(connection):
+                if (runs := await shifts.end(connection, shift_id, beats)) is not None:
+                    _log.warning("shift_ended", shift_id=str(shift_id), runs=runs)
+            self._handing.workers = await workers.alive(connection)
+            await run_work.queue_due(connection)
+            if untaken := await own_runs.queue_untaken(connection):
+                _log.warning("untaken_runs_queued", runs=untaken)
             if strays := await run_work.queue_strays(connection):
                 _log.error("stray_runs_queued", runs=strays)
-            _, self._held_after = await run_work.promote_held(connection, self._held_after)
-        for batch in unseen:
-            _log.info("batch_probed", batch_id=str(batch.batch_id))
-            self._begin_chore(str(batch.batch_id), self.begin(batch))
+            if begun:
+                await run_starts.add(connection, begun)
+            held = self._executor.shift
+            leads = held is not None and await shifts.is_first(connection, held.id)
+            await self._look_for_lost(connection, leads=leads)
+        # Beside: of very many gates it takes seconds, and claims do not wait for that.
+        self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
+        self._begin_chore("look_after", self._handing.look_after())
+        self._begin_chore("tell_woken", self._watch.tell_woken())
+        if leads:
+            self._begin_chore("give_waits", self._waits.give())
+        if leads and time.monotonic() >= self._watch.next_at:
+            self._begin_chore("compare", self._watch.compare(), _RETIRE_SECONDS)
         self._begin_chore("start_due", start_due(self._client, self._database))
         if (now := asyncio.get_running_loop().time()) >= self._retire_at:
             self._retire_at = now + _RETIRE_SECONDS
-            self._begin_chore("retire", self._retire(), _RETIRE_SECONDS)
+            self._begin_chore("retire", end_former_workflows(self._client), _RETIRE_SECONDS)
 
-    async def _retire(self) -> None:
-        async def find_unknown(batch_ids: Collection[UUID]) -> set[UUID]:
-            async with self._database.connection() as connection:
-                return await recovery.find_unknown(connection, batch_ids)
-
+    async def _promote(self) -> None:
         async with self._database.connection() as connection:
-            await recovery.delete_empty(connection)
-        await retire_unknown_batches(self._client, find_unknown)
+            _, self._gate = await gates.promote(connection, self._gate)
 
-    async def examine(self, batch: BatchToStart) -> None:
-        """See whether the workflow of a batch that was started before goes on; else give its runs back."""
-        handle = self._client.get_workflow_handle(starts.workflow_id(batch.batch_id))
-        description = await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))
-        if description.status is WorkflowExecutionStatus.RUNNING:
-            async with self._database.connection() as connection:
-                await recovery.mark_started(connection, batch.batch_id)
-            await self._executor.take_up(batch.batch_id)
+    async def _look_for_lost(self, connection: Connection, *, leads: bool) -> None:
+        """See whether a run is to go alone; while no worker is idle, the first of them takes on no other."""
+        now = asyncio.get_running_loop().time()
+        if not await run_work.waits_alone(connection):
+            self._alone_since, self._drains = None, False
             return
-        async with self._database.connection() as connection:
-            runs = await recovery.give_back(connection, batch.batch_id)
-        if runs:
-            _log.warning("batch_given_back", batch_id=str(batch.batch_id), runs=runs)
-            self._wake.set()
-
-
-def _to_start(claim: Claim) -> BatchToStart:
-    return BatchToStart(
-        claim.lease.batch_id, claim.account_id, claim.automation_id, claim.version, claim.priority,
-        len(claim.runs), claim.trigger,
-    )  # fmt: skip
+        self._alone_since = self._alone_since or now
+        self._drains = leads and now - self._alone_since > _DRAIN_SECONDS

@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
+from activities.shift import HeldShift
 from engine.calls import Call, Outcome, failure, not_evaluated
 from engine.driver import Driver
 from engine.state import Waiting
 from language.expressions import ExpressionError
 from language.records import LiveStep, StepRecord
-from models.leases import Lease
 from models.run_writes import Change, End, Wait
 
 LONGEST_NAP = timedelta(seconds=2)
-"""A run that only waits, and for longer, leaves its executor."""
+"""A run that only waits, and for longer, leaves its carrier."""
 SHOWN_SECONDS = 0.5
 """What is under way for longer is to be seen from outside."""
-BEGIN_SECONDS = 8.0
-"""No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
-
 Left = Literal["ended", "waits", "lost"]
 """How an executor has left a run: it has ended, it is to wake later, or somebody else has it."""
-
-
-@dataclass
-class HeldLease:
-    """A lease as its executor knows it: calls may begin for a while after each beat.
-
-    Attributes:
-        beat_sent_at: `time.monotonic()` when the last beat that succeeded was sent.
-    """
-
-    lease: Lease
-    beat_sent_at: float = field(default_factory=time.monotonic)
-    lost: bool = False
-
-    @property
-    def may_begin(self) -> bool:
-        """Whether a call may begin now."""
-        return not self.lost and time.monotonic() - self.beat_sent_at < BEGIN_SECONDS
 
 
 class Clock(Protocol):
@@ -89,15 +66,16 @@ class Done(NamedTuple):
 Perform = Callable[[Call], Awaitable[Done]]
 """Does a call, what is stored of its scope included."""
 Write = Callable[[Change], Awaitable[bool]]
-"""Writes a change; false: the run is no longer this executor's. It tries until it knows."""
+"""Writes a change; false: the run is no longer this carrier's. It tries until it knows."""
 
 
 class Execution:
-    """One run in the hands of its executor."""
+    """One run in the hands of its carrier."""
 
     def __init__(
         self,
-        held: HeldLease,
+        held: HeldShift,
+        claim_id: UUID,
         driver: Driver,
         perform: Perform,
         write: Write,
@@ -109,7 +87,8 @@ class Execution:
         """Prepare.
 
         Args:
-            held: the lease of the run's batch.
+            held: the shift that carries the run.
+            claim_id: of its claim.
             driver: of the run, as the record has it.
             perform: does its calls.
             write: writes what it does.
@@ -118,6 +97,7 @@ class Execution:
             parent_run_id: the run whose step it is.
         """
         self._held = held
+        self._claim_id = claim_id
         self._driver = driver
         self._perform = perform
         self._write = write
@@ -205,7 +185,7 @@ class Execution:
             then = self._progress()
         if then is None and not (calls and self._must_be_written(calls)):
             return None
-        return Change(self._held.lease, driver.run_id, self._unwritten, then, self._parent_run_id)
+        return Change(self._claim_id, driver.run_id, self._unwritten, then, self._parent_run_id)
 
     def _progress(self, *, leaves: bool = False) -> Wait:
         only_waits = None if self._driver.at_work else self._driver.wakes_at
@@ -214,7 +194,7 @@ class Execution:
     def _show(self) -> Change:
         """What is under way for a while."""
         return Change(
-            self._held.lease, self._driver.run_id, self._unwritten, self._progress(), self._parent_run_id
+            self._claim_id, self._driver.run_id, self._unwritten, self._progress(), self._parent_run_id
         )
 
     def _must_be_written(self, calls: Iterable[Call]) -> bool:
@@ -279,15 +259,19 @@ class Execution:
         self._rooms.clear()
 
     async def _attempt(self, call: Call) -> Done:
-        """One attempt, within the time that its step has left."""
-        left = None if call.deadline is None else (call.deadline - self._clock.now()).total_seconds()
-        limit = asyncio.timeout(left)
-        try:
-            async with limit:
-                return await self._perform(call)
-        except ExpressionError as error:
-            return Done(not_evaluated(error))
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            return Done(failure("timeout", "The step was not done within its timeout."))
+        return await attempt(self._perform, call, self._clock.now())
+
+
+async def attempt(perform: Perform, call: Call, now: datetime) -> Done:
+    """Make one attempt, within the time that its step has left."""
+    left = None if call.deadline is None else (call.deadline - now).total_seconds()
+    limit = asyncio.timeout(left)
+    try:
+        async with limit:
+            return await perform(call)
+    except ExpressionError as error:
+        return Done(not_evaluated(error))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return Done(failure("timeout", "The step was not done within its timeout."))

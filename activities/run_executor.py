@@ -1,19 +1,18 @@
-"""Executes one run of a batch, and sees to what goes wrong with it."""
+"""Executes one run, and sees to what goes wrong with it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from datetime import datetime
 from uuid import UUID
 
 import psycopg
 
 import logs
-from activities.batch import AGAIN_SECONDS, Batch
 from activities.execution import Done, Execution
 from activities.halting import FailureWatch
 from activities.performing import Performer
+from activities.shift import AGAIN_SECONDS, Group
 from activities.versions import LoadedVersion
 from activities.writing import Refused, RunWriter
 from database import AWAY, Connection, Database
@@ -22,7 +21,7 @@ from engine.driver import Driver
 from engine.state import RunInput
 from language.progress import read_progress
 from language.records import StepError
-from models import recovery
+from models import setbacks
 from models.run_loading import Recorded
 from models.run_work import ClaimedRun
 from models.run_writes import Change, End, record_cancelled_steps
@@ -59,48 +58,41 @@ class RunExecutor:
             if (execution := self._executions.get(run_id)) is not None:
                 execution.look_again()
 
-    async def run(
-        self, batch: Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
-    ) -> datetime | None:
+    async def run(self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
         """Take one run forward. What is wrong with it is nobody else's affair.
 
         Args:
-            batch: that has it.
+            group: that it was claimed with.
             version: of its workflow.
             run: as its rows have it.
             recorded: what it has done.
-
-        Returns:
-            When it goes on, if it waits.
         """
         execution: Execution | None = None
         try:
-            execution = self._executions[run.run_id] = self._execution(batch, version, run, recorded)
+            execution = self._executions[run.run_id] = self._execution(group, version, run, recorded)
             left = await execution.run()
-            self._failures.note(batch.account_id, failed=False)
+            self._failures.note(group.of.account_id, failed=False)
             if left == "lost":
                 # The write that would have told of its steps may have found that somebody has cancelled it.
                 await self._append(execution)
-            return execution.wakes_at if left == "waits" else None
         except asyncio.CancelledError:
-            # Somebody has cancelled the run, or this process stops, or has lost the batch.
-            if execution is not None and not (batch.held.lost or self.dropping):
+            # Somebody has cancelled the run, or this process stops, or has lost its shift.
+            if execution is not None and not (group.held.lost or self.dropping):
                 await self._append(execution)
         except Refused as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
             why = StepError(code="not_stored", message="What the run gave cannot be stored.")
-            await self._fail(batch, version, run, why)
+            await self._fail(group, version, run, why)
         except Exception as error:
             _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
-            self._failures.note(batch.account_id, failed=True)
-            await self._set_aside(batch, version, run)
+            self._failures.note(group.of.account_id, failed=True)
+            await self._set_aside(group, version, run)
         finally:
             if self._executions.get(run.run_id) is execution:
                 self._executions.pop(run.run_id, None)
-        return None
 
     def _execution(
-        self, batch: Batch, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
+        self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
     ) -> Execution:
         driver = Driver(
             version.plan,
@@ -120,10 +112,11 @@ class RunExecutor:
         )
 
         async def perform(call: Call) -> Done:
-            return await self._perform(batch, version, run.run_id, call)
+            return await self._perform(group, version, run.run_id, call)
 
         return Execution(
-            batch.held,
+            group.held,
+            run.claim_id,
             driver,
             perform,
             self._writer.write,
@@ -131,17 +124,17 @@ class RunExecutor:
             parent_run_id=run.parent_run_id,
         )
 
-    async def _perform(self, batch: Batch, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
+    async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
         """Do a call, again under the same id when the database was away; not without a beat, as any call."""
         while True:
             try:
                 return await self._performer.perform(
-                    batch.account_id, batch.automation_id, run_id, call, version
+                    group.of.account_id, group.of.automation_id, run_id, call, version
                 )
             except AWAY as error:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
-            while not batch.held.may_begin:
+            while not group.held.may_begin:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _append(self, execution: Execution) -> None:
@@ -154,17 +147,17 @@ class RunExecutor:
             except psycopg.Error as error:
                 _log.warning("cancelled_steps_not_stored", error=str(error))
 
-    async def _set_aside(self, batch: Batch, version: LoadedVersion, run: ClaimedRun) -> None:
+    async def _set_aside(self, group: Group, version: LoadedVersion, run: ClaimedRun) -> None:
         async def aside(connection: Connection) -> bool:
-            return await recovery.set_aside(connection, batch.lease, run.run_id, self._build)
+            return await setbacks.set_run_aside(connection, run.run_id, run.claim_id, self._build)
 
-        if await batch.persist(self._database, aside):
+        if await group.persist(self._database, aside):
             why = StepError(code="engine_error", message="The engine could not go on with this run.")
-            await self._fail(batch, version, run, why)
+            await self._fail(group, version, run, why)
 
-    async def _fail(self, batch: Batch, version: LoadedVersion, run: ClaimedRun, why: StepError) -> None:
+    async def _fail(self, group: Group, version: LoadedVersion, run: ClaimedRun, why: StepError) -> None:
         end = End("failed", why, handler=version.handler, has_children=True)
         try:
-            await self._writer.write(Change(batch.lease, run.run_id, [], end, run.parent_run_id))
+            await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
         except Refused as error:
             _log.error("end_not_stored", run_id=str(run.run_id), error=str(error))

@@ -8,11 +8,11 @@ from uuid import UUID
 from database import Database
 from engine.calls import JSONObject
 from engine.plan import Plan
-from language.definition import ConditionStep, Definition, WebhookStep
+from language.definition import ConditionStep, Definition, Execution, WebhookStep
 from language.step_evaluation import RequestTemplates
 from models import versions
 
-_MOST = 256
+_MOST = 4096
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class LoadedVersion:
         templates: of the webhook steps, by step.
         read: the steps whose outputs are needed to go on with a run: by later steps, or since they decide.
         handler: the workflow that runs when a run of it has failed.
+        execution: what takes its runs forward, if it says so.
     """
 
     plan: Plan
@@ -32,6 +33,7 @@ class LoadedVersion:
     templates: dict[str, RequestTemplates]
     read: list[str]
     handler: UUID | None = None
+    execution: Execution | None = None
 
 
 class VersionCache:
@@ -40,6 +42,10 @@ class VersionCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._loaded: dict[tuple[UUID, int], LoadedVersion] = {}
+
+    def knows(self, automation_id: UUID, version: int) -> bool:
+        """Tell whether a version is in memory."""
+        return (automation_id, version) in self._loaded
 
     async def load(self, automation_id: UUID, version: int) -> LoadedVersion:
         """Load a version.
@@ -69,4 +75,5 @@ def prepare(automation_id: UUID, definition: Definition) -> LoadedVersion:
         },
         read=[step.id for step in plan.steps if plan.keeps(step.id) or isinstance(step, ConditionStep)],
         handler=None if definition.on_failure is None else definition.on_failure.workflow_id,
+        execution=definition.execution,
     )

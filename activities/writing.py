@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Mapping
+from dataclasses import replace
 from uuid import UUID
 
 import psycopg
@@ -11,10 +12,10 @@ import psycopg
 import logs
 from database import AWAY, Database, Notifier
 from micro_batcher import MicroBatcher
-from models import leases, run_writes
-from models.leases import Lease, News
+from models import run_writes, shifts
 from models.run_writes import Change, End
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.shifts import News
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
@@ -27,8 +28,16 @@ _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 _IDS_IN_A_NOTIFICATION = 200
 
 
+class Stale(Exception):
+    """Somebody else has written the run's progress since it was read: read it again."""
+
+
 class Refused(Exception):
     """The database will never take what was to be written of a run: its data is to blame."""
+
+
+class _NextGroup(Exception):
+    """Another change of the same run goes with this group: this one goes with the next."""
 
 
 class RunWriter:
@@ -59,10 +68,11 @@ class RunWriter:
         """Write a change. While the database is away, this waits: who has lost a run learns it from there.
 
         Returns:
-            Whether the run was still this executor's.
+            Whether the run was still this carrier's.
 
         Raises:
             Refused: never, with these data.
+            Stale: the change names another progress than the row has.
         """
         tries = 0
         while True:
@@ -70,6 +80,8 @@ class RunWriter:
                 written = await self._batcher.submit(change)
             except _ITS_OWN_FAULT as error:
                 raise Refused(str(error)) from error
+            except _NextGroup:
+                continue
             except AWAY as error:
                 _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
@@ -80,18 +92,18 @@ class RunWriter:
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
                 return written
 
-    async def beat(self, held: Collection[Lease], run_ids: Collection[UUID]) -> tuple[set[UUID], News]:
-        """Prove that this process lives: which batches it still has, and what has become of these runs.
+    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
+        """Prove that this process lives, as `models.shifts.beat`; None if its shift was ended.
 
         Raises:
             psycopg.Error: one of `AWAY`.
         """
         async with self.database.connection() as connection:
-            kept = await leases.renew(connection, held)
-            return kept, await leases.find_news(connection, run_ids)
+            return await shifts.beat(connection, shift_id, room, claims)
 
-    async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
-        # An executor of this process that was overtaken may write of a run beside the one that has it now.
+    async def _write_many(self, asked: list[Change]) -> list[bool | Exception]:
+        changes = _together(asked)
+        # Who was overtaken in this process may write of a run beside who has it now.
         first = {change.run_id: change for change in reversed(changes)}
         # What is done to a parent and its child goes in two groups: each may change the other's row.
         first = {
@@ -100,7 +112,7 @@ class RunWriter:
             if change.parent_run_id is None or change.parent_run_id not in first
         }
         async with self.database.connection() as connection:
-            written, busy, queued_others = await run_writes.record_changes_if_leased(
+            written, busy, queued_others, stale = await run_writes.record_changes_if_claimed(
                 connection, list(first.values())
             )
         ended = [
@@ -113,13 +125,30 @@ class RunWriter:
         if queued_others:
             self._notifier.notify(QUEUED_CHANNEL)
         return [
-            _another_group()
-            if first.get(change.run_id) is not change or change.run_id in busy
+            _NextGroup()
+            if first.get(change.run_id) is not change
+            else _locked()
+            if change.run_id in busy
+            else Stale()
+            if change.run_id in stale
             else change.run_id in written
             for change in changes
         ]
 
 
-def _another_group() -> psycopg.OperationalError:
+def _together(changes: list[Change]) -> list[Change]:
+    """Return for each change that with which it is written: steps side by side are recorded at one moment."""
+    records: dict[tuple[UUID, UUID], list[Change]] = {}
+    for change in changes:
+        if change.then is None:
+            records.setdefault((change.run_id, change.claim_id), []).append(change)
+    merged = {
+        key: replace(some[0], records=[record for one in some for record in one.records])
+        for key, some in records.items()
+    }
+    return [merged[one.run_id, one.claim_id] if one.then is None else one for one in changes]
+
+
+def _locked() -> psycopg.OperationalError:
     """What makes a change go again, by itself."""
     return psycopg.errors.LockNotAvailable("this run or its parent is written by somebody else")

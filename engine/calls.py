@@ -34,6 +34,7 @@ class Call:
         deadline: when the step must be over, with all its attempts.
         expired: of a step that waits for somebody, its time is over.
         output_of: of a webhook step that sends the data of its run, the step whose output that has.
+        items_total: how many items the step has, if it goes over an array.
     """
 
     kind: CallKind
@@ -46,6 +47,7 @@ class Call:
     deadline: datetime | None = None
     expired: bool = False
     output_of: str | None = None
+    items_total: int = 0
 
     def complete_scope(self, values: JSONObject) -> JSONObject:
         """The scope with what is stored.

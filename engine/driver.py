@@ -168,6 +168,15 @@ class Driver:
         """When the first of that does."""
         return min((wait.until for wait in self._state.waits), default=None)
 
+    @property
+    def settled(self) -> dict[str, str]:
+        """The steps that are settled, each with its status."""
+        return self._state.statuses
+
+    def is_under_way(self, step_id: str) -> bool:
+        """Whether a step has begun and is not done."""
+        return step_id in self._state.under_way
+
     def called(self, record: StepRecord) -> bool:
         """Whether a record is of a step that reaches outside: to have it again takes another call."""
         return isinstance(self._plan.steps[record.position], CallingStep)
@@ -366,6 +375,7 @@ class Driver:
             item=item,
             deadline=None if timeout is None else under_way.began + timedelta(seconds=timeout),
             output_of=output_of,
+            items_total=0 if item is None or under_way.window is None else under_way.window.tally.total,
         )
 
     # ---- taking

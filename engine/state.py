@@ -96,6 +96,7 @@ class RunState:
 
     Attributes:
         error: of the step that has failed the run.
+        statuses: of the steps that are settled.
         under_way: the steps that have begun and are not done.
         scope: what expressions read: the roots, and outputs that are not stored.
         kept_bytes: how much output is held for later steps.
@@ -130,7 +131,7 @@ class RunState:
             self.scope |= {"trigger": run.trigger, "request": run.request}
         self._stored = {"trigger", "request"} if run.stored else set[str]()
         self._plan = plan
-        self._settled: set[str] = set()
+        self.statuses: dict[str, str] = {}
         self._outcomes: dict[str, str] = {}
         self._stopped: set[str] = set()
         for step in run.done:
@@ -142,7 +143,7 @@ class RunState:
         for step in self._plan.steps:
             if self.error is not None:
                 return
-            if step.id in self._settled or any(n not in self._settled for n in self._plan.needs[step.id]):
+            if step.id in self.statuses or any(n not in self.statuses for n in self._plan.needs[step.id]):
                 continue
             if self._skipped(step.id):
                 self.settle(step.id, "skipped")
@@ -180,7 +181,7 @@ class RunState:
             stored: the output is to be read from its row.
         """
         self.under_way.pop(step_id, None)
-        self._settled.add(step_id)
+        self.statuses[step_id] = status
         step = self._plan.steps[self._plan.position[step_id]]
         if self._plan.keeps(step_id):
             self._keep(step_id, status, output, error, size, stored=stored)
@@ -246,7 +247,7 @@ class RunState:
         """Whether nothing of the run is left to do, but to end what waits if it has failed."""
         if self.at_work:
             return False
-        return self.error is not None or len(self._settled) == len(self._plan.steps)
+        return self.error is not None or len(self.statuses) == len(self._plan.steps)
 
     @property
     def waits(self) -> frozenset[Waiting]:

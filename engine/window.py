@@ -54,6 +54,8 @@ class Window:
         self._width = width
         self._left = len(values) - len(done)
         self._attempts = {item: wait.attempts for item, wait in waits.items()}
+        # When those that have failed are, or were, to be tried again.
+        self._due = {**self.pausing}
         self._next = deque(item for item in range(len(values)) if item not in done and item not in waits)
         self._at_work: set[int] = set()
         self._outputs: dict[int, Any] = {}
@@ -102,7 +104,7 @@ class Window:
         """Let an item that has failed wait for its next attempt, unless there is to be none any more."""
         self._at_work.discard(item)
         if self.error is None:
-            self.pausing[item] = until
+            self.pausing[item] = self._due[item] = until
 
     def wake(self, now: datetime) -> None:
         """End the pauses that are over: those items are next."""
@@ -119,6 +121,7 @@ class Window:
     def settle(self, item: int, output: Any, size: int, error: StepError | None = None) -> None:
         """Note that an item is done: its output, or what stands for its error, and its bytes of JSON."""
         self._at_work.discard(item)
+        self._due.pop(item, None)
         if error is not None:
             self._failed[item] = error
         self._left -= 1
@@ -146,10 +149,12 @@ class Window:
     def stop(self) -> None:
         """Begin no other item."""
         self.pausing.clear()
+        self._due.clear()
         self._next.clear()
 
     def waits(self) -> dict[int, ItemWait]:
-        """The items that wait for another attempt."""
+        """The items that have failed, after how many attempts, and when the next is, or was, due."""
         return {
-            item: ItemWait(attempts=self._attempts[item], until=until) for item, until in self.pausing.items()
+            item: ItemWait(attempts=self._attempts[item] - (item in self._at_work), until=until)
+            for item, until in self._due.items()
         }

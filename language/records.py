@@ -53,6 +53,7 @@ class StepRecord(NamedTuple):
         items_total: how many items it has, if it has any number of them.
         items_failed: how many of them have failed.
         attempt_log: the attempts before the last.
+        performed_by: what took the run forward then: its own workflow's activity, or a shift.
     """
 
     run_id: UUID
@@ -71,6 +72,7 @@ class StepRecord(NamedTuple):
     items_total: int | None = None
     items_failed: int | None = None
     attempt_log: Sequence[FailedAttempt] = ()
+    performed_by: Literal["activity", "shift"] = "shift"
 
 
 class DoneStep(BaseModel, frozen=True):

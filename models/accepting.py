@@ -18,6 +18,7 @@ from database import Connection
 from models import audit
 from models.audit import Actor
 from models.identifiers import new_id
+from models.priorities import WAITED
 from models.run_views import RunStatus, TriggerType
 from models.targets import Target
 
@@ -71,6 +72,7 @@ class Event:
         depth: how many runs are above it.
         upload_id: the upload that it is a row of.
         run_id: of the run. Accepting the very same event again changes nothing.
+        is_waited_for: somebody waits for its answer.
         actor: the person or program that starts the run by hand: the audit log names it.
     """
 
@@ -85,6 +87,7 @@ class Event:
     upload_id: UUID | None = None
     run_id: UUID = field(default_factory=new_id)
     actor: Actor | None = None
+    is_waited_for: bool = False
 
     @cached_property
     def written_payload(self) -> bytes:
@@ -106,10 +109,11 @@ class Event:
 # as binary: as text, every quote in it would be escaped in Python.
 _ACCEPT = """
 with events as (
-  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::bigint[], %s::text[], %b::json[],
-                       %b::json[], %s::int[], %s::text[], %s::uuid[], %s::smallint[], %s::uuid[], %s::uuid[])
-  as n (id, account_id, automation_id, version, lane_id, trigger, input, request, input_bytes, dedupe_key,
-        parent_run_id, depth, upload_id, root_run_id)
+  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
+                       %s::boolean[], %s::text[], %b::json[], %b::json[], %s::int[], %s::text[], %s::uuid[],
+                       %s::smallint[], %s::uuid[], %s::uuid[])
+  as n (id, account_id, automation_id, version, priority, gate, own, trigger, input, request, input_bytes,
+        dedupe_key, parent_run_id, depth, upload_id, root_run_id)
 ), keys as (
   insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
   select automation_id, dedupe_key, id from events where dedupe_key is not null
@@ -123,10 +127,10 @@ with events as (
   from events where dedupe_key is null or id in (select run_id from keys)
   on conflict do nothing returning id
 ), work as (
-  insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes,
-                        parent_run_id, upload_id, root_run_id)
-  select id, account_id, automation_id, lane_id, 'queued', false, clock_timestamp(), input_bytes,
-    parent_run_id, upload_id, root_run_id
+  insert into run_work (run_id, account_id, automation_id, version, priority, gate, own, status, begun,
+                        available_at, bytes, parent_run_id, upload_id, root_run_id)
+  select id, account_id, automation_id, version, priority, gate, own, 'queued', false, clock_timestamp(),
+    input_bytes, parent_run_id, upload_id, root_run_id
   from events join accepted using (id) where id <> all(%s::uuid[])
 )
 select id from accepted
@@ -221,10 +225,11 @@ def _started(event: Event, actor: Actor) -> audit.Entry:
 
 def _row(event: Event) -> tuple[Any, ...]:
     target = event.target
+    priority = WAITED if event.is_waited_for else target.priority
     return (
-        event.run_id, target.account_id, target.automation_id, target.version, target.lane_id, event.trigger,
-        _written(event.written_payload), _written(event.written_request), event.size, event.dedupe_key,
-        event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
+        event.run_id, target.account_id, target.automation_id, target.version, priority, target.gate,
+        target.own, event.trigger, _written(event.written_payload), _written(event.written_request),
+        event.size, event.dedupe_key, event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ async def wake(connection: Connection, run_ids: Collection[UUID]) -> None:
 
     Notify `models.runs.QUEUED_CHANNEL` after the commit.
     """
-    await connection.execute("select wake_runs(%s)", (sorted(run_ids),))
+    await connection.execute("select wake_runs_2(%s)", (sorted(run_ids),))
 
 
 _REMEMBER = """

@@ -24,12 +24,11 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from language.definition import Definition, Status
 from language.validation.checks import reads_request, reads_resume_urls, secrets_used
-from models import audit, automation_children, automation_schedules, ingest_tokens
+from models import audit, automation_children, automation_schedules, gates, ingest_tokens
 from models.audit import Actor
 from models.definitions import Checked
 from models.errors import Conflict, NotFound, VersionMismatch
 from models.identifiers import new_id
-from models.lanes import BULK, INTERACTIVE
 from sealing import Keyring
 
 
@@ -50,6 +49,7 @@ class Automation(SQLModel, table=True):
     status: str = Field(sa_type=Text)
     version: int
     concurrency_limit: int | None
+    execution: str | None = Field(sa_type=Text)
     ingest_token_hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False, unique=True))
     ingest_token_sealed: bytes = Field(sa_type=LargeBinary)
     created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
@@ -138,12 +138,9 @@ async def create(
     automation_id = new_id()
     token = ingest_tokens.new_token(keyring, automation_id)
     await connection.execute(
-        "insert into tenants (account_id) values (%s) on conflict do nothing", (actor.account_id,)
-    )
-    await connection.execute(
         "insert into automations (id, account_id, name, description, status, version, concurrency_limit,"
-        " ingest_token_hash, ingest_token_sealed, created_at, updated_at)"
-        " values (%s, %s, %s, %s, %s, 1, %s, %s, %s, now(), now())",
+        " execution, ingest_token_hash, ingest_token_sealed, created_at, updated_at)"
+        " values (%s, %s, %s, %s, %s, 1, %s, %s, %s, %s, now(), now())",
         (
             automation_id,
             actor.account_id,
@@ -151,10 +148,12 @@ async def create(
             definition.description,
             status,
             _limit(definition),
+            definition.execution,
             token.hash,
             token.sealed,
         ),
     )
+    await gates.set_limit(connection, automation_id, _limit(definition))
     readings = readings or readings_of(definition)
     await _add_version(connection, actor, automation_id, 1, definition, readings, [])
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
@@ -267,7 +266,7 @@ async def replace(
     definition, following = checked.definition, version + 1
     cursor = await connection.execute(
         "update automations set name = %s, description = %s, status = %s, version = %s,"
-        " concurrency_limit = %s, updated_at = now()"
+        " concurrency_limit = %s, execution = %s, updated_at = now()"
         " where account_id = %s and id = %s and version = %s and deleted_at is null",
         (
             definition.name,
@@ -275,6 +274,7 @@ async def replace(
             checked.status,
             following,
             _limit(definition),
+            definition.execution,
             actor.account_id,
             automation_id,
             version,
@@ -282,6 +282,7 @@ async def replace(
     )
     if cursor.rowcount == 0:
         return False
+    await gates.set_limit(connection, automation_id, _limit(definition))
     await _add_version(connection, actor, automation_id, following, definition, readings, edit.fields)
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, checked.status)
     target = audit.Target("workflow", automation_id, definition.name)
@@ -335,9 +336,4 @@ async def _add_version(
             definition.name, changes,
         ),
     )  # fmt: skip
-    await connection.execute(
-        "insert into lanes (account_id, automation_id, version, priority)"
-        " select %s, %s, %s, unnest(%s::smallint[])",
-        (actor.account_id, automation_id, version, [INTERACTIVE, BULK]),
-    )
     await automation_children.save(connection, actor.account_id, automation_id, definition)

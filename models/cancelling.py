@@ -56,11 +56,15 @@ async def _end_chosen(
     ids = [row["run_id"] for row in rows]
     if not ids:
         return [], []
-    await connection.execute("select end_cancelled(%s)", (ids,))
+    cursor = await connection.execute("select gate from end_cancelled_2(%s)", (ids,))
+    gates = [row["gate"] for row in await cursor.fetchall() if row["gate"]]
     if parents := [row["parent_run_id"] for row in rows if row["parent_run_id"] is not None]:
-        await connection.execute("select wake_runs(%s)", (parents,))
-    cursor = await connection.execute("select cancel_children(%s) as id", (ids,))
-    return ids, [row["id"] for row in await cursor.fetchall()]
+        await connection.execute("select wake_runs_2(%s)", (parents,))
+    cursor = await connection.execute("select run_id, gate from cancel_children_2(%s)", (ids,))
+    children = await cursor.fetchall()
+    gates += [row["gate"] for row in children if row["gate"]]
+    await connection.execute("select leave_gates_1(%s::uuid[])", (gates,))
+    return ids, [row["run_id"] for row in children]
 
 
 async def cancel_some(

@@ -19,7 +19,7 @@ from models.accepting import Accepted, accepted_before
 from models.audit import Actor, Target
 from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
 from models.identifiers import new_id
-from models.lanes import INTERACTIVE
+from models.priorities import INTERACTIVE
 from models.run_values import GATHERED
 
 
@@ -130,7 +130,6 @@ def _with_dependents(definition: Definition, step_ids: Iterable[str]) -> set[str
     return found
 
 
-# Every version has a lane.
 _ACCEPT = """
 with keys as (
   insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
@@ -144,23 +143,25 @@ with keys as (
   from runs where id = %(original)s and (%(dedupe_key)s::text is null or exists (select from keys))
   returning id, account_id, automation_id, input_bytes
 )
-insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at, bytes)
-select a.id, a.account_id, a.automation_id, l.id, 'queued', false, clock_timestamp(), a.input_bytes
-from accepted a join lanes l on l.automation_id = a.automation_id
-where l.version = %(version)s and l.priority = %(priority)s
+insert into run_work (run_id, account_id, automation_id, version, priority, gate, status, begun, available_at,
+                      bytes)
+select a.id, a.account_id, a.automation_id, %(version)s, %(priority)s, gate_of_1(a.automation_id),
+  'queued', false, clock_timestamp(), a.input_bytes
+from accepted a
 returning run_id
 """
 # What was paid for is paid for: the new run counts none of it.
 _TAKE_OVER = """
 with kept as (
   insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
-                         started_at, completed_at, items_total, items_failed, attempt_log)
+                         started_at, completed_at, items_total, items_failed, attempt_log,
+                         performed_by)
   select %(id)s, s.step_id, n.position, s.status, s.input,
     case when s.gathered and s.status = 'completed' then (
       select {gathered} from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id)
     else s.output end,
     s.error, s.attempts, 0, s.started_at, s.completed_at, s.items_total, s.items_failed,
-    s.attempt_log
+    s.attempt_log, s.performed_by
   from run_steps s join unnest(%(kept)s::text[], %(positions)s::smallint[]) as n (step_id, position)
     on n.step_id = s.step_id where s.run_id = %(original)s
 )

@@ -1,4 +1,4 @@
-"""What an executor goes on from: the runs of a batch as the record has them."""
+"""What a carrier goes on from: the runs as the record has them."""
 
 from __future__ import annotations
 
@@ -10,46 +10,6 @@ from uuid import UUID
 from database import Connection
 from language.records import INLINE_BYTES, DoneStep, StepError
 from models.run_values import GATHERED
-from models.run_work import MAX_BYTES, ClaimedRun
-
-_LOAD: LiteralString = """
-with at_work as (
-  select run_id, started_at, progress, bytes, parent_run_id, bytes <= %(inline)s
-    and sum(bytes) filter (where bytes <= %(inline)s) over (order by run_id) <= %(together)s as loaded
-  from run_work where batch_id = %(batch)s and status = 'running'
-)
-select r.id, r.queued_at, w.started_at, w.bytes, w.progress, w.parent_run_id, w.loaded,
-  case when w.loaded then r.input end as input, case when w.loaded then r.request end as request
-from at_work w join runs r on r.id = w.run_id
-where r.id = any(array(select run_id from at_work)) order by r.id
-"""
-
-
-async def load_runs(connection: Connection, batch_id: UUID) -> list[ClaimedRun]:
-    """The runs of a batch that are at work, as a claim gives them. What is large stays in its row.
-
-    Args:
-        connection: outside a transaction; after the lease was taken.
-        batch_id: of the batch.
-    """
-    cursor = await connection.execute(
-        _LOAD, {"batch": batch_id, "inline": INLINE_BYTES, "together": MAX_BYTES}
-    )
-    return [
-        ClaimedRun(
-            run_id=row["id"],
-            started_at=row["started_at"],
-            trigger=row["input"],
-            request=row["request"],
-            size=row["bytes"],
-            recorded=True,
-            progress=row["progress"],
-            unloaded=not row["loaded"],
-            queued_at=row["queued_at"],
-            parent_run_id=row["parent_run_id"],
-        )
-        for row in await cursor.fetchall()
-    ]
 
 
 @dataclass

@@ -1,7 +1,8 @@
-"""Fenced writes: record what an executor did with its runs, if it still holds their leases.
+"""Fenced writes: record what a carrier did with its runs, if they are still its own.
 
-One short transaction, in two round trips of plain statements. The first locks the batches, then the runs,
-then the parents that will be woken, and tells which changes may be written. The second writes and commits.
+The fence is the run's own row: its `claim_id` is that of its last claim. One short transaction, in two round
+trips of plain statements. The first locks the runs, then the parents that will be woken, and tells which
+changes may be written. The second writes and commits.
 
 No statement both locks rows and reads a partitioned table. Where one did, a lock that had to wait made
 Postgres 18 check the row again, and it crashed as it chose partitions of `runs`
@@ -23,8 +24,9 @@ from psycopg.rows import DictRow
 
 from database import Connection
 from language.records import StepError, StepRecord
-from models.lanes import BULK
-from models.leases import Lease
+from models import gates
+from models.own_runs import WORKFLOW
+from models.priorities import ALONE, BULK
 
 Cursor = AsyncCursor[DictRow]
 
@@ -39,7 +41,7 @@ class Wait:
     Attributes:
         wake_at: when it goes on, if it only waits.
         progress: as `language.progress` has it, as JSON.
-        leaves: its executor lets go of it.
+        leaves: its carrier lets go of it.
     """
 
     wake_at: datetime | None
@@ -65,17 +67,20 @@ class End:
 
 @dataclass(frozen=True)
 class Change:
-    """What a run's executor has to write of it: steps that are done, and whether it waits or has ended.
+    """What a run's carrier has to write of it: steps that are done, and whether it waits or has ended.
 
     Attributes:
+        claim_id: of the claim under which it was done.
         parent_run_id: the run whose step it is: its end wakes that.
+        progress_no: how often progress was written when this was made; None where nobody else writes it.
     """
 
-    lease: Lease
+    claim_id: UUID
     run_id: UUID
     records: Sequence[StepRecord] = field(default_factory=list[StepRecord])
     then: Wait | End | None = None
     parent_run_id: UUID | None = None
+    progress_no: int | None = None
 
     @cached_property
     def written_steps(self) -> bytes:
@@ -106,46 +111,47 @@ class Written(NamedTuple):
         runs: those whose change is stored.
         busy: those whose row, or whose parent's, somebody else has locked: their change can be tried again.
         queued_others: runs can be claimed that could not before: parents, handlers of failures, held runs.
+        stale: those whose progress somebody else has written meanwhile.
     """
 
     runs: set[UUID]
     busy: set[UUID]
     queued_others: bool
+    stale: set[UUID]
 
 
-_LOCK_BATCHES = """
-select id, executor from batches where (id, executor) in (select * from unnest(%s::uuid[], %s::uuid[]))
-order by id for key share
-"""
 # A writer waits for no row, so two can never wait for each other: what is locked elsewhere is tried again.
 _LOCK_RUNS = """
-select run_id, batch_id, started_at from run_work where run_id = any(%s) and status = 'running'
+select run_id, claim_id, started_at, progress_no from run_work where run_id = any(%s) and status = 'running'
 order by run_id for update skip locked
 """
 _LOCK_PARENTS = (
     "select run_id from run_work where run_id = any(%s) order by run_id for no key update skip locked"
 )
-_FIND = "select run_id, batch_id from run_work where run_id = any(%s)"
+_FIND = (
+    "select run_id, case when status = 'running' then claim_id end as claim_id from run_work"
+    " where run_id = any(%s)"
+)
 
 
-async def record_changes_if_leased(connection: Connection, changes: Sequence[Change]) -> Written:
-    """Write what became of runs, each fenced by its lease, in one transaction.
+async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> Written:
+    """Write what became of runs, each fenced by its claim, in one transaction.
 
     Args:
         connection: outside a transaction.
         changes: one a run at the most, and of no run beside one of its parent.
 
     Returns:
-        The runs that were written. One that is neither there nor busy is its executor's no longer.
+        The runs that were written. One that is neither there nor busy is its carrier's no longer.
     """
     async with connection.pipeline(), connection.transaction():
-        locked, busy = await _lock(connection, changes)
+        locked, busy, stale = await _lock(connection, changes)
         held = [change for change in changes if change.run_id in locked]
         promoted = await _write(connection, held, locked) if held else None
     # Read after the commit: to read it before would be another round trip.
     row = await promoted.fetchone() if promoted else None
     queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
-    return Written({change.run_id for change in held}, busy, queued_others)
+    return Written({change.run_id for change in held}, busy, queued_others, stale)
 
 
 def _queues_others(change: Change) -> bool:
@@ -155,41 +161,39 @@ def _queues_others(change: Change) -> bool:
 
 async def _lock(
     connection: Connection, changes: Sequence[Change]
-) -> tuple[dict[UUID, datetime | None], set[UUID]]:
+) -> tuple[dict[UUID, datetime | None], set[UUID], set[UUID]]:
     """Lock what the changes concern.
 
     Returns:
-        The runs that may be written, with their start, and those that are busy.
+        The runs that may be written, with their start, those that are busy, and those that are stale.
     """
     run_ids = [change.run_id for change in changes]
     parent_ids = list({parent for change in changes if (parent := change.woken_parent)})
-    leases = {change.lease for change in changes}
-    batches = await connection.execute(
-        _LOCK_BATCHES, ([lease.batch_id for lease in leases], [lease.executor for lease in leases])
-    )
     runs = await connection.execute(_LOCK_RUNS, (run_ids,))
     parents = await connection.execute(_LOCK_PARENTS, (parent_ids,)) if parent_ids else None
     there = await connection.execute(_FIND, ([*run_ids, *parent_ids],))
-    valid = {Lease(row["id"], row["executor"]) for row in await batches.fetchall()}
     own = {row["run_id"]: row for row in await runs.fetchall()}
     free = {row["run_id"] for row in await parents.fetchall()} if parents else set[UUID]()
-    batch_of = {row["run_id"]: row["batch_id"] for row in await there.fetchall()}
+    claim_of = {row["run_id"]: row["claim_id"] for row in await there.fetchall()}
     locked: dict[UUID, datetime | None] = {}
     busy: set[UUID] = set()
+    stale: set[UUID] = set()
     for change in changes:
-        if change.lease not in valid or batch_of.get(change.run_id) != change.lease.batch_id:
+        if claim_of.get(change.run_id) != change.claim_id:
             continue
-        parent_is_busy = change.woken_parent in batch_of and change.woken_parent not in free
+        parent_is_busy = change.woken_parent in claim_of and change.woken_parent not in free
         if change.run_id not in own or parent_is_busy:
             busy.add(change.run_id)
+        elif change.progress_no not in (None, own[change.run_id]["progress_no"]):
+            stale.add(change.run_id)
         else:
             locked[change.run_id] = own[change.run_id]["started_at"]
-    return locked, busy
+    return locked, busy, stale
 
 
 _RECORD = """run_id uuid, step_id text, position smallint, status text, input text, output text, error json,
   attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
-  gathered boolean, items_total smallint, items_failed smallint, attempt_log json"""
+  gathered boolean, items_total smallint, items_failed smallint, attempt_log json, performed_by text"""
 _INSERT_ITEMS = f"""
 insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
 select run_id, step_id, item, status, output::json, error, attempts, credits_used
@@ -198,18 +202,19 @@ on conflict do nothing
 """
 _INSERT_STEPS = f"""
 insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
-                       started_at, completed_at, gathered, items_total, items_failed, attempt_log)
+                       started_at, completed_at, gathered, items_total, items_failed, attempt_log,
+                       performed_by)
 select run_id, step_id, position, status, input::json, output::json, error, attempts, credits_used,
-  started_at, completed_at, gathered, items_total, items_failed, attempt_log
+  started_at, completed_at, gathered, items_total, items_failed, attempt_log, performed_by
 from json_to_recordset(%(records)s::json) as n ({_RECORD}) order by run_id, step_id
 on conflict do nothing
 """
 _END = """
 update runs r set status = e.status, error = e.error, completed_at = now(), output_of = e.output_of,
-  started_at = e.started_at, batch_id = e.batch_id
+  started_at = e.started_at
 from unnest(%(ids)s::uuid[], %(statuses)s::text[], %(errors)s::json[], %(outputs)s::text[],
-            %(started)s::timestamptz[], %(batches)s::uuid[])
-  as e (id, status, error, output_of, started_at, batch_id)
+            %(started)s::timestamptz[])
+  as e (id, status, error, output_of, started_at)
 where r.id = e.id and r.id = any(%(ids)s)
 """
 _EMIT: LiteralString = """
@@ -221,25 +226,32 @@ where r.id = any(%(ids)s)
 having count(*) > 0
 """
 _HANDLE = """
-select start_after_failure(r, n.name, f.handler, %(priority)s, %(deepest)s) as run_id
+select start_after_failure_2(r, n.name, f.handler, %(priority)s, %(deepest)s) as run_id
 from unnest(%(ids)s::uuid[], %(handlers)s::uuid[]) as f (id, handler)
 join runs r on r.id = f.id and r.id = any(%(ids)s) join automations n on n.id = r.automation_id
 """
-_PROMOTE: LiteralString = """
-select promote_held(array(
-  select w.automation_id from run_work w join automations a on a.id = w.automation_id
-  where w.run_id = any(%(ids)s) and a.concurrency_limit is not null)) as promoted
+# Gates are locked once, and last.
+_LEAVE: LiteralString = """
+select leave_gates_1(
+  array(select w.gate from run_work w where w.run_id = any(%(ids)s) and w.begun and w.gate <> %(none)s)
+  || array(select c.gate from cancel_children_2(%(orphaning)s) c where c.gate is not null)) as promoted
 """
+# What has taken a step forward was no loss, and is no longer to be alone.
 _WAIT: LiteralString = """
-update run_work w set progress = a.progress, lost = 0,
+update run_work w set progress = a.progress, lost = 0, priority = w.priority %% %(alone)s,
   status = case when not a.leaves then w.status when w.woken then 'queued' else 'waiting' end,
-  batch_id = case when a.leaves and w.woken then null else w.batch_id end,
+  progress_no = w.progress_no + 1,
+  carrier = case when a.leaves and w.carrier <> %(workflow)s then null else w.carrier end,
+  claim_id = case when a.leaves and w.carrier <> %(workflow)s then null else w.claim_id end,
   wake_at = case when a.leaves and w.woken then null else a.wake_at end,
   available_at = case when a.leaves and w.woken then now() else w.available_at end
 from unnest(%(ids)s::uuid[], %(wake_at)s::timestamptz[], %(progress)s::json[], %(leaves)s::boolean[])
   as a (run_id, wake_at, progress, leaves)
 where w.run_id = a.run_id
 """
+_NOTHING_LOST = (
+    "update run_work set lost = 0, priority = priority %% %(alone)s where run_id = any(%(ids)s) and lost > 0"
+)
 
 
 async def _write(
@@ -262,12 +274,12 @@ async def _write(
                 "wake_at": [wait.wake_at for _, wait in waits],
                 "progress": [wait.progress for _, wait in waits],
                 "leaves": [wait.leaves for _, wait in waits],
+                "alone": ALONE,
+                "workflow": WORKFLOW,
             },
         )
     if others := [change.run_id for change in changes if change.then is None]:
-        await connection.execute(
-            "update run_work set lost = 0 where run_id = any(%s) and lost > 0", (others,)
-        )
+        await connection.execute(_NOTHING_LOST, {"ids": others, "alone": ALONE})
     return promoted
 
 
@@ -292,20 +304,18 @@ async def _write_ends(
             "errors": [end.error and end.error.model_dump_json(exclude_none=True) for _, end in ends],
             "outputs": [end.output_of for _, end in ends],
             "started": [started[run_id] for run_id in ids],
-            "batches": [change.lease.batch_id for change, _ in ends],
         },
     )
     await connection.execute(_EMIT, {"ids": ids})
-    promoted = await connection.execute(_PROMOTE, {"ids": ids})
     failed = [(change.run_id, end.handler) for change, end in ends if end.handler is not None]
     if failed:
         handled = {"ids": [run_id for run_id, _ in failed], "handlers": [handler for _, handler in failed]}
         await connection.execute(_HANDLE, {**handled, "priority": BULK, "deepest": MAX_DEPTH})
     parents = list({parent for change, _ in ends if (parent := change.woken_parent)})
     if parents:
-        await connection.execute("select wake_runs(%s)", (parents,))
-    if orphaning := [change.run_id for change, end in ends if end.has_children]:
-        await connection.execute("select cancel_children(%s)", (orphaning,))
+        await connection.execute("select wake_runs_2(%s)", (parents,))
+    orphaning = [change.run_id for change, end in ends if end.has_children]
+    promoted = await connection.execute(_LEAVE, {"ids": ids, "orphaning": orphaning, "none": gates.NONE})
     await connection.execute("delete from run_work where run_id = any(%s)", (ids,))
     return promoted
 

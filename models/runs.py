@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import run_values
+from models import carriers, run_values
 from models.errors import NotFound
 from models.run_values import (
     MAX_BYTES,
@@ -43,9 +43,16 @@ from models.run_views import RunStatus, RunView, view_of
 from models.views import StoredJson
 
 QUEUED_CHANNEL = "runs_queued"
-"""Notified after runs were accepted: dispatchers wake."""
+"""Notified after runs were queued. It reaches one worker that has room, on a channel of its own."""
+CANCELLED_CHANNEL = "runs_cancelled"
+"""Notified after runs were ended from outside, with their comma-separated ids: who has one drops it."""
 FINISHED_CHANNEL = "runs_finished"
-"""Notified after runs ended, with their comma-separated ids: who waits for one wakes, and dispatchers too."""
+"""Notified after runs ended, with their comma-separated ids: who waits for one wakes."""
+
+
+def worker_channel(worker_id: UUID) -> str:
+    """Name the channel on which a worker hears that runs were queued."""
+    return f"{QUEUED_CHANNEL}_{worker_id.hex}"
 
 
 class Run(SQLModel, table=True):
@@ -54,7 +61,6 @@ class Run(SQLModel, table=True):
     Attributes:
         status: how it ended; none until then.
         output_of: the step whose output is the run's.
-        batch_id: the batch in which it ended.
         progress: of a run that was cancelled, how far the steps were that were under way.
         parent_run_id: the run that has this one as a step, or whose failure it follows.
         depth: how many runs are above it; none is null.
@@ -91,7 +97,6 @@ class Run(SQLModel, table=True):
     request: Any = Field(sa_column=Column(JSON))
     input_bytes: int
     error: Any = Field(sa_column=Column(JSON))
-    batch_id: UUID | None
     progress: Any = Field(sa_column=Column(JSON))
     credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     restarted_from: UUID | None
@@ -130,6 +135,7 @@ class RunStep(SQLModel, table=True):
     items_total: int | None = Field(sa_column=Column(SmallInteger))
     items_failed: int | None = Field(sa_column=Column(SmallInteger))
     attempt_log: Any = Field(sa_column=Column(JSON))
+    performed_by: str | None = Field(sa_type=Text)
 
 
 class RunStepItem(SQLModel, table=True):
@@ -165,6 +171,8 @@ _SELECT: tuple[LiteralString, LiteralString] = (
     " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
     " r.parent_run_id, r.takeovers, r.taken_over_at, r.output_of,"
     " coalesce(r.progress, w.progress) as progress, a.name, "
+    + carriers.SHOWN
+    + " as carrier, "
     + DEFINITION_STEPS
     + " as definition_steps from (",
     ") r left join run_work w on w.run_id = r.id"
@@ -173,7 +181,7 @@ _SELECT: tuple[LiteralString, LiteralString] = (
     " order by r.id desc",
 )
 _STEPS: LiteralString = """
-select s.run_id, s.step_id, s.status, s.error, s.started_at, s.completed_at,
+select s.run_id, s.step_id, s.status, s.error, s.started_at, s.completed_at, s.performed_by,
   s.items_total, s.items_failed, coalesce(s.attempt_log, '[]') as attempt_log,
   coalesce(i.attempts, s.attempts) as attempts, coalesce(i.credits_used, s.credits_used) as credits_used,
   coalesce(octet_length(s.input::text), 0) as input_bytes, {output_bytes} as output_bytes

@@ -14,10 +14,10 @@ from models.automations import Status
 from models.errors import Conflict, NotFound
 from models.ingest_tokens import token_hash
 from models.inputs import InputSchema
-from models.lanes import BULK, INTERACTIVE
+from models.priorities import BULK, INTERACTIVE
 
 # A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
-_REMEMBERED = 256
+_REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Target:
     account_id: UUID
     status: Status
     version: int
-    lane_id: int
+    priority: int
+    gate: UUID
+    own: bool
     entry: Entry
 
     @property
@@ -57,19 +59,20 @@ class Target:
         return self.entry.reads_request
 
 
-_HEAD = ("automation_id", "account_id", "status", "version", "lane_id")
-_COLUMNS: LiteralString = "a.id as automation_id, a.account_id, a.status, a.version, l.id as lane_id"
-_WITH_LANE: LiteralString = (
-    " join lanes l on l.automation_id = a.id and l.version = a.version and l.priority = %(priority)s"
+_HEAD = ("automation_id", "account_id", "status", "version", "priority", "gate", "own")
+_COLUMNS: LiteralString = (
+    "a.id as automation_id, a.account_id, a.status, a.version, %(priority)s::int as priority,"
+    " case when a.concurrency_limit is null then '00000000-0000-0000-0000-000000000000'::uuid else a.id end"
+    " as gate, coalesce(a.execution, '') = 'workflow' as own"
 )
-_TARGET: LiteralString = f"select {_COLUMNS} from automations a{_WITH_LANE} where a.deleted_at is null"
+_TARGET: LiteralString = f"select {_COLUMNS} from automations a where a.deleted_at is null"
 _BY_TOKEN: LiteralString = (
-    f"select {_COLUMNS}, a.ingest_token_hash as token_hash from automations a{_WITH_LANE}"
+    f"select {_COLUMNS}, a.ingest_token_hash as token_hash from automations a"
     " where a.ingest_token_hash = any(%(hashes)s) and a.deleted_at is null"
 )
 _BY_FORMER_TOKEN: LiteralString = (
     f"select {_COLUMNS}, t.token_hash from former_ingest_tokens t"
-    f" join automations a on a.id = t.automation_id{_WITH_LANE}"
+    f" join automations a on a.id = t.automation_id"
     " where t.token_hash = any(%(hashes)s) and t.ends_at > now() and a.deleted_at is null"
 )
 

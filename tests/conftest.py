@@ -34,6 +34,7 @@ from sealing import Keyring, root_keys
 from settings import Settings
 from tests.api_server import QUICK_HASHER, Api, running, shared_pool
 from tests.automations import periods
+from tests.automations.turns import take_turns
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, crashes
 
@@ -73,6 +74,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "scratch" in getattr(item, "fixturenames", ()) or "embedded" in item.path.parts:
             item.add_marker("live")
     items.sort(key=lambda item: (item.path.parent.name, item.path.name) not in _LONGEST)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests once by each carrier that the marker `executions` names, or the module's `EXECUTIONS`."""
+    marker = metafunc.definition.get_closest_marker("executions")
+    chosen = marker.args if marker else getattr(metafunc.module, "EXECUTIONS", ())
+    if chosen and "carried_by" in metafunc.fixturenames:
+        metafunc.parametrize("carried_by", chosen, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def carried_by(request: pytest.FixtureRequest) -> Generator[str]:
+    """By which carrier runs go: `shift`, `workflow`, `auto`; or by both, each claim by the other: `turns`.
+
+    A module that is about one carrier names it: `EXECUTION`.
+    """
+    chosen = getattr(request, "param", getattr(request.module, "EXECUTION", "auto"))
+    with pytest.MonkeyPatch.context() as patch:
+        if chosen == "turns":
+            take_turns(patch)
+        yield chosen
 
 
 @pytest.fixture(scope="session")

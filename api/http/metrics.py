@@ -20,6 +20,8 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from models.stuck_runs import StuckRuns
+
 _requests = Counter("vedette_http_requests", "Answered requests", ["method", "route", "status"])
 _seconds = Histogram(
     "vedette_http_request_seconds",
@@ -62,9 +64,10 @@ class Shared(NamedTuple):
         monitor_runs: how many runs of monitors are not over, by status.
         jobs: how many bulk jobs are not over, by status.
         halted: how many workers claim no runs.
-        lanes_aside: how many lanes are set aside, or have a run that is.
-        strays: how many runs are `running` in a batch that is not there.
+        versions_aside: how many versions of workflows are set aside, or have a run that is.
+        strays: how many runs are `running` in a shift that is not there.
         loop_lag: the longest that the event loop of a worker lagged lately, in seconds.
+        stuck: runs that should have gone on, and those that wait for places.
     """
 
     unfinished: Mapping[str, int]
@@ -72,9 +75,10 @@ class Shared(NamedTuple):
     monitor_runs: Mapping[str, int]
     jobs: Mapping[str, int]
     halted: int
-    lanes_aside: int
+    versions_aside: int
     strays: int
     loop_lag: float
+    stuck: StuckRuns
 
 
 def rendered(shared: Shared | None) -> bytes:
@@ -100,10 +104,15 @@ def _registry_of(shared: Shared) -> CollectorRegistry:
             gauge.labels(status).set(count)
     halted = "Workers that claim no runs, since they do not trust themselves"
     Gauge("vedette_engine_halted", halted, registry=registry).set(shared.halted)
-    aside = "Lanes that the engine cannot serve, whole or in part"
-    Gauge("vedette_lanes_set_aside", aside, registry=registry).set(shared.lanes_aside)
+    aside = "Versions of workflows that the engine cannot serve, whole or in part"
+    Gauge("vedette_versions_set_aside", aside, registry=registry).set(shared.versions_aside)
     strays = "Runs that count as running although nobody has them"
     Gauge("vedette_stray_runs", strays, registry=registry).set(shared.strays)
     lag = "How long what is due waits at most in the event loop of a worker"
     Gauge("vedette_event_loop_lag_seconds", lag, registry=registry).set(shared.loop_lag)
+    stuck = Gauge("vedette_stuck_runs", "Runs that should have gone on", ["why"], registry=registry)
+    for why in ("untaken", "overdue", "held"):
+        stuck.labels(why).set(getattr(shared.stuck, why))
+    backlog = "Runs that are to have workflows of their own, and wait for places"
+    Gauge("vedette_own_backlog", backlog, registry=registry).set(shared.stuck.own_backlog)
     return registry

@@ -3,88 +3,88 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from temporalio.client import Client
-
 from database import Connection, Database
-from dispatcher import Dispatcher
 from language.records import StepRecord
-from models import recovery, run_work
+from models import run_work, shifts
 from models.identifiers import new_id
-from models.leases import Lease
-from models.recovery import BatchToStart
-from models.run_work import Claim
-from models.run_writes import Change, record_changes_if_leased
+from models.run_work import Claim, ClaimedRun
+from models.run_writes import Change, record_changes_if_claimed
 
 
-async def claim(database: Database, **options: Any) -> Claim | bool:
+async def new_shift(database: Database) -> UUID:
+    """Begin a shift; nobody beats for it."""
+    shift_id = new_id()
     async with database.connection() as connection:
-        lease = Lease(new_id(), new_id())
-        return await run_work.claim(connection, lease, new_id(), **{"window": 4096, **options})
+        await shifts.begin(connection, shift_id, new_id())
+    return shift_id
+
+
+async def claim(database: Database, shift_id: UUID | None = None, **options: Any) -> Claim | bool:
+    """Claim for a shift, a new one by default."""
+    mine = shift_id or await new_shift(database)
+    async with database.connection() as connection:
+        return await run_work.claim(connection, mine, **options)
 
 
 async def claims(database: Database, **options: Any) -> list[list[UUID]]:
-    """Claims until nothing may be claimed; the runs of each, in the order of their ids."""
+    """Claim until nothing may be claimed; the runs of each, in the order of their ids."""
     found: list[list[UUID]] = []
     while isinstance(one := await claim(database, **options), Claim):
-        found.append(sorted(run.run_id for run in one.runs))
+        found.append(sorted(run.run_id for run in runs_of(one)))
     return found
 
 
-async def claimed(database: Database, **options: Any) -> Claim:
-    found = await claim(database, **options)
+async def claimed(database: Database, shift_id: UUID | None = None, **options: Any) -> list[ClaimedRun]:
+    """The runs of a claim that finds some."""
+    found = await claim(database, shift_id, **options)
     assert isinstance(found, Claim)
-    return found
+    return runs_of(found)
 
 
-async def make_silent(database: Database, *batch_ids: UUID) -> None:
-    """What batches look like when nobody has beaten for them, or looked at them, for long."""
+def runs_of(claim: Claim) -> list[ClaimedRun]:
+    """All runs of a claim, in the order of their ids."""
+    return sorted((run for runs in claim.groups.values() for run in runs), key=lambda run: run.run_id)
+
+
+class Held(NamedTuple):
+    """A run that a shift carries, whose worker does nothing."""
+
+    run_id: UUID
+    claim_id: UUID
+    shift_id: UUID
+
+
+async def held(database: Database) -> Held:
+    """Claim the one run that waits."""
+    shift_id = await new_shift(database)
+    [run] = await claimed(database, shift_id)
+    return Held(run.run_id, run.claim_id, shift_id)
+
+
+async def lose(database: Database, shift_id: UUID) -> int:
+    """End a shift as whoever has seen it stand still for long; how many runs that queues."""
     async with database.connection() as connection:
-        await connection.execute(
-            "update batches set beat_at = now() - interval '1 day', probed_at = now() - interval '1 day'"
-            " where id = any(%s)",
-            (list(batch_ids),),
-        )
-
-
-async def found_unseen(database: Database, batch_id: UUID) -> BatchToStart:
-    """The batch, once it is silent, as a sweep finds it."""
-    await make_silent(database, batch_id)
-    async with database.connection() as connection:
-        found = await recovery.find_unseen(connection)
-    return next(batch for batch in found if batch.batch_id == batch_id)
-
-
-def starter(client: Client, database: Database) -> Dispatcher:
-    """What starts the workflows of batches, claims nothing and takes nothing over."""
-    nothing: Any = None
-    idle: Any = Idle()
-    return Dispatcher(database, client, idle, nothing, nothing, new_id(), eager=False)
-
-
-class Idle:
-    """In place of an executor: others have taken over already."""
-
-    async def take_up(self, batch_id: UUID) -> None:
-        """Do nothing."""
-
-
-async def batch_of(database: Database, run_id: UUID) -> UUID:
-    """The batch that holds a run, or held it last."""
-    async with database.connection() as connection:
-        cursor = await connection.execute(
-            "select coalesce(w.batch_id, r.batch_id) as batch_id"
-            " from runs r left join run_work w on w.run_id = r.id where r.id = %s",
-            (run_id,),
-        )
+        cursor = await connection.execute("select beats from shifts where id = %s", (shift_id,))
         row = await cursor.fetchone()
-    assert row is not None
-    return row["batch_id"]
+        assert row is not None
+        queued = await shifts.end(connection, shift_id, row["beats"])
+    assert queued is not None
+    return queued
+
+
+async def carrier_of(database: Database, run_id: UUID) -> UUID | None:
+    """The shift that carries a run."""
+    async with database.connection() as connection:
+        cursor = await connection.execute("select carrier from run_work where run_id = %s", (run_id,))
+        row = await cursor.fetchone()
+    return row and row["carrier"]
 
 
 def record_of(run_id: UUID, step_id: str = "a", **fields: Any) -> StepRecord:
+    """The record of a step that is done."""
     now = datetime.now(UTC)
     return StepRecord(
         run_id=run_id, step_id=step_id, position=0, status="completed", started_at=now, completed_at=now,
@@ -92,8 +92,7 @@ def record_of(run_id: UUID, step_id: str = "a", **fields: Any) -> StepRecord:
     )  # fmt: skip
 
 
-async def record(connection: Connection, lease: Lease, *records: StepRecord) -> set[UUID]:
-    """Write steps of a run, as its executor does."""
-    return (
-        await record_changes_if_leased(connection, [Change(lease, records[0].run_id, list(records))])
-    ).runs
+async def record(connection: Connection, claim_id: UUID, *records: StepRecord) -> set[UUID]:
+    """Write steps of a run, as its carrier does."""
+    change = Change(claim_id, records[0].run_id, list(records))
+    return (await record_changes_if_claimed(connection, [change])).runs

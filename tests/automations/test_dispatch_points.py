@@ -1,23 +1,26 @@
 """The points at which a process can die between an event and its end, and what covers each.
 
+Those of runs that have workflows of their own are in test_own_trouble.
+
 | Point | Test |
 | --- | --- |
 | 1 the API, before the commit | `test_an_event_that_was_lost_before_its_commit_…` |
 | 2 after it, before the notification | `test_a_run_that_nobody_was_told_of_is_found` |
-| 3 claimed, not started | test_dispatcher: `test_a_claim_that_was_never_started_…` |
-| 4 started, the reply lost | `test_a_start_that_is_repeated_after_the_end_runs_nothing_again` |
-| 5 killed after the claim, or the start | test_killed_workers: `test_a_worker_that_dies_…` |
+| 3 claimed, not begun | test_dispatcher: `test_a_claim_whose_worker_never_began_…` |
+| 4 the database crashed, the claim not on disk | `test_a_claim_that_a_crash_has_taken_back_…` |
+| 5 killed after a claim, a hand-over, a start or a write | test_killed_workers: `test_a_worker_that_dies_…` |
 | 6 killed during calls | test_killed_workers: `test_a_killed_worker_leaves_what_it_has_done` |
 | 7 written, the reply lost | test_lost_writes: `test_what_is_committed_is_not_done_again` |
-| 8 between a write and a take-over | tests/leases/test_interleavings |
+| 8 between a write, the end of its shift, and the next claim | tests/claims/test_interleavings |
 | 9 ended, the reply lost | test_lost_writes: `test_a_run_that_has_ended_stays_as_it_ended` |
-| 10 the workflow closed, the run not | test_dispatcher: `test_the_runs_of_a_terminated_batch_…` |
-| 11 the store of workflows lost | `test_a_batch_that_the_store_has_lost_…` and the next |
-| 12 the database older than the store | `test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it` |
-| 13 the probe races a slow starter | `test_a_batch_that_two_start_at_once_runs_once` |
-| 14 an executor that was overtaken | `test_an_executor_that_lost_a_run_can_write_nothing_of_it` |
+| 10 its shift ended by another who is mistaken | test_dispatcher: `test_a_worker_whose_shift_was_ended_…` |
+| 11 handed over, and nothing takes it up | `test_a_run_that_was_handed_over_and_not_taken_up_goes_by_shift` |
+| 12 the database restored | `test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it` |
+| 13 a claim for a shift that is ended at that moment | tests/claims/test_strays |
+| 14 a carrier that was overtaken | `test_a_carrier_that_lost_a_run_can_write_nothing_of_it` |
 | 15 the worker stopped | `test_a_worker_that_is_stopped_loses_and_repeats_nothing` |
 | 16 silent, stopped, restarted: processes, Postgres, Temporal | test_crash_points |
+| 17 lost with its worker again and again | test_dispatcher: `test_a_run_that_was_lost_twice_…` |
 """
 
 from __future__ import annotations
@@ -31,30 +34,17 @@ from uuid import UUID
 
 import pytest
 from aiohttp import web
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
+import dispatcher
+from activities import executor
 from database import Connection, Database
 from language.progress import Progress
-from models import leases, recovery
-from models.identifiers import new_id
-from models.leases import Lease
-from models.run_writes import Change, End, Wait, record_changes_if_leased
+from models import own_runs, run_work, setbacks, shifts
+from models.run_writes import Change, End, Wait, record_changes_if_claimed
 from models.runs import QUEUED_CHANNEL
 from settings import Settings
-from temporal.starts import workflow_id
 from tests.api_server import Api, running
-from tests.automations.claims import (
-    batch_of,
-    claimed,
-    found_unseen,
-    make_silent,
-    record,
-    record_of,
-    starter,
-)
+from tests.automations.claims import carrier_of, claim, held, lose, record, record_of
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -65,10 +55,10 @@ from tests.automations.engine import (
     until,
     webhook,
 )
-from tests.automations.faults import without_replies
-from tests.automations.test_dispatcher import ANSWERED
 from tests.automations.workflows import create, post
 from tests.views import get_run
+
+EXECUTION = "shift"
 
 
 @pytest.fixture(scope="module")
@@ -124,93 +114,59 @@ async def test_a_run_that_nobody_was_told_of_is_found(
             assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
 
 
-# Points 4 and 13
+# Points 4 and 11
 
 
-async def run_id_of(client: Client, batch_id: UUID) -> str | None:
-    """Temporal's id of the latest time that the batch's workflow was run."""
-    return (await client.get_workflow_handle(workflow_id(batch_id)).describe()).run_id
-
-
-async def test_a_start_that_is_repeated_after_the_end_runs_nothing_again(
-    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
+@pytest.mark.usefixtures("nothing_waits")
+async def test_a_claim_that_a_crash_has_taken_back_is_made_again_and_nothing_is_done_twice(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
-    target = await new_target([webhook(receiver.url)])
+    """A claim does not wait for the disk; what was written of the run under it is refused then."""
+    target = await new_target([webhook(receiver.url, "one"), webhook(f"{receiver.url}/two", "two")])
     [run_id] = await accept(database, target)
-    batch_id = (await claimed(database)).lease.batch_id
-    batch = await found_unseen(database, batch_id)
-    deaf = starter(without_replies(client), database)
-    await deaf.begin(batch)
-    started = await run_id_of(client, batch_id)
-    async with at_work() as notifier:
-        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-        await client.get_workflow_handle(workflow_id(batch_id)).result()
-        await deaf.begin(batch)
-        assert await run_id_of(client, batch_id) == started
-    assert len(receiver.requests) == 1
-
-
-async def test_a_batch_that_two_start_at_once_runs_once(
-    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
-) -> None:
-    target = await new_target([webhook(f"{receiver.url}/held")])
-    [run_id] = await accept(database, target)
-    batch_id = (await claimed(database)).lease.batch_id
-    batch = await found_unseen(database, batch_id)
-    slow, probing = (starter(client, database) for _ in range(2))
-    async with at_work() as notifier:
-        await asyncio.gather(slow.begin(batch), probing.begin(batch))
-        await requested(receiver, 1)
-        started = await run_id_of(client, batch_id)
-        receiver.open.set()
-        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-        await client.get_workflow_handle(workflow_id(batch_id)).result()
-        await slow.begin(batch)
-        assert await run_id_of(client, batch_id) == started
-    assert len(receiver.requests) == 1 and await batch_of(database, run_id) == batch_id
-
-
-# Point 11
-
-
-async def lose(client: Client, batch_id: UUID) -> None:
-    """Let Temporal's store lose the workflow of a batch."""
-    handle = client.get_workflow_handle(workflow_id(batch_id))
-    execution = WorkflowExecution(workflow_id=handle.id)
-    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
-    await client.workflow_service.delete_workflow_execution(request)
-
-    async def gone() -> bool:
-        try:
-            await handle.describe()
-        except RPCError as error:
-            return error.status is RPCStatusCode.NOT_FOUND
-        return False
-
-    await until(gone)
-
-
-async def test_a_batch_that_the_store_has_lost_goes_on_from_its_finished_steps(
-    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
-) -> None:
-    steps = [webhook(f"{receiver.url}/{n}", n, body="{{ one.status }}") for n in ("one", "two")]
-    steps[0]["config"].pop("body")
-    target = await new_target(steps)
-    [run_id] = await accept(database, target)
-    lease = (await claimed(database)).lease
-    await starter(client, database).begin(await found_unseen(database, lease.batch_id))
+    run = await held(database)
     async with database.connection() as connection:
-        await record(connection, lease, record_of(run_id, "one", output=ANSWERED))
-    await lose(client, lease.batch_id)
-    await make_silent(database, lease.batch_id)
+        await connection.execute(REQUEUE, (run_id,))
+        change = Change(run.claim_id, run_id, [record_of(run_id, "one")], End("failed"))
+        assert (await record_changes_if_claimed(connection, [change])).runs == set()
     async with at_work() as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
-    assert view.status == "completed" and await batch_of(database, run_id) == lease.batch_id
-    assert [(request["path"], request["body"]) for request in receiver.requests] == [("/two", "200")]
+    assert view.status == "completed" and receiver.paths == ["/", "/two"]
 
 
-async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_timer(
-    at_work: Work, database: Database, client: Client, new_target: NewTarget, receiver: Endpoint
+@pytest.mark.usefixtures("nothing_waits")
+async def test_a_run_that_is_taken_back_is_refused_to_the_workflow_that_was_told_after_all(
+    database: Database, new_target: NewTarget
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    run = await held(database)
+    async with database.connection() as connection:
+        await own_runs.hand_over(connection, {run_id: run.claim_id})
+        claim_id = await own_runs.take_back(connection, run_id, run.claim_id, run.shift_id)
+        assert claim_id not in (None, run.claim_id)
+        assert await own_runs.load(connection, run_id, run.claim_id) is None
+        assert await record(connection, run.claim_id, record_of(run_id)) == set()
+        assert claim_id is not None and await record(connection, claim_id, record_of(run_id)) == {run_id}
+
+
+@pytest.mark.usefixtures("nothing_waits")
+async def test_a_run_that_its_workflow_has_taken_up_is_not_taken_back(
+    database: Database, new_target: NewTarget
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    run = await held(database)
+    async with database.connection() as connection:
+        await own_runs.hand_over(connection, {run_id: run.claim_id})
+        assert await own_runs.load(connection, run_id, run.claim_id) is not None
+        assert await own_runs.take_back(connection, run_id, run.claim_id, run.shift_id) is None
+        assert await record(connection, run.claim_id, record_of(run_id)) == {run_id}
+
+
+# What waits
+
+
+async def test_runs_that_wait_for_long_go_on_whatever_has_become_of_a_timer(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     wait = {"id": "wait", "type": "delay", "config": {"days": 30}}
     target = await new_target([webhook(f"{receiver.url}/before", "before"), wait, webhook(receiver.url)])
@@ -223,7 +179,6 @@ async def test_runs_that_wait_for_long_go_on_although_the_store_has_lost_their_t
     async with at_work() as notifier:
         notifier.notify(QUEUED_CHANNEL)
         await until(waits)
-        await lose(client, await batch_of(database, run_id))
         await let_pass(database, run_id, timedelta(days=31))
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed" and {step.status for step in view.steps} == {"completed"}
@@ -259,8 +214,8 @@ FORGET = (
     " delete from runs r using gone where r.id = gone.run_id"
 )
 REQUEUE = (
-    "update run_work set status = 'queued', batch_id = null, begun = false, started_at = null"
-    " where run_id = %s"
+    "update run_work set status = 'queued', carrier = null, claim_id = null, begun = false,"
+    " started_at = null where run_id = %s"
 )
 
 
@@ -268,11 +223,12 @@ REQUEUE = (
 async def test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it(
     at_work: Work,
     database: Database,
-    client: Client,
     new_target: NewTarget,
     receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
     restore: Any,
 ) -> None:
+    monkeypatch.setattr(executor, "BEAT_SECONDS", 0.1)
     target = await new_target(
         [webhook(f"{receiver.url}/held", "first"), webhook(f"{receiver.url}/next", "next")]
     )
@@ -280,56 +236,83 @@ async def test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it(
     async with at_work() as notifier:
         notifier.notify(QUEUED_CHANNEL)
         await requested(receiver, 1)
-        old = await batch_of(database, run_id)
         async with database.transaction() as connection:
             await connection.execute(restore, (run_id,))
-            await connection.execute("delete from batches where id = %s", (old,))
-        notifier.notify(QUEUED_CHANNEL)
         if restore == REQUEUE:
+            notifier.notify(QUEUED_CHANNEL)
             await requested(receiver, 2)
+        else:
+            await until(lambda: nothing_is_at_work(database))
         receiver.open.set()
-        await client.get_workflow_handle(workflow_id(old)).result()
         if restore == REQUEUE:
-            view = await ended(database, notifier, target.account_id, run_id)
-            assert view.status == "completed" and await batch_of(database, run_id) != old
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
     expected = {"/held": 2, "/next": 1} if restore == REQUEUE else {"/held": 1}
     assert Counter(receiver.paths) == expected
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == len(expected)
 
 
-def written(then: Wait | End) -> Callable[[Connection, Lease, UUID], Awaitable[Any]]:
-    return lambda c, lease, run_id: record_changes_if_leased(c, [Change(lease, run_id, then=then)])
+async def nothing_is_at_work(database: Database) -> bool:
+    """Whether the worker that lives says so with its beats."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select from shifts where beat_at > now() - interval '2 seconds' and at_work = 0 and beats > 0"
+        )
+        return bool(cursor.rowcount)
 
 
-WRITES: dict[str, Callable[[Connection, Lease, UUID], Awaitable[Any]]] = {
-    "a step": lambda c, lease, run_id: record(c, lease, record_of(run_id)),
-    "an item": lambda c, lease, run_id: record(c, lease, record_of(run_id, item=0)),
+Write = Callable[[Connection, UUID, UUID], Awaitable[Any]]
+
+
+def written(then: Wait | End) -> Write:
+    return lambda c, claim_id, run_id: record_changes_if_claimed(c, [Change(claim_id, run_id, then=then)])
+
+
+WRITES: dict[str, Write] = {
+    "a step": lambda c, claim_id, run_id: record(c, claim_id, record_of(run_id)),
+    "an item": lambda c, claim_id, run_id: record(c, claim_id, record_of(run_id, item=0)),
     "an end": written(End("failed")),
     "a wait": written(Wait(None, "{}", leaves=True)),
     "what is under way": written(Wait(None, "{}")),
-    "a beat": lambda c, lease, run_id: leases.renew(c, [lease]),
-    "its return to the lane": lambda c, lease, run_id: leases.leave(c, lease),
-    "a setback": lambda c, lease, run_id: recovery.set_aside(c, lease, run_id, "build"),
-    "a loss": lambda c, lease, run_id: recovery.count_lost(c, lease),
+    "its return to the queue": lambda c, claim_id, run_id: shifts.give_back(c, {run_id: claim_id}),
+    "a setback": lambda c, claim_id, run_id: setbacks.set_run_aside(c, run_id, claim_id, "build"),
+    "its hand-over": lambda c, claim_id, run_id: own_runs.hand_over(c, {run_id: claim_id}),
+    "progress": lambda c, claim_id, run_id: own_runs.change_progress(c, run_id, claim_id, lambda _: "{}"),
 }
 
 
 @pytest.mark.parametrize("what", WRITES)
-async def test_an_executor_that_lost_a_run_can_write_nothing_of_it(
+async def test_a_carrier_that_lost_a_run_can_write_nothing_of_it(
     database: Database, new_target: NewTarget, nothing_waits: None, what: str
 ) -> None:
     [run_id] = await accept(database, await new_target())
-    old = (await claimed(database)).lease
-    await make_silent(database, old.batch_id)
+    old = await held(database)
+    await lose(database, old.shift_id)
+    new = await held(database)
     async with database.connection() as connection:
-        taken = await leases.take_over(connection, old.batch_id, new_id())
-        assert taken is not None
         before = await rows_of(connection, run_id)
-        await WRITES[what](connection, old, run_id)
+        await WRITES[what](connection, old.claim_id, run_id)
         assert await rows_of(connection, run_id) == before
-        # The same by the executor that holds it does change something.
-        await WRITES[what](connection, taken.lease, run_id)
+        # The same by the carrier that has it does change something.
+        await WRITES[what](connection, new.claim_id, run_id)
         assert await rows_of(connection, run_id) != before
+
+
+async def test_an_ended_shift_can_neither_beat_nor_claim_nor_end_what_others_have(
+    database: Database, new_target: NewTarget, nothing_waits: None
+) -> None:
+    [run_id] = await accept(database, await new_target())
+    old = await held(database)
+    await lose(database, old.shift_id)
+    new = await held(database)
+    async with database.connection() as connection:
+        before = await rows_of(connection, run_id)
+        assert await shifts.beat(connection, old.shift_id, 0, {run_id: old.claim_id}) is None
+        assert await shifts.end(connection, old.shift_id, 0) is None
+        assert await shifts.leave(connection, old.shift_id) == 0
+        assert await rows_of(connection, run_id) == before
+    await accept(database, await new_target())
+    assert await claim(database, old.shift_id) is False
+    assert await carrier_of(database, run_id) == new.shift_id
 
 
 async def rows_of(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
@@ -340,7 +323,7 @@ async def rows_of(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
         "select * from run_work where run_id = %s",
         "select * from run_steps where run_id = %s",
         "select * from run_step_items where run_id = %s",
-        "select b.* from batches b join run_work w on w.batch_id = b.id where w.run_id = %s",
+        "select s.* from shifts s join run_work w on w.carrier = s.id where w.run_id = %s",
     ):
         cursor = await connection.execute(query, (run_id,))
         rows += await cursor.fetchall()
@@ -352,8 +335,16 @@ async def rows_of(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("short_periods")
 async def test_a_worker_that_is_stopped_loses_and_repeats_nothing(
-    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+    at_work: Work,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # So that it has not claimed all when it is stopped.
+    monkeypatch.setattr(run_work, "MAX_ROWS", 4)
+    monkeypatch.setattr(dispatcher, "_PAUSE", 0.3)
+
     async def slow(request: web.Request) -> web.Response:
         await asyncio.sleep(0.4)
         return web.json_response({})

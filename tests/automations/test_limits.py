@@ -23,6 +23,7 @@ from tests.automations.engine import (
     webhook,
 )
 
+EXECUTION = "shift"
 LARGE = "x" * (1024 * 1024 - 1024)
 DEPTH = 50
 MOST_MIB = 400

@@ -1,4 +1,4 @@
-"""Runs that wait for days: nobody executes them, and the workflow of their batch has the timer."""
+"""Runs that wait for days: nobody executes them, and their own workflow has the timer."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from database import Database, Notifier
 from language.progress import Progress
 from models import cancelling
+from models.own_runs import WORKFLOW
 from models.runs import QUEUED_CHANNEL
 from models.targets import Target
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept,
-    batch_workflow,
     ended,
     events_of,
+    run_workflow,
     statuses,
     until,
     waiting,
     webhook,
 )
 from tests.views import get_run
+
+pytestmark = pytest.mark.usefixtures("quick_watch")
 
 
 def waiting_steps(url: str, **delay: float) -> list[dict[str, Any]]:
@@ -37,11 +40,11 @@ def waiting_steps(url: str, **delay: float) -> list[dict[str, Any]]:
 async def parked(
     client: Client, database: Database, notifier: Notifier, target: Target
 ) -> tuple[UUID, WorkflowHandle[Any, Any]]:
-    """A run that waits, and the workflow of its batch, once that has its timer."""
+    """A run that waits, and its workflow, once that has its timer."""
     [run_id] = await accept(database, target)
     notifier.notify(QUEUED_CHANNEL)
     await waiting(database, target.account_id, run_id)
-    workflow = await batch_workflow(client, database, run_id)
+    workflow = await run_workflow(client, run_id)
     await until(lambda: events_of(workflow, "timer_started"))
     return run_id, workflow
 
@@ -89,13 +92,13 @@ async def test_a_delay_of_days_is_one_timer_of_temporals_and_can_be_cancelled(
     async with database.connection() as connection:
         view = await get_run(connection, target.account_id, run_id)
         cursor = await connection.execute(
-            "select w.wake_at - w.started_at as delay, w.wake_at, b.parked, b.executor"
-            " from run_work w join batches b on b.id = w.batch_id where run_id = %s",
+            "select wake_at - started_at as delay, wake_at, status, carrier from run_work where run_id = %s",
             (run_id,),
         )
         row: Any = await cursor.fetchone()
     assert abs(row["delay"] - timedelta(days=days)) < timedelta(seconds=20)
-    assert (row["parked"], row["executor"], view.steps[1].status) == (True, None, "waiting")
+    assert (row["status"], row["carrier"]) == ("waiting", WORKFLOW)
+    assert view.steps[1].status == "waiting"
     assert datetime.fromisoformat(view.steps[1].output["until"]) == row["wake_at"]
     assert (await workflow.describe()).status is WorkflowExecutionStatus.RUNNING
     [timer] = await events_of(workflow, "timer_started")

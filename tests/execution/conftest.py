@@ -1,5 +1,5 @@
-"""The batches of the tests of leases."""
+"""The runs of the tests of claims."""
 
-from tests.leases.conftest import new_batch
+from tests.claims.conftest import new_runs
 
-__all__ = ["new_batch"]
+__all__ = ["new_runs"]

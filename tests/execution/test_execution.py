@@ -1,19 +1,23 @@
-"""A batch in the hands of its executors, over a real database: every run comes to what it comes to alone."""
+"""Runs in the hands of shifts, over a real database: every run comes to what it comes to alone."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from activities.execution import Done, Execution, HeldLease
-from database import Connection, Database
+from activities.execution import Done, Execution
+from activities.shift import HeldShift
+from activities.writing import RunWriter
+from database import Database, Notifier
 from engine.calls import Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
@@ -21,14 +25,12 @@ from engine.state import RunInput
 from language.definition import Definition
 from language.progress import read_progress
 from language.records import INLINE_BYTES
-from micro_batcher import MicroBatcher
-from models import answers, leases, run_loading
-from models.identifiers import new_id
-from models.leases import Lease
-from models.run_writes import Change, record_changes_if_leased
+from models import answers, run_loading, run_work
+from models.run_work import Claim, ClaimedRun
+from tests.automations.claims import lose, new_shift, runs_of
+from tests.claims.conftest import NewRuns
 from tests.engine.definitions import definitions, payloads
 from tests.engine.world import NAMESPACE, START, World, outcome_of
-from tests.leases.conftest import NewBatch
 
 _ROWS = 16
 
@@ -55,16 +57,18 @@ class _Asked(NamedTuple):
 
 @dataclass
 class Hands:
-    """Executors of one batch, of which any may stall or die while another takes over.
+    """Workers of which any may stall or die, while another takes its runs over.
 
     Attributes:
+        shift_id: who has the runs now.
         pending: what was asked for that others bring.
         come: what has come of that.
         live: by run, who has it last.
     """
 
     database: Database
-    batch_id: UUID
+    writer: RunWriter
+    shift_id: UUID
     plan: Plan
     name: str
     chance: random.Random
@@ -75,44 +79,46 @@ class Hands:
     live: dict[UUID, Execution] = field(default_factory=dict[UUID, Execution])
 
     async def run_to_the_end(self) -> None:
-        writer = MicroBatcher(self._write_many, most=256, in_flight=2)
         for _ in range(1000):
             if not await self._wake():
                 return
-            executors: list[asyncio.Task[Any]] = []
+            workers: list[asyncio.Task[Any]] = []
             for _ in range(self.chance.choice([1, 1, 2, 3])):
-                executors += await self._take_up(writer)
+                workers += await self._take_up()
                 for _ in range(self.chance.randrange(60)):
                     await asyncio.sleep(0)
                 await self._bring()
                 if self.chance.random() < 0.5:
                     # Some die; the others go on, and do not know that they are late.
-                    for task in executors:
+                    for task in workers:
                         if self.chance.random() < 0.7:
                             task.cancel()
-            found = await asyncio.gather(*executors, return_exceptions=True)
+            found = await asyncio.gather(*workers, return_exceptions=True)
             assert {type(one) for one in found} <= {str, asyncio.CancelledError}, found
         raise AssertionError("it does not end")
 
     async def _wake(self) -> bool:
         """Let time pass until the first of what waits is due; false when no run is left."""
         await self._bring()
+        mine = list(self.names)
         async with self.database.connection() as connection:
-            await connection.execute(
-                "update run_work set status = 'running', woken = false, batch_id = %s"
-                " where status = 'queued' and run_id = any(%s)",
-                (self.batch_id, list(self.names)),
-            )
-            # Of whatever batch: a write of somebody who died may queue one just now.
             cursor = await connection.execute(
-                "select status, wake_at from run_work where run_id = any(%s)", (list(self.names),)
+                "select status, wake_at from run_work where run_id = any(%s)", (mine,)
             )
             rows = await cursor.fetchall()
             if all(row["status"] == "waiting" for row in rows) and rows:
                 self.clock.moment = max(self.clock.moment, min(row["wake_at"] for row in rows))
+            # As `queue_due` does by the clock of the database.
             await connection.execute(
-                "update run_work set status = 'running' where batch_id = %s and wake_at <= %s",
-                (self.batch_id, self.clock.moment),
+                "update run_work set status = 'queued', wake_at = null, available_at = clock_timestamp()"
+                " where status = 'waiting' and run_id = any(%s) and wake_at <= %s",
+                (mine, self.clock.moment),
+            )
+            # What was lost alone is tried again later and later.
+            await connection.execute(
+                "update run_work set available_at = clock_timestamp()"
+                " where status = 'queued' and run_id = any(%s) and available_at > clock_timestamp()",
+                (mine,),
             )
         return bool(rows)
 
@@ -126,30 +132,26 @@ class Hands:
                 await answers.wake(connection, [run_id])
             self.live[run_id].look_again()
 
-    async def _take_up(self, writer: MicroBatcher[Change, bool]) -> list[asyncio.Task[Any]]:
+    async def _take_up(self) -> list[asyncio.Task[Any]]:
+        """End the shift that has the runs, and claim what is queued for another."""
+        await lose(self.database, self.shift_id)
+        self.shift_id = await new_shift(self.database)
+        runs: list[ClaimedRun] = []
         async with self.database.connection() as connection:
-            await connection.execute(
-                "update batches set beat_at = '-infinity' where id = %s", (self.batch_id,)
-            )
-            taken = await leases.take_over(connection, self.batch_id, new_id())
-            assert taken is not None
-            return [self._begin(taken.lease, run, writer) for run in await self._loaded(connection)]
+            for alone in (False, True):
+                found = await run_work.claim(connection, self.shift_id, alone=alone)
+                runs += runs_of(found) if isinstance(found, Claim) else []
+            read = [step.id for step in self.plan.steps]
+            records = await run_loading.load_records(connection, [run.run_id for run in runs], read)
+        held = HeldShift(self.shift_id)
+        return [self._begin(held, run, records.get(run.run_id, run_loading.Recorded())) for run in runs]
 
-    async def _loaded(self, connection: Connection) -> list[RunInput]:
-        runs = await run_loading.load_runs(connection, self.batch_id)
-        read = [step.id for step in self.plan.steps]
-        records = await run_loading.load_records(connection, [run.run_id for run in runs], read)
-        return [
-            RunInput(
-                run.run_id, START, run.trigger, run.request, run.size, run.size > INLINE_BYTES,
-                recorded.done(), recorded.items_done(), read_progress(run.progress),
-            )
-            for run in runs
-            for recorded in (records.get(run.run_id, run_loading.Recorded()),)
-        ]  # fmt: skip
-
-    def _begin(self, lease: Lease, run: RunInput, writer: MicroBatcher[Change, bool]) -> asyncio.Task[Any]:
-        driver = Driver(self.plan, run, {"id": str(NAMESPACE), "name": self.name})
+    def _begin(self, held: HeldShift, run: ClaimedRun, recorded: run_loading.Recorded) -> asyncio.Task[Any]:
+        given = RunInput(
+            run.run_id, START, run.trigger, run.request, run.size, run.size > INLINE_BYTES,
+            recorded.done(), recorded.items_done(), read_progress(run.progress),
+        )  # fmt: skip
+        driver = Driver(self.plan, given, {"id": str(NAMESPACE), "name": self.name})
 
         async def perform(call: Call) -> Done:
             values: JSONObject = {}
@@ -164,14 +166,9 @@ class Hands:
                 self.pending.add(asked)
             return Done(outcome)
 
-        execution = Execution(HeldLease(lease), driver, perform, writer.submit, self.clock)
+        execution = Execution(held, run.claim_id, driver, perform, self.writer.write, self.clock)
         self.live[run.run_id] = execution
         return asyncio.create_task(execution.run())
-
-    async def _write_many(self, changes: list[Change]) -> list[bool | Exception]:
-        async with self.database.connection() as connection:
-            written = (await record_changes_if_leased(connection, changes)).runs
-        return [change.run_id in written for change in changes]
 
 
 async def outcomes(database: Database, definition: JSONObject, run_ids: list[UUID]) -> list[Any]:
@@ -206,19 +203,30 @@ def alone(definition: JSONObject, payload: JSONObject, seed: int) -> Any:
     return (status, error and error.model_dump(exclude_none=True)), told
 
 
+@pytest.fixture(scope="module")
+async def writer(database: Database) -> AsyncGenerator[RunWriter]:
+    notifier = Notifier(database)
+    notifier.start()
+    opened = RunWriter(database, notifier)
+    await opened.open()
+    yield opened
+    await opened.close()
+    await notifier.stop()
+
+
 @settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(definition=definitions(), seed=st.integers(0, 2**32))
-async def test_a_batch_comes_to_the_same_whoever_dies_or_stalls(
-    database: Database, new_batch: NewBatch, definition: JSONObject, seed: int
+async def test_runs_come_to_the_same_whichever_worker_dies_or_stalls(
+    database: Database, writer: RunWriter, new_runs: NewRuns, definition: JSONObject, seed: int
 ) -> None:
-    batch = await new_batch(payloads(_ROWS))
+    carried = await new_runs(payloads(_ROWS))
     names = {
         run_id: World(definition, payload, random.Random(0)).run_id
-        for run_id, payload in zip(batch.run_ids, payloads(_ROWS), strict=True)
+        for run_id, payload in zip(carried.run_ids, payloads(_ROWS), strict=True)
     }
     plan = Plan(Definition.model_validate(definition))
-    hands = Hands(database, batch.id, plan, definition["name"], random.Random(seed), names)
+    hands = Hands(database, writer, carried.shift_id, plan, definition["name"], random.Random(seed), names)
     await hands.run_to_the_end()
-    found = await outcomes(database, definition, batch.run_ids)
+    found = await outcomes(database, definition, carried.run_ids)
     for payload, one in zip(payloads(_ROWS), found, strict=True):
         assert one == alone(definition, payload, seed), definition

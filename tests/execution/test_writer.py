@@ -6,13 +6,12 @@ import asyncio
 
 import pytest
 
-from activities.writing import RunWriter
+from activities.writing import RunWriter, Stale
 from database import Database, Notifier
-from models import leases
 from models.identifiers import new_id
-from models.leases import Lease
-from models.run_writes import Change, End
-from tests.leases.conftest import NewBatch
+from models.run_writes import Change, End, Wait
+from tests.automations.claims import record_of
+from tests.claims.conftest import NewRuns
 
 
 async def write(database: Database, changes: list[Change]) -> list[bool]:
@@ -30,17 +29,13 @@ async def write(database: Database, changes: list[Change]) -> list[bool]:
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["overtaken first", "overtaken last"])
-async def test_of_two_executors_in_one_process_only_the_one_that_holds_a_run_writes_it(
-    database: Database, new_batch: NewBatch, order: int
+async def test_of_two_carriers_in_one_process_only_the_one_that_holds_a_run_writes_it(
+    database: Database, new_runs: NewRuns, order: int
 ) -> None:
-    batch = await new_batch([1])
-    async with database.connection() as connection:
-        taken = await leases.take_over(connection, batch.id, new_id())
-    assert taken is not None
-    [run_id] = batch.run_ids
+    run_id, claim_id = (await new_runs([1])).only
     changes = [
-        Change(Lease(batch.id, new_id()), run_id, then=End("failed")),
-        Change(taken.lease, run_id, then=End("completed")),
+        Change(new_id(), run_id, then=End("failed")),
+        Change(claim_id, run_id, then=End("completed")),
     ]
     written = await write(database, changes[::order])
     assert written[::order] == [False, True]
@@ -50,23 +45,44 @@ async def test_of_two_executors_in_one_process_only_the_one_that_holds_a_run_wri
 
 
 async def test_what_a_run_writes_goes_beside_the_end_that_cancels_it(
-    database: Database, new_batch: NewBatch
+    database: Database, new_runs: NewRuns
 ) -> None:
-    batch = await new_batch([1, 2, 3])
-    above, between, below = batch.run_ids
+    carried = await new_runs([1, 2, 3])
+    above, between, below = carried.run_ids
     async with database.connection() as connection:
         await connection.execute(
             "update run_work w set parent_run_id = n.parent"
             " from unnest(%s::uuid[], %s::uuid[]) n (id, parent) where w.run_id = n.id",
             ([between, below], [above, between]),
         )
-        taken = await leases.take_over(connection, batch.id, new_id())
-    assert taken is not None
     changes = [
-        Change(taken.lease, above, then=End("failed", has_children=True)),
-        Change(taken.lease, below, then=End("completed"), parent_run_id=between),
+        Change(carried.claims[above], above, then=End("failed", has_children=True)),
+        Change(carried.claims[below], below, then=End("completed"), parent_run_id=between),
     ]
     assert (await write(database, changes))[0]
     async with database.connection() as connection:
-        cursor = await connection.execute("select from run_work where run_id = any(%s)", (batch.run_ids,))
+        cursor = await connection.execute("select from run_work where run_id = any(%s)", (carried.run_ids,))
         assert cursor.rowcount == 0
+
+
+async def test_who_writes_of_progress_that_is_older_than_the_stored_one_is_told_so(
+    database: Database, new_runs: NewRuns
+) -> None:
+    run_id, claim_id = (await new_runs([1])).only
+    wait = Change(claim_id, run_id, then=Wait(None, "{}"), progress_no=0)
+    assert await write(database, [wait]) == [True]
+    with pytest.raises(Stale):
+        await write(database, [wait])
+
+
+async def test_what_many_calls_of_a_run_give_at_one_moment_is_written_at_once(
+    database: Database, new_runs: NewRuns
+) -> None:
+    """As of steps, or items, that are activities side by side: none waits for all the others."""
+    run_id, claim_id = (await new_runs([1])).only
+    changes = [Change(claim_id, run_id, [record_of(run_id, item=item)]) for item in range(40)]
+    changes.append(Change(new_id(), run_id, [record_of(run_id, item=40)]))
+    assert await write(database, changes) == [True] * 40 + [False]
+    async with database.connection() as connection:
+        cursor = await connection.execute("select item from run_step_items where run_id = %s", (run_id,))
+        assert {row["item"] for row in await cursor.fetchall()} == set(range(40))

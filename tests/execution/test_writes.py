@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import datetime, timedelta
 from typing import Any
 
-from activities.execution import BEGIN_SECONDS, LONGEST_NAP, Done, Execution, HeldLease, Left
+from activities.execution import LONGEST_NAP, Done, Execution, Left
+from activities.shift import BEGIN_SECONDS, HeldShift, now
 from engine.calls import Call, JSONObject, Outcome, failure
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
 from models.identifiers import new_id
-from models.leases import Lease
 from models.run_writes import Change, End, Wait
 from tests.engine.world import START
 from tests.execution.test_execution import FastClock
@@ -52,10 +51,10 @@ class Executor:
         self.log: list[str] = []
         self.changes: list[Change] = []
         self.holds = True
-        self.held = HeldLease(Lease(new_id(), new_id()))
+        self.held = HeldShift(new_id())
         self.clock = ShortClock()
         self._outcomes = outcomes
-        self.execution = Execution(self.held, driver, self._perform, self._write, self.clock)
+        self.execution = Execution(self.held, new_id(), driver, self._perform, self._write, self.clock)
 
     async def _perform(self, call: Call) -> Done:
         self.log.append(f"call {call.step.id}")
@@ -122,7 +121,7 @@ async def test_a_run_that_waits_beside_a_call_leaves_when_the_call_is_done() -> 
 
 async def test_no_call_begins_when_the_last_beat_is_old() -> None:
     executor = Executor(transform("a"), call("b"))
-    executor.held.beat_sent_at = time.monotonic() - BEGIN_SECONDS
+    executor.held.beat_sent_at = now() - BEGIN_SECONDS
     assert await executor.run() == "lost"
     assert executor.log == []
 

@@ -15,7 +15,9 @@ from pydantic import TypeAdapter
 from language.expressions.values import MAX_NODES
 from language.triggers import Trigger
 from models.errors import Invalid
+from models.gates import NONE
 from models.inputs import MAX_CHECKS, InputSchema
+from models.priorities import BULK
 from models.targets import Entry, Target
 from services import event_checks
 from services.event_checks import ChecksWaiting, EventChecks
@@ -37,7 +39,9 @@ def target(
         account_id=account or uuid4(),
         status="active",
         version=1,
-        lane_id=1,
+        priority=BULK,
+        gate=NONE,
+        own=False,
         entry=Entry(trigger, False, schema and InputSchema(schema)),
     )
 

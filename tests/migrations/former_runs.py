@@ -97,9 +97,14 @@ async def insert_runs(connection: Connection, target: Target, until: datetime) -
 
 async def _insert_run(connection: Connection, target: Target, columns: dict[str, Any]) -> UUID:
     run_id = new_id()
+    cursor = await connection.execute(
+        "select id from lanes where automation_id = %s order by priority limit 1", (target.automation_id,)
+    )
+    lane = await cursor.fetchone()
+    assert lane is not None
     row: dict[str, Any] = {
         "id": run_id, "account_id": target.account_id, "automation_id": target.automation_id,
-        "version": target.version, "lane_id": target.lane_id, "trigger": "manual", "input": Json(PAYLOAD),
+        "version": target.version, "lane_id": lane["id"], "trigger": "manual", "input": Json(PAYLOAD),
         "input_bytes": 20, "queued_at": BEGAN, **columns,
     }  # fmt: skip
     await connection.execute(

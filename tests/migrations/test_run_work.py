@@ -73,7 +73,7 @@ async def test_what_has_not_ended_is_queued(database: Database, former: Former) 
     assert sorted(work) == sorted(UNFINISHED)
     for name, row in work.items():
         begun = name != "queued"
-        assert (row["status"], row["batch_id"], row["begun"]) == ("queued", None, begun)
+        assert (row["status"], row["carrier"], row["begun"]) == ("queued", None, begun)
         assert row["started_at"] == (BEGAN if begun else None) and row["available_at"] == BEGAN
         assert (await view_of(database, former, name)).status == "queued"
 

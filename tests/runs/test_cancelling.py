@@ -16,6 +16,7 @@ from tests.runs.conftest import Follow, FollowStep
 from tests.runs.workflows import adrift, create, finish, problem, start, statuses
 from tests.stacks import eventually
 
+EXECUTION = "shift"
 WAIT: dict[str, Any] = {"id": "wait", "type": "delay", "config": {"days": 1}}
 
 
@@ -28,10 +29,11 @@ async def run_of(database: Database, run_id: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def held_in_its_lanes(database: Database, workflow: str) -> AsyncGenerator[None]:
-    """No dispatcher claims runs of the workflow until the block ends: their lanes are locked."""
+async def held_at_its_gate(database: Database, workflow: str) -> AsyncGenerator[None]:
+    """No dispatcher claims runs of the workflow, which limits them, until the block ends."""
     async with database.transaction() as connection:
-        await connection.execute("select from lanes where automation_id = %s for no key update", (workflow,))
+        # One that somebody else has locked is passed over.
+        await connection.execute("select from gates where workflow_id = %s for update", (workflow,))
         yield
 
 
@@ -61,6 +63,7 @@ async def test_another_accounts_runs_stay(person: Person, database: Database, ap
     assert (await run_of(database, run_id))["status"] is None
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_runs_that_wait_for_long_end_at_once_and_count_what_they_cost(
     person: Person, worker: None, follow: Follow
 ) -> None:
@@ -92,6 +95,7 @@ async def test_a_run_that_has_ended_stays_as_it_is(person: Person, worker: None)
     assert (await person.key.post(f"/api/workflows/runs/{run['id']}/cancel")).json() == run
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_items_that_were_not_begun_when_their_run_was_cancelled_are_never_asked_for(
     person: Person, receiver: Endpoint, worker: None, database: Database
 ) -> None:
@@ -124,13 +128,15 @@ async def test_runs_that_hang_hold_up_nobody_once_they_are_cancelled(
 
 
 async def dropped(database: Database, run_id: str) -> None:
-    """Wait until the batch of a run that was cancelled is in nobody's hands."""
-    batch_id = (await run_of(database, run_id))["batch_id"]
+    """Wait until no worker has anything at work since a run was cancelled."""
+    cancelled_at = (await run_of(database, run_id))["completed_at"]
 
     async def look() -> bool:
         async with database.connection() as connection:
-            cursor = await connection.execute("select 1 from batches where id = %s", (batch_id,))
-            return await cursor.fetchone() is None
+            cursor = await connection.execute(
+                "select from shifts where beats > 0 and (at_work > 0 or beat_at < %s)", (cancelled_at,)
+            )
+            return not cursor.rowcount
 
     await until(look)
 
@@ -139,8 +145,8 @@ async def test_however_many_runs_a_workflow_has_they_end_when_it_is_deleted_with
     person: Person, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancelling, "_AT_ONCE", 2)
-    workflow, ids = await create(person, [WAIT]), []
-    async with held_in_its_lanes(database, workflow):
+    workflow, ids = await create(person, [WAIT], concurrency={"limit": 5}), []
+    async with held_at_its_gate(database, workflow):
         ids = [await start(person, workflow) for _ in range(5)]
         assert (await person.key.delete(f"/api/workflows/{workflow}?cancel_runs=true")).status_code == 200
         assert [(await run_of(database, run_id))["status"] for run_id in ids] == ["cancelled"] * 5
@@ -151,8 +157,8 @@ async def test_whoever_waits_for_a_run_is_told_when_it_ends_with_its_workflow(
 ) -> None:
     monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
     await asyncio.wait_for(api.services.listener.connected.wait(), 10)
-    workflow = await create(person, [WAIT])
-    async with held_in_its_lanes(database, workflow):
+    workflow = await create(person, [WAIT], concurrency={"limit": 5})
+    async with held_at_its_gate(database, workflow):
         run = asyncio.create_task(person.key.post(f"/api/workflows/{workflow}/run?wait=20", json={}))
         await eventually(lambda: bool(api.services.waiter._waiting), what="somebody waits")  # pyright: ignore[reportPrivateUsage]
         await person.key.delete(f"/api/workflows/{workflow}?cancel_runs=true")

@@ -77,9 +77,10 @@ async def store(
     )
     if ended is None:
         await connection.execute(
-            "insert into run_work (run_id, account_id, automation_id, lane_id, status, begun, available_at,"
-            " bytes, wake_at) values (%s, %s, %s, %s, 'waiting', true, now(), 1, now() + interval '1 day')",
-            (run_id, target.account_id, target.automation_id, target.lane_id),
+            "insert into run_work (run_id, account_id, automation_id, version, priority, gate, status, begun,"
+            " available_at, bytes, wake_at)"
+            " values (%s, %s, %s, 1, %s, %s, 'waiting', true, now(), 1, now() + interval '1 day')",
+            (run_id, target.account_id, target.automation_id, target.priority, target.gate),
         )
     else:
         await connection.execute(

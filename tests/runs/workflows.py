@@ -39,7 +39,7 @@ def statuses(run: dict[str, Any]) -> dict[str, str]:
 
 
 async def adrift(person: Person, database: Database) -> str:
-    """A run of two steps that is at work, by its row, in a batch whose executor does nothing; its id."""
+    """A run of two steps that is at work, by its row, by a shift whose worker does nothing; its id."""
     steps = [
         {"id": "a", "type": "delay", "config": {"days": 1}},
         {"id": "b", "type": "delay", "config": {"days": 1}},
@@ -47,14 +47,11 @@ async def adrift(person: Person, database: Database) -> str:
     run_id = await start(person, await create(person, steps))
     async with database.transaction() as connection:
         await connection.execute(
-            "insert into batches (id, executor, beat_at, started_at, account_id, lane_id, runs, trigger)"
-            " select run_id, run_id, 'infinity', now(), account_id, lane_id, 1, 'manual'"
-            " from run_work where run_id = %s",
-            (run_id,),
+            "insert into shifts (id, worker_id) values (%(run)s, %(run)s)", {"run": run_id}
         )
         await connection.execute(
-            "update run_work set status = 'running', begun = true, started_at = now(), batch_id = run_id"
-            " where run_id = %s",
+            "update run_work set status = 'running', begun = true, started_at = now(), carrier = run_id,"
+            " claim_id = run_id where run_id = %s",
             (run_id,),
         )
     return run_id

@@ -10,7 +10,9 @@ import pytest
 
 from language.triggers import FileUploadTrigger, ManualTrigger
 from models.errors import Conflict, FieldError, Invalid
+from models.gates import NONE
 from models.inputs import InputSchema
+from models.priorities import BULK
 from models.targets import Entry, Target
 from services import uploaded_rows
 from services.event_checks import EventChecks
@@ -27,7 +29,7 @@ async def read(table: str | bytes, schema: dict[str, Any] | None = None, **trigg
     """What the runs of a file start with."""
     given = FileUploadTrigger.model_validate({"type": "file_upload", **trigger})
     entry = Entry(given, False, None if schema is None else InputSchema(schema))
-    target = Target(uuid4(), uuid4(), "active", 1, 1, entry)
+    target = Target(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, entry=entry)
     raw = table.encode() if isinstance(table, str) else table
     found = read_inputs(shared_pool, EventChecks(shared_pool), target, "table.csv", cut(raw))
     return [one async for batch in found for one in batch]
@@ -119,7 +121,7 @@ async def test_a_file_has_10_000_rows_at_most() -> None:
 
 async def test_a_workflow_with_another_trigger_takes_no_files() -> None:
     entry = Entry(ManualTrigger(type="manual"), False, None)
-    target = Target(uuid4(), uuid4(), "active", 1, 1, entry)
+    target = Target(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, entry=entry)
     with pytest.raises(Conflict) as refused:
         await anext(read_inputs(shared_pool, EventChecks(shared_pool), target, None, cut(b"a\n1\n")))
     assert (refused.value.code, "manual" in refused.value.message) == ("no_file_upload_trigger", True)

@@ -6,12 +6,11 @@ import asyncio
 from uuid import UUID
 
 from database import Connection, Database
-from models import cancelling, children, leases, targets
+from models import cancelling, children, targets
 from models.accepting import Event, accept
-from models.identifiers import new_id
-from models.run_writes import Change, End, record_changes_if_leased
+from models.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.engine import until
-from tests.leases.conftest import NewBatch
+from tests.claims.conftest import NewRuns
 
 
 async def begin_below(connection: Connection, run_id: UUID) -> UUID:
@@ -35,18 +34,16 @@ async def waiting(database: Database, statements: int) -> bool:
 
 
 async def test_a_run_that_is_begun_below_a_child_at_that_moment_is_cancelled_with_it(
-    database: Database, new_batch: NewBatch
+    database: Database, new_runs: NewRuns
 ) -> None:
-    [run_id] = (await new_batch([{}])).run_ids
+    carried = await new_runs([{}])
+    run_id, _ = carried.only
     async with database.transaction() as connection:
         child_id = await begin_below(connection, run_id)
-        cursor = await connection.execute("select account_id from runs where id = %s", (run_id,))
-        row = await cursor.fetchone()
-    assert row is not None
 
     async def cancel() -> list[UUID]:
         async with database.connection() as connection:
-            return await cancelling.cancel(connection, row["account_id"], run_id)
+            return await cancelling.cancel(connection, carried.account_id, run_id)
 
     async with database.transaction() as connection:
         grandchild_id = await begin_below(connection, child_id)
@@ -56,28 +53,24 @@ async def test_a_run_that_is_begun_below_a_child_at_that_moment_is_cancelled_wit
 
 
 async def test_a_child_ends_while_its_parent_is_cancelled_and_neither_waits_for_the_other(
-    database: Database, new_batch: NewBatch
+    database: Database, new_runs: NewRuns
 ) -> None:
-    [run_id] = (await new_batch([{}])).run_ids
-    batch = await new_batch([{}])
-    [child_id] = batch.run_ids
+    carried = await new_runs([{}])
+    run_id, _ = carried.only
+    child_id, claim_id = (await new_runs([{}])).only
     async with database.connection() as connection:
         await connection.execute(
             "update run_work set parent_run_id = %s where run_id = %s", (run_id, child_id)
         )
-        cursor = await connection.execute("select account_id from runs where id = %s", (run_id,))
-        row = await cursor.fetchone()
-        taken = await leases.take_over(connection, batch.id, new_id())
-    assert row is not None and taken is not None
-    end = Change(taken.lease, child_id, [], End("completed"), run_id)
+    end = Change(claim_id, child_id, [], End("completed"), run_id)
 
     async def write() -> set[UUID]:
         async with database.connection() as connection:
-            return (await record_changes_if_leased(connection, [end])).runs
+            return (await record_changes_if_claimed(connection, [end])).runs
 
     async def cancel() -> list[UUID]:
         async with database.connection() as connection:
-            return await cancelling.cancel(connection, row["account_id"], run_id)
+            return await cancelling.cancel(connection, carried.account_id, run_id)
 
     async with database.transaction() as connection:
         # Here the write stops: it holds the child's row, and has not woken the parent.

@@ -1,0 +1,66 @@
+"""Whose turn it is: which priority a claim begins with, and after which account and gate it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from models.priorities import ALONE, BULK, INTERACTIVE, WAITED
+
+WINDOW = 1024
+"""How many runs a worker has at work at a time."""
+KEPT = WINDOW // 10
+"""How much of that room is kept for those who wait for an answer."""
+_PRIORITIES = (WAITED, INTERACTIVE, BULK)
+# One claim in so many begins with another priority than the first.
+_TURN_OF_ALL = 8
+# How many accounts with several gates a claimer remembers.
+_MOST_CURSORS = 1024
+
+
+@dataclass
+class Turn:
+    """Where a claimer stands: whose turn it is next.
+
+    Each priority has turns of its own: what is claimed of one often would else always bring another, which
+    is claimed of seldom, back to the same accounts.
+
+    Attributes:
+        after: by priority, the account that was served last.
+        gates: by priority and account that has several, the gate that was served last.
+    """
+
+    after: dict[int, UUID] = field(default_factory=dict[int, UUID])
+    gates: dict[tuple[int, UUID], UUID] = field(default_factory=dict[tuple[int, UUID], UUID])
+
+    def beginning_with(self, account_id: UUID) -> Turn:
+        """Return a turn that begins with this account, and leaves alone whose turn it is otherwise."""
+        before = UUID(int=max(0, account_id.int - 1))
+        return Turn(dict.fromkeys(_PRIORITIES, before), self.gates)
+
+    def go_on(self, last_accounts: Mapping[int, UUID], last_gates: Mapping[tuple[int, UUID], UUID]) -> None:
+        """Go on after an account of each priority, and in some accounts after a gate."""
+        self.after.update(last_accounts)
+        for of, gate in last_gates.items():
+            self.gates.pop(of, None)
+            self.gates[of] = gate
+        while len(self.gates) > _MOST_CURSORS:
+            del self.gates[next(iter(self.gates))]
+
+
+def priorities_to_serve(room: int, *, first: int, alone: bool) -> list[int]:
+    """Return the priorities that a claim goes through, in its order."""
+    if alone:
+        return [priority + ALONE for priority in _PRIORITIES]
+    if room <= KEPT:
+        return [WAITED]
+    others = [priority for priority in _PRIORITIES if priority != first]
+    return [first, *(reversed(others) if first == BULK else others)]
+
+
+def first_to_serve(claims: int) -> int:
+    """Return the priority that the n-th claim begins with: none has to wait for the others for ever."""
+    if claims % _TURN_OF_ALL:
+        return WAITED
+    return INTERACTIVE if claims % (2 * _TURN_OF_ALL) else BULK

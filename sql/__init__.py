@@ -1,0 +1,10 @@
+"""Texts of the functions that the database stores; each has its version in its name, and never changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read(name: str) -> str:
+    """Return the statement that makes a function."""
+    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")

@@ -1,0 +1,13 @@
+-- End runs as cancelled. The caller has locked their rows of run_work, and tells the gates that are returned of
+-- it: those that the runs had passed.
+create function end_cancelled_2(p_runs uuid[]) returns table (run_id uuid, gate uuid)
+language plpgsql volatile as $$
+begin
+  update runs r set status = 'cancelled', completed_at = now(), started_at = w.started_at,
+    progress = w.progress
+  from run_work w
+  where w.run_id = any(p_runs) and r.id = w.run_id and r.id = any(p_runs) and r.completed_at is null;
+  return query
+    delete from run_work w where w.run_id = any(p_runs)
+    returning w.run_id, case when w.begun then nullif(w.gate, '00000000-0000-0000-0000-000000000000') end;
+end $$

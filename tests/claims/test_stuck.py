@@ -1,0 +1,54 @@
+"""Runs that should have gone on are counted by what they are stuck at."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.http.metrics import Shared, rendered
+from database import Database
+from models import stuck_runs
+from models.own_runs import WORKFLOW
+from models.stuck_runs import StuckRuns
+from tests.claims.conftest import NewRuns
+
+STUCK = {
+    "untaken": ("update run_work set carrier = '{0}', handed_at = now() - interval '{1} seconds'", 16, 14),
+    "overdue": ("update run_work set status = 'waiting', wake_at = now() - interval '{1} seconds'", 6, 4),
+    "held": (
+        "update run_work set status = 'queued', held = true, gate = automation_id,"
+        " available_at = now() - interval '{1} seconds'", 6, 4,
+    ),
+}  # fmt: skip
+NONE = StuckRuns(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("why", STUCK)
+async def test_a_run_is_counted_when_no_sweep_has_found_it_for_long(
+    database: Database, new_runs: NewRuns, why: str
+) -> None:
+    change, long, brief = STUCK[why]
+    async with database.connection() as connection:
+        await connection.execute("delete from run_work")
+        carried = await new_runs([1, 2])
+        await connection.execute(
+            "insert into gates (workflow_id, lim, begun) values (%s, 3, 2)", (carried.automation_id,)
+        )
+        for seconds, expected in ((long, 1 if why == "held" else 2), (brief, 0)):
+            await connection.execute(change.format(WORKFLOW, seconds).encode())
+            assert await stuck_runs.count(connection) == NONE._replace(**{why: expected})
+
+
+async def test_runs_that_wait_for_a_place_are_counted(database: Database, new_runs: NewRuns) -> None:
+    async with database.connection() as connection:
+        await connection.execute("delete from run_work")
+        await new_runs([1, 2])
+        await connection.execute("update run_work set status = 'queued', own = true")
+        assert await stuck_runs.count(connection) == NONE._replace(own_backlog=2)
+
+
+def test_what_is_stuck_is_told_by_its_kind() -> None:
+    shared = Shared({}, {}, {}, {}, 0, 0, 0, 0.0, StuckRuns(1, 2, 3, 4))
+    told = rendered(shared).decode().splitlines()
+    for why, runs in (("untaken", "1.0"), ("overdue", "2.0"), ("held", "3.0")):
+        assert f'vedette_stuck_runs{{why="{why}"}} {runs}' in told
+    assert "vedette_own_backlog 4.0" in told
