@@ -142,6 +142,8 @@ class Settings(BaseSettings):
     webhook_schedule: Schedule = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
     local_only: bool = False
     build_id: str | None = None
+    execution: Literal["auto", "workflow", "shift"] = "auto"
+    temporal_waits: int = Field(1000, ge=0)
     allow_private_networks: Networks = ()
     limit_ip: Limit = Rate(60, 60)
     limit_breaches: Limit = Rate(60, 60)

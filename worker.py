@@ -22,15 +22,17 @@ from activities.build import name_build
 from activities.credits import CreditActivities, Granting
 from activities.deliveries import DeliveryActivities
 from activities.executor import Executor
+from activities.giving_waits import WaitGiver
 from activities.halting import FailureWatch, Halt
+from activities.handing_over import HandingOver
 from activities.jobs import JobActivities
 from activities.loop_lag import LoopLag
 from activities.maintenance import MaintenanceActivities
 from activities.monitor_chores import MonitorChores
 from activities.monitors import MonitorActivities
+from activities.own_runs import OwnRunActivities
 from activities.performing import Performer, be_ready
 from activities.run_executor import RunExecutor
-from activities.runs import RunActivities
 from activities.schedules import ScheduleActivities
 from activities.writing import RunWriter
 from database import AWAY as DATABASE_AWAY
@@ -55,13 +57,13 @@ from temporal import schedules
 from temporal.client import TASK_QUEUE, TEMPORAL_AWAY, connect
 from temporal.sandbox import workflow_runner
 from watchdog import PoolWatchdog
-from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
 from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
 from workflows.messages import WAKING_QUEUE
 from workflows.monitors import MonitorRun, ScheduledMonitor
+from workflows.runs import AutomationRun
 from workflows.schedules import ScheduledTrigger
 
 _log = logs.get(__name__)
@@ -70,8 +72,8 @@ _GRACE = timedelta(seconds=20)
 _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
 # those of the pollers.
-_WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 14, 4
-# They only wait: for as many batches as there can be runs and deliveries at work.
+_WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 48, 12
+# They only wait: for as many batches as there can be deliveries at work.
 _ACTIVITY_SLOTS = 2048
 # The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
 _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
@@ -147,10 +149,13 @@ async def work(
     answering = Answering(database, notifier, EventChecks(pool), settings)
     performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
-    executor = Executor(database, notifier, writer, one_by_one, failures, worker_id=worker_id, build=build)
+    handing = HandingOver(database, client, settings.execution)
+    executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id, build=build)
     eager = settings.build_id is None
-    dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, eager=eager)
-    runs = RunActivities(database, notifier, executor)
+    waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
+    dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, notifier, handing, waits)
+    own = OwnRunActivities(database, notifier, writer, performer, executor, failures, build)
+    own.on_left = handing.left
     delivering = DeliveryDispatcher(database, client, halt, lag, eager=eager)
     deliveries = DeliveryActivities(
         database, notifier, outbound, keyring, settings.webhook_schedule, delivering.freed
@@ -169,7 +174,7 @@ async def work(
         client,
         task_queue=TASK_QUEUE,
         workflows=[
-            AutomationBatch,
+            AutomationRun,
             BulkJob,
             DeliveryBatch,
             Maintenance,
@@ -179,7 +184,10 @@ async def work(
             TopUp,
         ],
         activities=[
-            runs.advance_runs,
+            own.decide_next,
+            own.perform_step,
+            own.wake_run,
+            own.cancel_run,
             deliveries.send_deliveries,
             watching.watch_targets,
             watching.finish_monitor_run,
@@ -209,11 +217,12 @@ async def work(
         Worker,
         client,
         task_queue=WAKING_QUEUE,
-        activities=[runs.queue_due, deliveries.queue_due_deliveries],
+        activities=[deliveries.queue_due_deliveries],
     )
     dispatchers = (dispatcher, delivering, monitoring, scheduling, jobs)
     await writer.open()
     await deliveries.open()
+    await dispatcher.open()
     watchdog = PoolWatchdog(database, writer.database, deliveries.writer)
     watchdog.start()
     try:

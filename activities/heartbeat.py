@@ -12,13 +12,17 @@ _SECONDS = 3
 
 
 @contextlib.asynccontextmanager
-async def heartbeats() -> AsyncGenerator[None]:
-    """Tell the server every three seconds, for the time of the block, that this activity is alive."""
+async def heartbeats(*details: int) -> AsyncGenerator[None]:
+    """Tell the server every three seconds, while the block runs, that this activity is alive.
+
+    Args:
+        details: what the next attempt learns, should this one be lost.
+    """
 
     async def beat() -> None:
         while True:
             await asyncio.sleep(_SECONDS)
-            activity.heartbeat()
+            activity.heartbeat(*details)
 
     task = asyncio.create_task(beat())
     try:

@@ -31,8 +31,12 @@ from embedded.unprivileged import reachable_folder
 from settings import ExitCode, Settings, StartError
 from temporal.client import Connection, connection
 
-SEARCH_ATTRIBUTES = ("VedetteAccount", "VedetteKind", "VedetteDefinition", "VedetteTrigger")
-"""Ours, all of type Keyword: what workflows are found by. They hold ids and kinds, never personal data."""
+_KEYWORDS = ("VedetteAccount", "VedetteKind", "VedetteDefinition", "VedetteTrigger", "VedetteParent")
+SEARCH_ATTRIBUTES = {
+    **dict.fromkeys(_KEYWORDS, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
+    "VedetteVersion": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+}
+"""Ours: what workflows are found by. They hold ids, kinds and numbers of versions, never personal data."""
 
 _RETENTION = timedelta(hours=1)  # the record of what happened is in Postgres
 _READY_SECONDS = 60
@@ -216,9 +220,9 @@ async def prepare(server: Connection, *, retention: timedelta | None = None) -> 
     )
     missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
     if missing:
-        keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+        wanted = {name: SEARCH_ATTRIBUTES[name] for name in missing}
         await client.operator_service.add_search_attributes(
-            AddSearchAttributesRequest(namespace=namespace, search_attributes=dict.fromkeys(missing, keyword))
+            AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted)
         )
     if retention is not None:
         seconds = Duration(seconds=int(retention.total_seconds()))
@@ -240,8 +244,8 @@ async def prepare_given(settings: Settings) -> None:
         await prepare(connection(settings))
     except RPCError as error:
         raise StartError(
-            f"Temporal at {settings.temporal_address} lacks search attributes of type Keyword and refuses to "
-            f"add them ({error.message}): have its operator add {', '.join(SEARCH_ATTRIBUTES)}.",
+            f"Temporal at {settings.temporal_address} lacks search attributes and refuses to add them: "
+            f"{error.message}. Its operator should add {', '.join(_KEYWORDS)}, and VedetteVersion (Int).",
             ExitCode.TEMPORAL,
         ) from None
 

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
-    DefaultFailureConverterWithEncodedAttributes,
+    DefaultFailureConverter,
     EncodingPayloadConverter,
     PayloadCodec,
+    PayloadConverter,
     SerializationContext,
     WithSerializationContext,
 )
@@ -22,6 +24,8 @@ from temporalio.exceptions import ApplicationError
 
 from sealing import Keyring, UnsealError
 
+READABLE = "run/"
+"""How the ids of workflows begin whose payloads stay readable: ids, names of steps, kinds and codes."""
 REFUSED = "payload_refused"
 """The type of the error that a refused payload ends in."""
 
@@ -36,7 +40,7 @@ def data_converter(keyring: Keyring) -> DataConverter:
         pydantic_data_converter,
         payload_converter_class=_Converter,
         payload_codec=SealingCodec(keyring),
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+        failure_converter_class=_Failures,
     )
 
 
@@ -58,8 +62,15 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         workflow_id: str | None = getattr(context, "workflow_id", None)
         return SealingCodec(self._keyring, _SCHEDULED_AT.sub("", workflow_id or ""))
 
+    @property
+    def _is_readable(self) -> bool:
+        """Whether payloads of this workflow stay as they are: ids and names, for Temporal's pages."""
+        return self._workflow_id.startswith(READABLE)
+
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Seal each payload whole, its metadata included."""
+        """Seal each payload whole, its metadata included; but those of users' runs stay readable."""
+        if self._is_readable:
+            return list(payloads)
         return [
             Payload(
                 metadata={"encoding": _SEALED},
@@ -70,6 +81,8 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Open what `encode` sealed for this workflow; anything else becomes a refused payload."""
+        if self._is_readable:
+            return list(payloads)
         return [self._open(payload) for payload in payloads]
 
     def _open(self, payload: Payload) -> Payload:
@@ -81,6 +94,35 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
                 except UnsealError:
                     continue
         return Payload(metadata={"encoding": _REFUSED_ENCODING})
+
+
+class _Failures(DefaultFailureConverter, WithSerializationContext):
+    """Has messages and stack traces sealed; where nothing is, a failure is told by its type alone.
+
+    A message may quote what an expression or a database read.
+    """
+
+    def __init__(self, *, is_readable: bool = False) -> None:
+        super().__init__(encode_common_attributes=not is_readable)
+        self._is_readable = is_readable
+
+    def with_context(self, context: SerializationContext) -> _Failures:
+        workflow_id: str | None = getattr(context, "workflow_id", None)
+        return _Failures(is_readable=(workflow_id or "").startswith(READABLE))
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        told = failure
+        while self._is_readable:
+            told.stack_trace = ""
+            if told.HasField("application_failure_info"):
+                told.message = told.application_failure_info.type
+                told.application_failure_info.ClearField("details")
+            if not told.HasField("cause"):
+                break
+            told = told.cause
 
 
 class _Refusing(EncodingPayloadConverter):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 from temporalio.bridge.proto.workflow_activation import (
+    InitializeWorkflow,
     WorkflowActivation,
     WorkflowActivationJob,
 )
@@ -20,7 +23,8 @@ from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, Workflo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
-from temporal.converter import REFUSED
+from temporal.converter import READABLE, REFUSED
+from workflows.messages import AUTOMATION_RUN
 
 
 def workflow_runner() -> WorkflowRunner:
@@ -59,7 +63,7 @@ class _Runner(WorkflowRunner):
 
 
 class _Instance(WorkflowInstance):
-    """A workflow that no start or signal without its arguments reaches.
+    """A workflow that no start or signal without its arguments reaches, nor a start of a kind not its id's.
 
     What is not sealed fails when it is decoded; nothing is decoded where there is nothing. The SDK would call
     the workflow without its arguments, and fail its task for ever.
@@ -68,6 +72,8 @@ class _Instance(WorkflowInstance):
     def __init__(self, instance: WorkflowInstance, det: WorkflowInstanceDetails) -> None:
         self._instance = instance
         self._defn: Any = det.defn
+        self._id = det.info.workflow_id
+        self._is_readable = self._id.startswith(READABLE)
         self._context = WorkflowSerializationContext(det.info.namespace, det.info.workflow_id)
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
@@ -80,11 +86,24 @@ class _Instance(WorkflowInstance):
     def _takes(self, job: WorkflowActivationJob) -> bool:
         """Whether what the job is for takes so many arguments. Only starts and signals are looked at."""
         if job.HasField("initialize_workflow"):
+            # What goes unsealed under the ids of users' runs is for these alone.
+            if self._is_readable:
+                return self._defn.name == AUTOMATION_RUN and self._is_its_own(job.initialize_workflow)
             return _accepts(self._defn.run_fn, len(job.initialize_workflow.arguments))
         if job.HasField("signal_workflow"):
             signal = self._defn.signals.get(job.signal_workflow.signal_name)
             return signal is not None and _accepts(signal.fn, len(job.signal_workflow.input))
         return True
+
+    def _is_its_own(self, start: InitializeWorkflow) -> bool:
+        """Whether a start, which anybody can write, is of the run that the workflow's id names."""
+        try:
+            [payload] = start.arguments
+            given = json.loads(payload.data)
+            UUID(given["claim_id"])
+            return f"{READABLE}{UUID(given['run_id'])}" == self._id
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return False
 
     def get_info(self) -> Info:
         return self._instance.get_info()

@@ -1,4 +1,4 @@
-"""Starting the workflow of a batch: the one place that says how."""
+"""Starting workflows: the one place that says how."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from temporalio.common import (
 
 from temporal.client import TASK_QUEUE
 from workflows.messages import (
-    AUTOMATION_BATCH,
+    AUTOMATION_RUN,
     BULK_JOB,
     DELIVERY_BATCH,
     MONITOR_RUN,
+    TAKEN_UP,
     BulkJobInput,
     MonitorRunInput,
+    OwnRun,
 )
 
 ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
 KIND = SearchAttributeKey.for_keyword("VedetteKind")
 DEFINITION = SearchAttributeKey.for_keyword("VedetteDefinition")
 TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
+PARENT = SearchAttributeKey.for_keyword("VedetteParent")
+VERSION = SearchAttributeKey.for_int("VedetteVersion")
 
 # A task that its worker has lost, on the way or by dying, goes to another one after this.
 _TASK_TIMEOUT = timedelta(seconds=10)
@@ -37,9 +41,9 @@ _MONITOR_PRIORITY = 4
 _JOB_PRIORITY = 5
 
 
-def workflow_id(batch_id: UUID | str) -> str:
-    """The id of the workflow of a batch of runs."""
-    return f"automation/{batch_id}"
+def run_workflow_id(run_id: UUID) -> str:
+    """The id of the workflow of a run."""
+    return f"run/{run_id}"
 
 
 def delivery_workflow_id(batch_id: UUID) -> str:
@@ -57,55 +61,69 @@ def job_workflow_id(job_id: UUID) -> str:
     return f"bulk-job/{job_id}"
 
 
-async def start(
+async def start_run(
     client: Client,
+    given: OwnRun,
     *,
-    batch_id: UUID,
     account_id: UUID,
     automation_id: UUID,
     version: int,
-    priority: int,
-    runs: int,
     trigger: str,
-    eager: bool = False,
+    priority: int,
+    parent_run_id: UUID | None,
 ) -> None:
-    """Start the workflow of a batch of runs, once for its id. All else is for those who look for it.
+    """Start the workflow of a run, or tell the one that waits of the run's next claim.
+
+    Args:
+        client: any.
+        given: the run and its claim. All else is for those who look for it.
+        account_id: whose run it is.
+        automation_id: the workflow that it runs.
+        version: of that.
+        trigger: what started it.
+        priority: at which it was claimed.
+        parent_run_id: the run whose step it is.
+
+    Raises:
+        temporalio.service.RPCError: the server is away.
+    """
+    attributes: list[SearchAttributePair[Any]] = [
+        SearchAttributePair(ACCOUNT, str(account_id)),
+        SearchAttributePair(KIND, "run"),
+        SearchAttributePair(DEFINITION, str(automation_id)),
+        SearchAttributePair(TRIGGER, trigger),
+        SearchAttributePair(VERSION, version),
+    ]
+    if parent_run_id is not None:
+        attributes.append(SearchAttributePair(PARENT, str(parent_run_id)))
+    await client.start_workflow(
+        AUTOMATION_RUN,
+        given,
+        id=run_workflow_id(given.run_id),
+        task_queue=TASK_QUEUE,
+        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        task_timeout=_TASK_TIMEOUT,
+        priority=Priority(priority_key=min(priority, 5), fairness_key=str(account_id)),
+        search_attributes=TypedSearchAttributes(attributes),
+        static_summary=f"run of version {version}, {trigger}",
+        start_signal=TAKEN_UP,
+        start_signal_args=[given],
+    )
+
+
+async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, eager: bool = False) -> None:
+    """Start the workflow of a batch of deliveries, once for its id. All else is for those who look for it.
 
     Args:
         client: for an eager start that of the worker, so that the workflow can run there at once.
         batch_id: of the batch.
-        account_id: whose runs they are.
-        automation_id: the workflow that they run.
-        version: of that.
-        priority: of the lane that they come from.
-        runs: how many.
-        trigger: what started them.
+        deliveries: how many.
         eager: run its first task here, if there is room.
 
     Raises:
         WorkflowAlreadyStartedError: it has been started before, whatever became of it.
         temporalio.service.RPCError: the server is away.
     """
-    attributes = [
-        SearchAttributePair(ACCOUNT, str(account_id)),
-        SearchAttributePair(KIND, "automation"),
-        SearchAttributePair(DEFINITION, str(automation_id)),
-        SearchAttributePair(TRIGGER, trigger),
-    ]
-    await _start(
-        client,
-        AUTOMATION_BATCH,
-        batch_id,
-        workflow_id(batch_id),
-        Priority(priority_key=priority, fairness_key=str(account_id)),
-        attributes,
-        f"{runs} runs of version {version}",
-        eager,
-    )
-
-
-async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, eager: bool = False) -> None:
-    """Start the workflow of a batch of deliveries; as `start`."""
     await _start(
         client,
         DELIVERY_BATCH,
@@ -127,7 +145,7 @@ async def start_monitor_run(
     *,
     eager: bool = False,
 ) -> None:
-    """Start the workflow of a monitor's run; as `start`."""
+    """Start the workflow of a monitor's run; as `start_deliveries`."""
     await _start(
         client,
         MONITOR_RUN,
@@ -147,7 +165,7 @@ async def start_monitor_run(
 async def start_job(
     client: Client, given: BulkJobInput, account_id: UUID, queries: int, *, eager: bool = False
 ) -> None:
-    """Start the workflow of a bulk job; as `start`."""
+    """Start the workflow of a bulk job; as `start_deliveries`."""
     await _start(
         client,
         BULK_JOB,

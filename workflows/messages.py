@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-AUTOMATION_BATCH = "AutomationBatch"
-ADVANCE_RUNS, QUEUE_DUE = "advance_runs", "queue_due"
+AUTOMATION_RUN = "AutomationRun"
+DECIDE_NEXT, PERFORM_STEP, WAKE_RUN, CANCEL_RUN = "decide_next", "perform_step", "wake_run", "cancel_run"
+TAKEN_UP, LOOK, LEFT = "taken_up", "look", "left"
+NOT_ITS_RUN = "not_its_run"
+"""The type of the error that an activity ends in which is asked for another run than its workflow's."""
 DELIVERY_BATCH = "DeliveryBatch"
 SEND_DELIVERIES, QUEUE_DUE_DELIVERIES = "send_deliveries", "queue_due_deliveries"
 REFRESH_DATASETS, PURGE_LOOKUPS = "refresh_datasets", "purge_lookups"
@@ -59,3 +62,51 @@ class Looked:
 
     seconds: float = 0.0
     over: bool = False
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """A run that has a workflow of its own, and the claim under which that may write of it."""
+
+    run_id: UUID
+    claim_id: UUID
+
+
+@dataclass(frozen=True)
+class CallName:
+    """One attempt at a step or at an item of it: what `engine.calls.Call` is, without what it reads.
+
+    Attributes:
+        kind: of the call; `items`: all items of the step, with their attempts.
+        label: for who looks at Temporal's pages.
+    """
+
+    step_id: str
+    item: int | None
+    attempt: int
+    kind: str
+    label: str = ""
+
+    @property
+    def key(self) -> tuple[str, int | None, int, str]:
+        """What tells it from the others of its run."""
+        return self.step_id, self.item, self.attempt, self.kind
+
+
+@dataclass(frozen=True)
+class Todo:
+    """What a run does next.
+
+    Attributes:
+        calls: to be made.
+        seconds: until it goes on by itself, if something of it does.
+        waits: for what, for who looks.
+        steps: those that are done, each with its status.
+        over: the run has ended, as this says; `elsewhere`: it is its workflow's no longer.
+    """
+
+    calls: list[CallName]
+    seconds: float | None = None
+    waits: str = ""
+    steps: dict[str, str] | None = None
+    over: str | None = None

@@ -1,14 +1,17 @@
 """Accounts, workflows and waiting runs for the tests of the engine."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
+from activities import watching_workflows
 from database import Database, Notifier
 from language.definition import Definition
 from models import accounts, automations, targets
@@ -63,16 +66,16 @@ async def nothing_waits(database: Database) -> None:
     """Runs that earlier tests left are gone."""
     async with database.connection() as connection:
         await connection.execute("delete from run_work")
-        await connection.execute("delete from batches")
-        await connection.execute("update tenants set served_at = null")
-        await connection.execute("update lanes set served_at = null")
+        await connection.execute("update gates set begun = 0")
 
 
 @pytest.fixture(scope="module")
-def open_settings(live_settings: Settings) -> Settings:
+def open_settings(live_settings: Settings, carried_by: str) -> Settings:
     """Settings with lookup data, and webhook steps that may reach this machine."""
     write_small_datasets(live_settings.data)
-    return live_settings.model_copy(update={"allow_private_networks": (ip_network("127.0.0.1/32"),)})
+    networks = (ip_network("127.0.0.1/32"),)
+    chosen = {"allow_private_networks": networks, "execution": carried_by.replace("turns", "auto")}
+    return live_settings.model_copy(update=chosen)
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,21 @@ def at_work(open_settings: Settings, client: Client, database: Database, keyring
 async def receiver() -> AsyncGenerator[Endpoint]:
     async with endpoint() as served:
         yield served
+
+
+@pytest.fixture(scope="module")
+def quick_watch() -> Generator[None]:
+    """Rows and workflows of runs are compared often, and young ones too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watching_workflows, "_SECONDS", 0.5)
+        patch.setattr(watching_workflows, "_YOUNGEST", timedelta(seconds=1))
+        yield
+
+
+@pytest.fixture(scope="module")
+async def stranger(open_settings: Settings) -> Client:
+    """Anybody who reaches Temporal's port: what it sends is readable, and not sealed."""
+    return await Client.connect(str(open_settings.temporal_address), data_converter=pydantic_data_converter)
 
 
 @pytest.fixture(scope="module")

@@ -25,13 +25,14 @@ from temporalio.service import RPCError, RPCStatusCode
 import worker
 from database import Database, Notifier
 from models import accepting, cancelling
-from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
+from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
 from models.targets import Target
 from outbound.client import Outbound
 from providers.lookup import Lookups
 from sealing import Keyring
 from services.process_pool import ProcessPool
 from settings import Settings
+from temporal.starts import run_workflow_id
 from tests import commands
 from tests.stacks import environment
 from tests.views import get_run
@@ -155,8 +156,7 @@ def process(settings: Settings, module: str, *arguments: str, **more: str) -> Ge
         settings.data,
         DATABASE_URL=settings.database_url.get_secret_value(),
         TEMPORAL_ADDRESS=settings.temporal_address,
-        VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32",
-        **more,
+        **{"VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32", "VEDETTE_EXECUTION": settings.execution} | more,
     )
     running = commands.start(module, arguments, names)
     try:
@@ -215,29 +215,20 @@ async def waiting(database: Database, account_id: UUID, run_id: UUID) -> RunView
     return await seen(database, account_id, run_id, lambda view: view.status == "waiting")
 
 
-async def batch_workflow(client: Client, database: Database, run_id: UUID) -> WorkflowHandle[Any, Any]:
-    """The workflow of the batch that holds a run, or held it last."""
-    async with database.connection() as connection:
-        cursor = await connection.execute(
-            "select coalesce(r.batch_id, w.batch_id) as batch_id from runs r"
-            " left join run_work w on w.run_id = r.id where r.id = %s",
-            (run_id,),
-        )
-        row = await cursor.fetchone()
-    assert row is not None and row["batch_id"] is not None
-    handle = client.get_workflow_handle(f"automation/{row['batch_id']}")
-    await until(lambda: _is_known(handle))  # its runs begin beside its start
+async def run_workflow(client: Client, run_id: UUID) -> WorkflowHandle[Any, Any]:
+    """The workflow of a run's own, once Temporal knows it."""
+    handle = client.get_workflow_handle(run_workflow_id(run_id))
+
+    async def known() -> bool:
+        try:
+            await handle.describe()
+        except RPCError as error:
+            assert error.status is RPCStatusCode.NOT_FOUND, error
+            return False
+        return True
+
+    await until(known)
     return handle
-
-
-async def _is_known(handle: WorkflowHandle[Any, Any]) -> bool:
-    try:
-        await handle.describe()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return False
-    return True
 
 
 async def events_of(handle: WorkflowHandle[Any, Any], kind: str) -> list[HistoryEvent]:
@@ -250,6 +241,7 @@ async def cancel(database: Database, notifier: Notifier, account_id: UUID, run_i
     """As the API does it: in the record, and then everybody is told."""
     async with database.connection() as connection:
         await cancelling.cancel(connection, account_id, run_id)
+    notifier.notify(CANCELLED_CHANNEL, str(run_id))
     notifier.notify(FINISHED_CHANNEL, str(run_id))
 
 
@@ -275,17 +267,12 @@ class Run:
         return (await self.many(steps, [payload]))[0]
 
     async def many(self, steps: list[dict[str, Any]], payloads: list[Any]) -> list[RunView]:
-        """The finished runs of a batch that has one for each payload."""
+        """The finished runs, one for each payload; one claim finds them together."""
         target = await self._new_target(steps)
         run_ids = await accept_each(self._database, target, payloads)
         views = await asyncio.gather(
             *(ended(self._database, self._notifier, target.account_id, run_id) for run_id in run_ids)
         )
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(
-                "select distinct batch_id from runs where id = any(%s)", (run_ids,)
-            )
-            assert len(await cursor.fetchall()) == 1
         return views
 
 

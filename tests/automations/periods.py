@@ -11,11 +11,10 @@ from typing import Any
 
 FACTOR = 3
 _PERIODS = {
-    "activities.execution": ["BEGIN_SECONDS"],
+    "activities.shift": ["BEGIN_SECONDS"],
     "activities.executor": ["BEAT_SECONDS"],
     "activities.heartbeat": ["_SECONDS"],
-    "models.leases": ["SILENT_SECONDS"],
-    "models.recovery": ["SILENT_SECONDS", "_START_SECONDS", "_UNSEEN_SECONDS"],
+    "models.shifts": ["SILENT_SECONDS"],
     "models.work_queue": ["_START_SECONDS", "_UNSEEN_SECONDS"],
     "temporal.starts": ["_TASK_TIMEOUT"],
     "worker": ["_HEARTBEATS_HELD_BACK"],

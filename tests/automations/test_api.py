@@ -317,20 +317,16 @@ async def test_cancelling_a_run_ends_it_and_says_where(
     assert again == run
 
 
-async def test_cancelling_a_run_that_waits_in_its_lane_ends_it_at_once(
-    api: Api, person: Person, database: Database
-) -> None:
+async def test_cancelling_a_run_that_no_worker_has_yet_ends_it_at_once(api: Api, person: Person) -> None:
     stranger = await api.person()
-    made = await create(person)
-    async with database.transaction() as connection:
-        # Whichever worker is there, it leaves a lane alone that is locked.
-        await connection.execute(
-            "select from lanes where automation_id = %s for no key update", (made["id"],)
-        )
-        accepted = await post(api, made["webhook_url"], json={})
-        path = f"{accepted.headers['location']}/cancel"
-        assert problem(await stranger.key.post(path)) == (404, "not_found")
-        assert (await person.key.post(path)).json()["status"] == "cancelled"
+    waits = {"id": "wait", "type": "delay", "config": {"seconds": 3600}}
+    made = await create(person, steps=[waits], concurrency={"limit": 1})
+    first = await post(api, made["webhook_url"], json={})
+    second = await post(api, made["webhook_url"], json={})
+    path = f"{second.headers['location']}/cancel"
+    assert problem(await stranger.key.post(path)) == (404, "not_found")
+    assert (await person.key.post(path)).json()["status"] == "cancelled"
+    assert (await person.key.post(f"{first.headers['location']}/cancel")).json()["status"] == "cancelled"
 
 
 async def test_another_accounts_run_is_unknown(api: Api, person: Person) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from database import Database
-from models import recovery, resume_tokens
+from models import resume_tokens
 from models.resume_tokens import Place
 from sealing import Keyring
 from tests.api_server import Api, Person
@@ -46,6 +46,7 @@ async def resume(api: Api, url: str, **request: Any) -> httpx.Response:
     return await post(api, url, **request)
 
 
+@pytest.mark.executions("shift", "workflow", "turns")
 async def test_a_run_waits_until_somebody_posts_and_goes_on_with_the_body(
     api: Api, person: Person, worker: None
 ) -> None:
@@ -73,6 +74,7 @@ async def test_a_second_answer_is_refused_and_changes_nothing(api: Api, person: 
     assert problem(await resume(api, urls["b"], json=1)) == (409, "resume_over")
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_an_answer_that_comes_before_its_step_is_kept_for_it(
     api: Api, person: Person, worker: None, receiver: Endpoint
 ) -> None:
@@ -86,6 +88,7 @@ async def test_an_answer_that_comes_before_its_step_is_kept_for_it(
     assert (await become(person, run_id, "completed"))["output"] == "early"
 
 
+@pytest.mark.executions("shift", "workflow", "turns")
 async def test_an_answer_reaches_a_run_that_is_busy_with_something_else(
     api: Api, person: Person, worker: None, receiver: Endpoint
 ) -> None:
@@ -133,6 +136,7 @@ async def test_a_body_that_does_not_meet_the_schema_spends_nothing(
     assert (await become(person, run_id, "completed"))["output"] is True
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize(
     ("on_timeout", "status", "output"), [("fail", "failed", None), ("continue", "completed", False)]
 )
@@ -148,6 +152,7 @@ async def test_a_wait_that_nobody_ends_ends_by_itself(
     assert problem(await resume(api, url, json=1)) == (409, "resume_over")
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_run_that_was_cancelled_cannot_be_resumed(api: Api, person: Person, worker: None) -> None:
     run_id = await begin(person, [wait()])
     url = (await become(person, run_id, "waiting"))["resume_urls"]["approval"]
@@ -218,26 +223,9 @@ async def parked(database: Database, run_id: str) -> None:
     async def look() -> bool:
         async with database.connection() as connection:
             cursor = await connection.execute(
-                "select from run_work w join batches b on b.id = w.batch_id where run_id = %s and b.parked",
+                "select from run_work where run_id = %s and status = 'waiting'",
                 (run_id,),
             )
             return await cursor.fetchone() is not None
 
     await until(look)
-
-
-async def test_the_batch_of_runs_that_were_all_resumed_leaves_temporal(
-    api: Api, person: Person, worker: None, database: Database
-) -> None:
-    """Its workflow would sleep until the waits were to be over."""
-    run_id = await begin(person, [wait()])
-    url = (await become(person, run_id, "waiting"))["resume_urls"]["approval"]
-    await parked(database, run_id)
-    async with database.connection() as connection:
-        cursor = await connection.execute("select batch_id from run_work where run_id = %s", (run_id,))
-        row: Any = await cursor.fetchone()
-    await resume(api, url)
-    await become(person, run_id, "completed")
-    async with database.connection() as connection:
-        await recovery.delete_empty(connection)
-        assert await recovery.find_unknown(connection, [row["batch_id"]]) == {row["batch_id"]}

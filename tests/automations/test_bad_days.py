@@ -17,15 +17,15 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client
 
-import dispatcher
+from activities import executor
 from database import Database, Notifier
 from models import runs
+from models.claim_order import KEPT
 from outbound.client import Outbound
 from providers.registry import KINDS
 from sealing import Keyring
 from settings import ProviderSettings, Settings
 from tests.api_server import Person, running
-from tests.automations.claims import batch_of
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -216,7 +216,7 @@ async def test_a_steps_own_timeout_ends_it_in_the_middle_of_an_answer(
     assert view["steps"][0]["duration_ms"] >= 2900
 
 
-async def test_a_row_whose_data_is_bad_does_no_harm_to_its_mates(
+async def test_a_run_whose_data_is_bad_does_no_harm_to_those_beside_it(
     person: Person, database: Database, notifier: Notifier, new_target: NewTarget, serve: raw.Serve
 ) -> None:
     bodies = [says(b'"\\u0000"'), says(nested(190)), says(nested(900)), says(b"7")]
@@ -239,17 +239,16 @@ async def test_an_item_with_a_nul_is_stored(run_of: RunOf, serve: raw.Serve) -> 
     assert view["output"] == ["\0", "\0"]
 
 
-async def test_sixty_three_rows_do_not_wait_for_one_that_hangs(
+async def test_sixty_three_runs_do_not_wait_for_one_that_hangs(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     call = webhook(receiver.url + "/{{ trigger }}", timeout=60) | ONCE
     target = await new_target([call, webhook(f"{receiver.url}/next", "next")])
-    held, *mates = ids = await accept_each(database, target, ["held"] + ["quick"] * 63)
+    held, *mates = await accept_each(database, target, ["held"] + ["quick"] * 63)
     views = [await ended(database, notifier, target.account_id, run_id) for run_id in mates]
     assert {view.status for view in views} == {"completed"}
     async with database.connection() as connection:
         assert await runs.get_ended(connection, [held]) == {}
-    assert len({await batch_of(database, run_id) for run_id in ids}) == 1
     receiver.open.set()
     assert (await ended(database, notifier, target.account_id, held)).status == "completed"
 
@@ -279,7 +278,7 @@ async def test_one_tenants_slow_runs_do_not_hold_up_anothers_event(
 async def test_tenants_whose_runs_all_wait_leave_room_for_anothers_event(
     database: Database, notifier: Notifier, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_ROWS_PER_WORKER", 8)
+    monkeypatch.setattr(executor, "WINDOW", KEPT + 8)
     for _ in range(2):
         target = await new_target([{"id": "nap", "type": "delay", "config": {"seconds": 200}}])
         waiting = await accept(database, target, 10)

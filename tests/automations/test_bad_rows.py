@@ -15,6 +15,7 @@ from tests.api_server import Api, Person, running
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
 from tests.automations.workflows import create
 
+EXECUTION = "shift"
 RUNS = "/api/workflows/runs"
 
 
@@ -35,9 +36,9 @@ async def start(person: Person, workflow: dict[str, Any]) -> UUID:
 
 
 async def set_aside(api: Api) -> str:
-    """How many lanes are, as the metrics tell it."""
+    """How many versions are, as the metrics tell it."""
     lines = (await api.http.get("/metrics")).text.splitlines()
-    [line] = [line for line in lines if line.startswith("vedette_lanes_set_aside ")]
+    [line] = [line for line in lines if line.startswith("vedette_versions_set_aside ")]
     return line.split()[1]
 
 
@@ -57,6 +58,7 @@ PROGRESS: dict[str, Any] = {
 }
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("case", PROGRESS)
 async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancelled(
     api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget, case: str
@@ -79,7 +81,7 @@ async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancel
 
         await until(is_set_aside)
         row = await row_of(database, bad)
-        assert (row["status"], row["batch_id"], row["progress"]) == ("queued", None, PROGRESS[case])
+        assert (row["status"], row["carrier"], row["progress"]) == ("queued", None, PROGRESS[case])
         assert await set_aside(api) == "1.0"
         shown = (await person.key.get(f"{RUNS}/{bad}")).json()
         assert (shown["status"], shown["steps"][0]["status"]) == ("queued", "pending")
@@ -88,6 +90,7 @@ async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancel
         assert await set_aside(api) == "0.0"
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("steps", [[{"id": "out", "type": "of a later build"}], 5, [7]])
 async def test_a_workflow_whose_definition_cannot_be_read_waits_aside_until_it_can(
     api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget, steps: Any
@@ -108,16 +111,17 @@ async def test_a_workflow_whose_definition_cannot_be_read_waits_aside_until_it_c
         await until(is_set_aside)
         for run_id in bad:
             row = await row_of(database, run_id)
-            assert (row["status"], row["batch_id"], row["setbacks"]) == ("queued", None, None)
+            assert (row["status"], row["carrier"], row["setbacks"]) == ("queued", None, None)
             assert (await person.key.get(f"{RUNS}/{run_id}")).json()["status"] == "queued"
         await define(database, workflow, good)
         async with database.connection() as connection:
-            await connection.execute("update lanes set aside_until = now() where setbacks is not null")
+            await connection.execute("update versions_aside set aside_until = now()")
+            await connection.execute("update run_work set available_at = now()")
         for run_id in bad:
             assert (await ended(database, notifier, person.account.id, run_id)).status == "completed"
         assert await set_aside(api) == "0.0"
     async with database.connection() as connection:
-        cursor = await connection.execute("select count(*) as n from lanes where setbacks is not null")
+        cursor = await connection.execute("select count(*) as n from versions_aside")
         assert await cursor.fetchone() == {"n": 0}
 
 

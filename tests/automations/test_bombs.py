@@ -13,9 +13,9 @@ from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept_each,
-    batch_workflow,
     ended,
     events_of,
+    run_workflow,
     transform,
     webhook,
 )
@@ -67,6 +67,7 @@ async def failed_tasks(handle: WorkflowHandle[Any, Any]) -> list[Any]:
     return [event for kind in kinds for event in await events_of(handle, kind)]
 
 
+@pytest.mark.parametrize("execution", ["workflow", "shift"])
 @pytest.mark.parametrize("payload", [BOMB, LARGE_BOMB], ids=["travels", "is stored"])
 @pytest.mark.parametrize("where", CASES)
 async def test_a_bomb_fails_its_step_and_never_a_task_of_the_engine(
@@ -76,20 +77,23 @@ async def test_a_bomb_fails_its_step_and_never_a_task_of_the_engine(
     new_target: NewTarget,
     where: str,
     payload: list[Any],
+    execution: str,
 ) -> None:
     bomb, code = CASES[where]
-    target = await new_target([bomb, transform("after", "'never'")])
+    target = await new_target([bomb, transform("after", "'never'")], execution=execution)
     ids = await accept_each(database, target, [payload] * 4)
     views = await asyncio.gather(*(ended(database, notifier, target.account_id, run_id) for run_id in ids))
     for view in views:
         assert view.status == "failed" and view.error is not None
         assert (view.error["step"], view.error["code"], view.steps[0].attempts) == ("bomb", code, 1)
-    handle = await batch_workflow(client, database, ids[0])
-    await handle.result()
-    assert await failed_tasks(handle) == []
+    if execution == "workflow":
+        for run_id in ids:
+            handle = await run_workflow(client, run_id)
+            assert await handle.result() == "failed"
+            assert await failed_tasks(handle) == []
 
 
-async def test_mates_of_a_bomb_complete(
+async def test_runs_beside_a_bomb_complete(
     notifier: Notifier, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     target = await new_target([transform("pairs", ALL_PAIRS), webhook(receiver.url, body="{{ pairs }}")])
@@ -99,13 +103,15 @@ async def test_mates_of_a_bomb_complete(
     assert sorted(request["body"] for request in receiver.requests) == ["1", "3"]
 
 
-async def test_a_whole_batch_of_bombs_is_done_in_tasks_that_the_engine_can_stand(
-    notifier: Notifier, client: Client, database: Database, new_target: NewTarget
+@pytest.mark.parametrize("execution", ["workflow", "shift"])
+async def test_many_bombs_are_done_in_tasks_that_the_engine_can_stand(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, execution: str
 ) -> None:
-    target = await new_target([transform("bomb", ALL_PAIRS, on_error="continue"), transform("end", "'on'")])
+    bomb = transform("bomb", ALL_PAIRS, on_error="continue")
+    target = await new_target([bomb, transform("end", "'on'")], execution=execution)
     ids = await accept_each(database, target, [BOMB] * 64)
     views = [await ended(database, notifier, target.account_id, run_id, 60) for run_id in ids]
     assert {(view.status, view.output) for view in views} == {("completed", "on")}
-    handle = await batch_workflow(client, database, ids[0])
-    await handle.result()
-    assert await failed_tasks(handle) == []
+    if execution == "workflow":
+        for run_id in ids:
+            assert await failed_tasks(await run_workflow(client, run_id)) == []

@@ -1,14 +1,15 @@
-"""Runs that are cancelled at every point, and what becomes of their batch mates."""
+"""Runs that are cancelled at every point, by either carrier, and what becomes of those beside them."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 from aiohttp import web
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 
 from database import Database, Notifier
 from models import cancelling
@@ -19,16 +20,18 @@ from tests.automations.engine import (
     NewTarget,
     accept,
     accept_each,
-    batch_workflow,
     cancel,
     ended,
     requested,
+    run_workflow,
     statuses,
     transform,
     until,
     webhook,
 )
 from tests.views import get_run
+
+pytestmark = pytest.mark.usefixtures("quick_watch", "short_periods")
 
 Step = dict[str, Any]
 AFTER = transform("after", "'never'")
@@ -41,11 +44,13 @@ async def held(request: web.Request, receiver: Endpoint) -> web.Response:
     return web.json_response(request.path, status=503 if request.path == "/refused" else 200)
 
 
-async def test_a_cancelled_row_ends_and_its_mate_at_work_goes_on(
-    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
+@pytest.mark.parametrize("execution", ["workflow", "shift"])
+async def test_a_cancelled_run_ends_and_the_one_beside_it_goes_on(
+    notifier: Notifier, database: Database, new_target: NewTarget, receiver: Endpoint, execution: str
 ) -> None:
     receiver.handler = lambda request: held(request, receiver)
-    target = await new_target([webhook(receiver.url + "/{{ trigger }}"), transform("end", "call.body")])
+    steps = [webhook(receiver.url + "/{{ trigger }}"), transform("end", "call.body")]
+    target = await new_target(steps, execution=execution)
     unwanted, mate = await accept_each(database, target, ["unwanted", "mate"])
     notifier.notify(QUEUED_CHANNEL)
     await requested(receiver, 2)
@@ -57,8 +62,6 @@ async def test_a_cancelled_row_ends_and_its_mate_at_work_goes_on(
     view = await ended(database, notifier, target.account_id, mate)
     assert (view.status, view.output) == ("completed", "/mate")
     assert sorted(receiver.paths) == ["/mate", "/unwanted"]
-    workflows = [await batch_workflow(client, database, run_id) for run_id in (unwanted, mate)]
-    assert workflows[0].id == workflows[1].id
 
 
 async def shown(database: Database, account_id: UUID, run_id: UUID, expected: dict[str, str]) -> RunView:
@@ -76,7 +79,7 @@ async def shown(database: Database, account_id: UUID, run_id: UUID, expected: di
 class Point(NamedTuple):
     """Where a run is when it is cancelled: in the step that `step` makes, after `calls`, once it is `status`.
 
-    `left`: its executor has let go of it.
+    `left`: its carrier has let go of it.
     """
 
     step: Callable[[str], Step]
@@ -109,34 +112,50 @@ POINTS: dict[str, Point] = {
 }
 
 
-# An executor that is never told learns it from its next write or beat; a short wait may end before that.
+# A carrier that is never told learns it from its next write or beat; a short wait may end before that.
 NAPS = ("a backoff", "a delay")
 LOST = "the notification is lost"
 CASES = [(where, told) for where in POINTS for told in ("told", LOST) if told != LOST or where not in NAPS]
 
 
+@pytest.mark.parametrize("execution", ["workflow", "shift"])
 @pytest.mark.parametrize(("where", "told"), CASES)
 async def test_a_run_can_be_cancelled_anywhere_and_calls_nobody_afterwards(
     notifier: Notifier,
+    client: Client,
     database: Database,
     new_target: NewTarget,
     receiver: Endpoint,
     where: str,
     told: str,
+    execution: str,
 ) -> None:
-    point = POINTS[where]
-    receiver.handler = lambda request: held(request, receiver)
-    target = await new_target([webhook(f"{receiver.url}/before", "before"), point.step(receiver.url), AFTER])
+    point, asked = POINTS[where], list[web.Request]()
+
+    async def handle(request: web.Request) -> web.Response:
+        asked.append(request)
+        return await held(request, receiver)
+
+    receiver.handler = handle
+    steps = [webhook(f"{receiver.url}/before", "before"), point.step(receiver.url), AFTER]
+    target = await new_target(steps, execution=execution)
     [run_id] = await accept(database, target)
     notifier.notify(QUEUED_CHANNEL)
     await requested(receiver, 1 + len(point.calls))
     await until(lambda: has_come_to(database, target.account_id, run_id, point))
+    beats = await beats_of_all(database)
     if told == "told":
         await cancel(database, notifier, target.account_id, run_id)
     else:
         async with database.connection() as connection:
             await cancelling.cancel(connection, target.account_id, run_id)
-    await until(lambda: is_dropped(database, run_id, point))
+    if execution == "workflow":
+        with contextlib.suppress(WorkflowFailureError):
+            await (await run_workflow(client, run_id)).result()
+    elif not point.left:
+        await until(lambda: is_idle(database, beats))
+    if point.status == "running":
+        await until(lambda: is_hung_up(asked[-1]))
     receiver.open.set()
     expected = {"before": "completed", "it": "cancelled", "after": "skipped"}
     view = await shown(database, target.account_id, run_id, expected)
@@ -152,11 +171,23 @@ async def has_come_to(database: Database, account_id: UUID, run_id: UUID, point:
     return view.status == point.status and (row["status"] == "waiting") == point.left
 
 
-async def is_dropped(database: Database, run_id: UUID, point: Point) -> bool:
-    """Whether no executor has it: the batch is gone; one that only waited stays until its timer ends."""
+async def is_hung_up(request: web.Request) -> bool:
+    """Whether who has asked waits for no answer any more."""
+    return request.transport is None or request.transport.is_closing()
+
+
+async def beats_of_all(database: Database) -> int:
+    async with database.connection() as connection:
+        cursor = await connection.execute("select sum(beats)::int as beats from shifts")
+        row: Any = await cursor.fetchone()
+    return row["beats"]
+
+
+async def is_idle(database: Database, beats: int) -> bool:
+    """Whether the shift has had two beats since, and had no run at work at the second."""
     async with database.connection() as connection:
         cursor = await connection.execute(
-            "select parked from batches b join runs r on r.batch_id = b.id where r.id = %s", (run_id,)
+            "select sum(beats)::int as beats, sum(at_work) as at_work from shifts"
         )
-        row = await cursor.fetchone()
-    return row is None or (point.left and row["parked"])
+        row: Any = await cursor.fetchone()
+    return row["beats"] >= beats + 2 and not row["at_work"]

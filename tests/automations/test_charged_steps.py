@@ -35,6 +35,8 @@ from tests.automations.sources import Account, books
 
 providers, live_settings, account = sources.providers, sources.live_settings, sources.account
 
+EXECUTION = "shift"
+
 # What is looked up, and what that costs: all that the account has.
 PAID = {
     "phone": ("+14155552671", 1),
@@ -82,11 +84,10 @@ async def administer(server: Postgres, statement: str) -> None:
 
 
 async def take_away(database: Database, run_id: UUID) -> None:
-    """The batch of a run is in other hands, which fall silent at once: whoever had it has lost it."""
+    """A run is queued again, as by who has ended its shift: whoever had it has lost it."""
     async with database.connection() as connection:
         await connection.execute(
-            "update batches set executor = gen_random_uuid(), beat_at = '-infinity'"
-            " where id = (select batch_id from run_work where run_id = %s)",
+            "update run_work set status = 'queued', carrier = null, claim_id = null where run_id = %s",
             (run_id,),
         )
 
@@ -112,6 +113,7 @@ async def test_what_was_charged_and_not_recorded_is_delivered_for_that_charge(
     assert await books(database, run_id) == (0, [price], price)
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.usefixtures("short_periods")
 async def test_a_worker_killed_between_charge_and_record_costs_no_second_credit(
     open_settings: Settings,
@@ -137,6 +139,7 @@ async def test_a_worker_killed_between_charge_and_record_costs_no_second_credit(
 # Beside the charge
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_lookup_that_a_cancel_comes_upon_before_its_charge_is_dropped_and_costs_nothing(
     at_work: Work, database: Database, account: Account, new_target: NewTarget
 ) -> None:
@@ -158,6 +161,7 @@ async def test_a_lookup_that_a_cancel_comes_upon_before_its_charge_is_dropped_an
     assert await books(database, run_id) == (1, [], 0)
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_lookup_that_was_charged_and_lost_counts_for_its_run_when_that_is_cancelled(
     at_work: Work, database: Database, account: Account, new_target: NewTarget
 ) -> None:

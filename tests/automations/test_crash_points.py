@@ -2,7 +2,7 @@
 
 What they see: whatever was accepted ends, no step is recorded twice, and a webhook is repeated only under its
 id. The other points are listed in test_dispatch_points; what happens between a write's snapshot and its
-commit is in tests/leases, what a worker leaves that dies is in test_killed_workers.
+commit is in tests/claims, what a worker leaves that dies is in test_killed_workers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psycopg.types.json import Json
 from database import Database
 from embedded.postgres import Postgres
 from embedded.temporal import Temporal
-from models import leases, low_water, recovery, secrets
+from models import low_water, secrets, setbacks, shifts
 from models.audit import Actor
 from models.low_water import LowWater
 from models.run_work import Claim
@@ -29,7 +29,7 @@ from models.runs import QUEUED_CHANNEL, RunView
 from models.targets import Target
 from sealing import Keyring
 from settings import Settings
-from tests.automations.claims import claim, claimed
+from tests.automations.claims import claim, runs_of
 from tests.automations.engine import (
     Endpoint,
     NewAccount,
@@ -51,6 +51,8 @@ from tests.automations.test_dispatch_points import let_pass
 from tests.stacks import eventually
 from tests.views import get_run
 
+EXECUTION = "shift"
+
 
 def ids_by_path(receiver: Endpoint) -> dict[str, set[str]]:
     """Under which webhook-ids each path was asked for."""
@@ -71,10 +73,11 @@ async def view_of(database: Database, target: Target, run_id: UUID) -> RunView:
 
 # Worker processes
 
-FROZEN_SECONDS = 40
+FROZEN_SECONDS = 100
 """The server goes on handing tasks to a process that is stopped, whose polls stay open for a minute."""
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.usefixtures("short_periods")
 async def test_a_stopped_executor_that_goes_on_later_does_nothing_more_with_what_another_has_taken_over(
     open_settings: Settings, at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
@@ -126,12 +129,12 @@ async def test_a_worker_that_is_stopped_for_a_while_goes_on_where_nobody_else_is
 
 
 async def is_silent(database: Database, run_id: UUID) -> bool:
-    """Whether the executor of a run has been silent for so long that its lease is over."""
+    """Whether the worker of a run has been silent for so long that others would end its shift."""
     async with database.connection() as connection:
         cursor = await connection.execute(
-            "select b.beat_at < now() - make_interval(secs => %s) as silent"
-            " from run_work w join batches b on b.id = w.batch_id where w.run_id = %s",
-            (leases.SILENT_SECONDS + 1, run_id),
+            "select s.beat_at < now() - make_interval(secs => %s) as silent"
+            " from run_work w join shifts s on s.id = w.carrier where w.run_id = %s",
+            (shifts.SILENT_SECONDS + 1, run_id),
         )
         row = await cursor.fetchone()
     return row is not None and row["silent"]
@@ -142,39 +145,39 @@ async def test_a_worker_that_is_stopped_within_its_claim_holds_nobody_up(
 ) -> None:
     target, other = await new_target([transform("end", "'done'")]), await new_target()
 
+    async def begun() -> Any:
+        async with database.connection() as looking:
+            cursor = await looking.execute("select id from shifts where room > 0 order by id desc limit 1")
+            return await cursor.fetchone()
+
     async def claims_now() -> bool:
         async with database.connection() as looking:
             cursor = await looking.execute(
                 "select 1 from pg_stat_activity where datname = current_database()"
-                " and application_name = 'vedette worker' and wait_event_type = 'Lock'"
+                " and application_name = 'vedette claims' and wait_event_type = 'Lock'"
                 " and query like '%claim_runs%'"
             )
             return await cursor.fetchone() is not None
 
-    [run_id] = await accept(database, target)
-    await set_aside_until(database, target, "infinity")
+    async with database.connection() as connection:
+        await connection.execute("delete from shifts")
     with process(open_settings, "cli", "worker") as stopped:
+        shift = await until(begun)
         async with database.transaction() as connection:
-            # The claim will wait for this row when it makes its batch.
-            await connection.execute("select from accounts where id = %s for update", (target.account_id,))
-            await set_aside_until(database, target, None)
+            # Each claim waits for this row.
+            await connection.execute("select from shifts where id = %s for update", (shift["id"],))
+            [run_id] = await accept(database, target)
             await until(claims_now)
             send_signal(stopped, signal.SIGSTOP)
         [quick] = await accept(database, other)
         async with at_work() as notifier:
-            # Sooner than any lease is over.
+            # Sooner than any shift is ended.
             assert (await ended(database, notifier, other.account_id, quick, 8)).status == "completed"
             view = await ended(database, notifier, target.account_id, run_id, FROZEN_SECONDS)
     assert view.output == "done"
 
 
-async def set_aside_until(database: Database, target: Target, moment: str | None) -> None:
-    async with database.connection() as connection:
-        await connection.execute(
-            "update lanes set aside_until = %s::timestamptz where id = %s", (moment, target.lane_id)
-        )
-
-
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.usefixtures("short_periods")
 async def test_runs_that_wait_go_on_though_their_worker_is_killed_meanwhile(
     open_settings: Settings, at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
@@ -211,6 +214,7 @@ async def with_secret(
     )
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_runs_go_on_when_postgres_has_been_restarted(
     postgres: Postgres,
     at_work: Work,
@@ -303,6 +307,7 @@ async def test_runs_go_on_while_temporal_is_silent_and_their_timers_afterwards(
     assert Counter(receiver.paths) == {"/quick": 2, "/after": 1}
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_runs_go_on_when_temporal_has_been_restarted(
     temporal_server: Temporal, at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
@@ -345,16 +350,19 @@ async def test_a_run_that_is_committed_late_is_claimed(
     target, marks = await new_target(), LowWater()
     marks.marks()
     await accept(database, target)
-    marks.note(await claimed(database), 256)
+    first = await claim(database)
+    assert isinstance(first, Claim)
+    marks.note(first)
     [late] = await accept(database, target)
     async with database.connection() as connection:
         await connection.execute(
             "update run_work set available_at = now() - %s::interval where run_id = %s", (age, late)
         )
     found = await claim(database, marks=marks.marks())
-    assert isinstance(found, Claim) and [run.run_id for run in found.runs] == [late]
+    assert isinstance(found, Claim) and [run.run_id for run in runs_of(found)] == [late]
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_secret_that_cannot_be_opened_fails_its_own_step_alone(
     at_work: Work,
     database: Database,
@@ -379,7 +387,7 @@ async def test_a_secret_that_cannot_be_opened_fails_its_own_step_alone(
     assert failed.error is not None and failed.error["code"] == "secret_not_opened"
     assert len(receiver.requests) == 1
     async with database.connection() as connection:
-        assert await recovery.count_lanes_aside(connection) == 0
+        assert await setbacks.count_aside(connection) == 0
 
 
 async def test_what_a_later_version_has_written_is_set_aside_unharmed_and_goes_on_when_it_is_readable(
@@ -401,7 +409,7 @@ async def test_what_a_later_version_has_written_is_set_aside_unharmed_and_goes_o
         await let_pass(database, run_id, timedelta(hours=1))
         readable = await row_of(database, run_id)
         later = {**readable["progress"], "version": 1_000, "unheard": "of"}
-        await change(database, run_id, progress=Json(later), status="queued", batch_id=None)
+        await change(database, run_id, progress=Json(later), status="queued", carrier=None, claim_id=None)
         notifier.notify(QUEUED_CHANNEL)
 
         async def is_aside() -> bool:

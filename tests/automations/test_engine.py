@@ -17,9 +17,9 @@ from tests.automations.engine import (
     NewTarget,
     Run,
     accept_each,
-    batch_workflow,
     ended,
     events_of,
+    run_workflow,
     statuses,
     transform,
     until,
@@ -59,7 +59,7 @@ async def test_a_false_condition_ends_the_run_as_completed(run: Run, receiver: E
     assert receiver.requests == []
 
 
-async def test_rows_of_one_batch_go_their_own_ways(run: Run, receiver: Endpoint) -> None:
+async def test_runs_of_one_claim_go_their_own_ways(run: Run, receiver: Endpoint) -> None:
     steps = [
         {"id": "big", "type": "condition", "config": {"expression": "trigger.n > 2"}},
         webhook(receiver.url, body="{{ trigger }}"),
@@ -70,7 +70,7 @@ async def test_rows_of_one_batch_go_their_own_ways(run: Run, receiver: Endpoint)
     assert sorted(json.loads(r["body"])["n"] for r in receiver.requests) == [3, 4, 5]
 
 
-async def test_a_failing_row_does_not_harm_its_batch_mates(run: Run, receiver: Endpoint) -> None:
+async def test_a_failing_run_does_not_harm_those_beside_it(run: Run, receiver: Endpoint) -> None:
     def answer(request: dict[str, Any]) -> web.Response:
         return web.json_response({}, status=404 if request["body"] == "2" else 200)
 
@@ -82,6 +82,7 @@ async def test_a_failing_row_does_not_harm_its_batch_mates(run: Run, receiver: E
     }  # fmt: skip
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_call_that_may_succeed_later_is_repeated_under_the_same_id(
     run: Run, receiver: Endpoint
 ) -> None:
@@ -123,6 +124,7 @@ async def test_a_request_of_a_method_that_has_no_body_gets_none(
     assert "Content-Type" not in request["headers"] and view.steps[0].input["body"] is None
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_call_that_goes_on_failing_fails_the_run_after_its_attempts(
     run: Run, receiver: Endpoint
 ) -> None:
@@ -132,6 +134,7 @@ async def test_a_call_that_goes_on_failing_fails_the_run_after_its_attempts(
     assert len(receiver.requests) == 3 and view.error is not None and view.error["attempt"] == 3
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_failed_step_with_on_error_continue_lets_the_run_complete(run: Run) -> None:
     steps = [
         {"id": "lookup", "type": "ip_lookup", "config": {"value": "{{ trigger }}"}, "on_error": "continue"},
@@ -169,6 +172,7 @@ async def test_answers_that_postgres_would_refuse_are_kept(run: Run, receiver: E
     assert view.status == "completed" and "nul" in json.dumps(view.output["body"])
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_independent_steps_run_side_by_side(run: Run, receiver: Endpoint) -> None:
     steps = [
         webhook(f"{receiver.url}/a", "a"),
@@ -178,7 +182,7 @@ async def test_independent_steps_run_side_by_side(run: Run, receiver: Endpoint) 
     assert (await run(steps)).output == [200, 200]
 
 
-async def test_the_mates_of_a_slow_call_go_on_without_it(
+async def test_runs_beside_a_slow_call_go_on_without_it(
     run: Run, receiver: Endpoint, new_target: NewTarget, database: Database, notifier: Notifier
 ) -> None:
     url = receiver.url + "/{{ trigger }}"
@@ -194,7 +198,8 @@ async def test_the_mates_of_a_slow_call_go_on_without_it(
     assert sorted(r["path"] for r in receiver.requests) == sorted(["/held", "/a", "/b", "/c"] + ["/next"] * 4)
 
 
-async def test_a_short_delay_waits_within_the_batch(run: Run) -> None:
+@pytest.mark.executions("shift", "workflow")
+async def test_a_short_delay_is_waited_for(run: Run) -> None:
     view = await run(
         [{"id": "wait", "type": "delay", "config": {"seconds": 1}}, transform("after", "wait.until")]
     )
@@ -223,7 +228,7 @@ async def test_a_delay_until_a_past_time_is_over_at_once(run: Run) -> None:
     assert view.output == {"until": "2020-02-29T10:00:00Z"}
 
 
-async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(
+async def test_a_long_delay_leaves_its_carrier_and_other_runs_go_on(
     run: Run, database: Database, notifier: Notifier, new_target: NewTarget, client: Client
 ) -> None:
     steps = [
@@ -243,12 +248,12 @@ async def test_a_long_delay_leaves_the_batch_and_its_mates_go_on(
 
 
 async def wake_now(database: Database, notifier: Notifier, client: Client, run_id: UUID) -> None:
-    """Let thirty days pass: the delay is over, and the workflow that has its timer queues the run.
+    """Let thirty days pass: the delay is over, and the run is queued.
 
-    What is shown is that the timer is thirty days long, and what happens when it ends; its activity is done
-    by hand. That Temporal does it at its time is shown over seconds in test_parked_runs.
+    What is shown is that the timer is thirty days long, and what happens when it ends; the sweep queues the
+    run here. That Temporal's timer does it at its time is shown over seconds in test_parked_runs.
     """
-    workflow = await batch_workflow(client, database, run_id)
+    workflow = await run_workflow(client, run_id)
 
     async def timer() -> Any:
         return await events_of(workflow, "timer_started")
@@ -257,13 +262,11 @@ async def wake_now(database: Database, notifier: Notifier, client: Client, run_i
     assert event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta() > timedelta(days=29)
     async with database.connection() as connection:
         await connection.execute(
-            "update run_work set wake_at = now(),"
+            "update run_work set wake_at = now() - interval '2 seconds',"
             " progress = jsonb_set(progress::jsonb, '{steps,wait,until}', to_jsonb(now())) where run_id = %s",
             (run_id,),
         )
-        queued, left = await run_work.queue_due(connection, UUID(workflow.id.partition("/")[2]))
-    assert (queued, left) == (1, None)
-    await workflow.terminate()
+        await run_work.queue_due(connection)
     notifier.notify(QUEUED_CHANNEL)
 
 
@@ -285,16 +288,3 @@ async def test_a_header_of_the_users_takes_the_place_of_ours_however_it_is_writt
         "mine",
         "also mine",
     ]
-
-
-async def test_payloads_are_unreadable_in_the_history(
-    run: Run, client: Client, receiver: Endpoint, database: Database
-) -> None:
-    view = await run([webhook(receiver.url, body="{{ trigger.mail }}")], {"mail": "canary@example.com"})
-    async with database.connection() as connection:
-        cursor = await connection.execute("select batch_id from runs where id = %s", (view.id,))
-        row = await cursor.fetchone()
-    assert row is not None
-    history = await client.get_workflow_handle(f"automation/{row['batch_id']}").fetch_history()
-    text = b"".join(event.SerializeToString() for event in history.events)
-    assert b"canary" not in text and b"trigger" not in text

@@ -46,6 +46,7 @@ async def runs_of(person: Person, workflow: JSONObject) -> list[JSONObject]:
     return found.json()["runs"]
 
 
+@pytest.mark.executions("shift", "workflow", "turns")
 async def test_a_step_runs_another_workflow_and_takes_its_output(person: Person, worker: None) -> None:
     child = await create(person, steps=[transform("double", "[trigger.n, trigger.n]")])
     parent = await create(person, steps=[running_step(child["id"]), transform("after", "child[0]")])
@@ -56,6 +57,7 @@ async def test_a_step_runs_another_workflow_and_takes_its_output(person: Person,
     assert view["steps"][0]["input"] == {"workflow_id": child["id"], "run_id": run["id"]}
 
 
+@pytest.mark.executions("shift", "workflow", "turns")
 async def test_each_item_has_a_run_of_its_own_and_their_outputs_keep_their_order(
     person: Person, worker: None
 ) -> None:
@@ -68,6 +70,7 @@ async def test_each_item_has_a_run_of_its_own_and_their_outputs_keep_their_order
     assert len(await runs_of(person, child)) == 20
 
 
+@pytest.mark.executions("shift", "workflow", "turns")
 async def test_a_parent_that_waits_for_its_child_leaves_its_executor(
     api: Api, person: Person, worker: None, database: Database
 ) -> None:
@@ -78,8 +81,8 @@ async def test_a_parent_that_waits_for_its_child_leaves_its_executor(
     async def parked() -> bool:
         async with database.connection() as connection:
             cursor = await connection.execute(
-                "select w.run_id, w.parent_run_id from run_work w join batches b on b.id = w.batch_id"
-                " where b.parked and (w.run_id = %(id)s or w.parent_run_id = %(id)s)",
+                "select from run_work where status = 'waiting'"
+                " and (run_id = %(id)s or parent_run_id = %(id)s)",
                 {"id": run_id},
             )
             return len(await cursor.fetchall()) == 2
@@ -95,6 +98,7 @@ async def test_a_parent_that_waits_for_its_child_leaves_its_executor(
 FAILING = transform("bad", "max(trigger)")
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize(
     ("on_error", "status", "output"),
     [("fail", "failed", None), ("continue", "completed", "child_failed")],
@@ -113,6 +117,7 @@ async def test_a_child_that_fails_fails_the_step(
     assert error["message"] == f"{told} with {run['error']['code']}: {run['error']['message']}"
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_to_cancel_a_run_cancels_its_children_and_theirs(
     person: Person, worker: None, receiver: Endpoint
 ) -> None:
@@ -127,6 +132,7 @@ async def test_to_cancel_a_run_cancels_its_children_and_theirs(
     receiver.open.set()
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_child_that_is_cancelled_fails_the_step_of_its_parent(
     person: Person, worker: None, receiver: Endpoint
 ) -> None:
@@ -140,6 +146,7 @@ async def test_a_child_that_is_cancelled_fails_the_step_of_its_parent(
     receiver.open.set()
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_run_that_fails_beside_its_child_cancels_it(
     person: Person, worker: None, receiver: Endpoint
 ) -> None:
@@ -214,6 +221,7 @@ async def test_only_workflows_of_the_account_can_be_named(api: Api, person: Pers
     }  # fmt: skip
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_another_workflow_runs_once_for_each_run_that_has_failed(person: Person, worker: None) -> None:
     handler = await create(person, steps=[transform("out", "[trigger.error.code, trigger.input]")])
     failing = await create(person, steps=[FAILING], on_failure={"workflow_id": handler["id"]})

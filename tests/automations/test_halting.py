@@ -17,6 +17,7 @@ from settings import Settings
 from tests.api_server import running
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
 
+EXECUTION = "shift"
 MANY = 256
 
 
@@ -80,6 +81,7 @@ async def test_a_process_whose_key_is_wrong_halts_before_it_claims_anything(
     assert not right.halted and await right.rows_to_claim(MANY) == MANY
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
     open_settings: Settings,
     at_work: Work,
@@ -122,6 +124,7 @@ async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
                     "update automation_versions set definition = %s where automation_id = %s",
                     (Json(definition), automation_id),
                 )
-            await connection.execute("update lanes set aside_until = now()")
+            await connection.execute("update versions_aside set aside_until = now()")
+            await connection.execute("update run_work set available_at = now()")
         for target, run_id in zip(targets, run_ids, strict=True):
             assert (await ended(database, notifier, target.account_id, run_id)).output == "done"

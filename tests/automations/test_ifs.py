@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from database import Database, Notifier
-from models import accepting, run_work
+from models import accepting
 from models.accepting import Event
-from models.identifiers import new_id
-from models.leases import Lease
+from models.run_work import Claim
+from tests.automations.claims import claim
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -109,6 +109,7 @@ async def test_what_is_no_key_fails_the_step(run: Run, payload: Any, code: str) 
     assert view.error is not None and view.error["code"] == code
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_no_more_runs_begin_than_a_workflow_allows(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
@@ -138,14 +139,14 @@ async def test_two_workers_do_not_begin_more_than_a_workflow_allows(
     target = await new_target([], concurrency={"limit": 3})
     await accept(database, target, 12)
 
-    async def claim() -> int:
-        async with database.connection() as connection:
-            found = await run_work.claim(connection, Lease(new_id(), new_id()), new_id(), window=1000, rows=2)
-            return len(found.runs) if not isinstance(found, bool) else 0
+    async def begin() -> int:
+        found = await claim(database, rows=2)
+        return found.size if isinstance(found, Claim) else 0
 
-    assert sum(await asyncio.gather(*(claim() for _ in range(8)))) + await claim() + await claim() == 3
+    assert sum(await asyncio.gather(*(begin() for _ in range(8)))) + await begin() + await begin() == 3
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_what_comes_over_the_limit_is_cancelled_at_once_where_it_is_skipped(
     database: Database, notifier: Notifier, new_target: NewTarget
 ) -> None:

@@ -23,6 +23,7 @@ from tests.automations.engine import (
     webhook,
 )
 
+EXECUTION = "shift"
 LARGE = {"text": "x" * 900_000}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,7 +13,17 @@ from database import Database, Notifier
 from models.run_views import RunView
 from models.runs import QUEUED_CHANNEL
 from models.targets import Target
-from tests.automations.engine import Endpoint, NewTarget, accept, ended, statuses, transform, waiting, webhook
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    accept,
+    ended,
+    statuses,
+    transform,
+    until,
+    waiting,
+    webhook,
+)
 
 
 def busy_at_first(seconds: int) -> Any:
@@ -60,3 +71,51 @@ async def test_it_goes_on_with_the_next_attempt(
     assert view.steps[0].attempts == 2
     calls = [request["headers"]["webhook-id"] for request in receiver.requests]
     assert sorted(calls) == sorted([*set(calls)] * 2), json.dumps(calls)
+
+
+@pytest.mark.executions("shift", "workflow")
+@pytest.mark.parametrize("items", [2, 25])
+async def test_the_attempts_of_an_item_count_though_its_worker_is_lost_beside_another(
+    database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint, items: int
+) -> None:
+    """However many items there are, and whether they are seen each in the workflow, or together."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/0":
+            await receiver.open.wait()
+        return web.json_response({}, status=503 if request.path == "/1" else 200)
+
+    receiver.handler = answer
+    retry = {"max_attempts": 3, "initial_seconds": 1.5, "backoff": 1}
+    call = webhook(receiver.url + "/{{ item }}", "each", timeout=60) | {"for_each": "trigger", "retry": retry}
+    target = await new_target([call | {"on_error": "continue"}, transform("end", "'end'")])
+    [run_id] = await accept(database, target, 1, list(range(items)))
+
+    async def has_failed_once() -> bool:
+        async with database.connection() as connection:
+            cursor = await connection.execute(
+                "select progress #>> '{steps,each,items,1,attempts}' = '1' as is_told from run_work"
+                " where run_id = %s",
+                (run_id,),
+            )
+            row = await cursor.fetchone()
+        return bool(row and row["is_told"])
+
+    notifier.notify(QUEUED_CHANNEL)
+    await until(has_failed_once)
+    async with database.connection() as connection:
+        await connection.execute(
+            "update run_work set status = 'queued', carrier = null, claim_id = null where run_id = %s",
+            (run_id,),
+        )
+    notifier.notify(QUEUED_CHANNEL)
+    receiver.open.set()
+    view = await ended(database, notifier, target.account_id, run_id)
+    assert (view.status, view.output) == ("completed", "end")
+    # Who has lost the run may not know it yet as it tries once more.
+    assert Counter(receiver.paths)["/1"] in (3, 4)
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select attempts from run_step_items where run_id = %s and item = 1", (run_id,)
+        )
+        assert await cursor.fetchone() == {"attempts": 3}

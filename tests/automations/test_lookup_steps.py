@@ -90,6 +90,7 @@ async def test_every_kind_of_lookup_is_a_step_with_the_lookups_answer_and_price(
     assert await books(database, view.id) == (10 - price, [price] if price else [], price)
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_items_are_charged_one_by_one_and_their_credits_are_the_steps(
     database: Database, account: Account, run_for: RunFor
 ) -> None:
@@ -100,6 +101,7 @@ async def test_items_are_charged_one_by_one_and_their_credits_are_the_steps(
     assert await books(database, view.id) == (8, [1, 1], 2)
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("kind", [kind for kind, (_, price, _, _) in KINDS.items() if price])
 async def test_without_credits_a_step_fails_at_once_and_nothing_is_charged(
     database: Database, account: Account, run_for: RunFor, kind: str
@@ -111,6 +113,7 @@ async def test_without_credits_a_step_fails_at_once_and_nothing_is_charged(
     assert await books(database, view.id) == (0, [], 0)
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_items_without_credits_fail_the_run_although_it_may_go_on_without_items(
     account: Account, run_for: RunFor
 ) -> None:

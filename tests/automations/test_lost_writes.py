@@ -34,6 +34,7 @@ from tests.automations.engine import (
 )
 from tests.views import get_run
 
+EXECUTION = "shift"
 Do = Callable[[], Awaitable[Written]]
 AroundWrites = Callable[[Callable[[list[Change], Do], Awaitable[Written]]], None]
 
@@ -43,12 +44,12 @@ def around_writes(monkeypatch: pytest.MonkeyPatch) -> AroundWrites:
     """Has something stand around every write of runs."""
 
     def stand(around: Callable[[list[Change], Do], Awaitable[Written]]) -> None:
-        write = run_writes.record_changes_if_leased
+        write = run_writes.record_changes_if_claimed
 
         async def written(connection: Connection, changes: list[Change]) -> Written:
             return await around(changes, lambda: write(connection, changes))
 
-        monkeypatch.setattr(run_writes, "record_changes_if_leased", written)
+        monkeypatch.setattr(run_writes, "record_changes_if_claimed", written)
 
     return stand
 
@@ -57,6 +58,7 @@ class ReplyLost(psycopg.OperationalError):
     """The connection has broken after the commit."""
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize(("table", "requests"), [("run_work", 1), ("runs", 2), ("run_steps", 1)])
 async def test_who_waits_for_the_database_is_not_lost_and_does_not_call_again(
     at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint, table: str, requests: int
@@ -89,6 +91,7 @@ async def test_who_waits_for_the_database_is_not_lost_and_does_not_call_again(
     assert (view.status, receiver.paths) == ("completed", ["/held", "/"])
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_an_answer_that_cannot_be_stored_at_once_is_stored_later_and_not_asked_for_again(
     open_settings: Settings,
     client: Client,
@@ -120,6 +123,7 @@ async def test_an_answer_that_cannot_be_stored_at_once_is_stored_later_and_not_a
     assert (view.status, view.output, len(receiver.requests)) == ("completed", "answered", 1)
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("items", [False, True], ids=["a step", "items"])
 async def test_what_is_committed_is_not_done_again(
     at_work: Work,
@@ -150,6 +154,7 @@ async def test_what_is_committed_is_not_done_again(
     assert len(receiver.requests) == (4 if items else 2)
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("how", ["its reply lost", "cancelled afterwards"])
 async def test_a_run_that_has_ended_stays_as_it_ended(
     at_work: Work, database: Database, new_target: NewTarget, around_writes: AroundWrites, how: str
@@ -220,6 +225,7 @@ async def test_a_run_can_be_cancelled_while_it_leaves_for_a_long_delay(
     assert statuses(view) == {"wait": "cancelled", "after": "skipped"} and receiver.requests == []
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_what_was_done_at_the_moment_of_a_cancel_is_kept(
     at_work: Work,
     database: Database,

@@ -13,7 +13,7 @@ from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
-from models import leases, recovery
+from models import setbacks, shifts
 from models import workers as alive
 from settings import Settings
 from tests.api_server import running
@@ -30,6 +30,7 @@ from tests.automations.engine import (
 )
 from tests.automations.workflows import create, post
 
+EXECUTION = "shift"
 WORKFLOWS, RUNS = 4, 5
 SetReadOnly = Callable[[bool], Awaitable[None]]
 
@@ -69,6 +70,7 @@ async def _shows(connection: psycopg.AsyncConnection, value: str) -> bool:
     return row == (value,)
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.usefixtures("nothing_waits")
 async def test_calls_under_way_are_made_once_and_recorded_when_the_database_takes_writes_again(
     at_work: Work,
@@ -78,15 +80,17 @@ async def test_calls_under_way_are_made_once_and_recorded_when_the_database_take
     new_target: NewTarget,
     receiver: Endpoint,
     set_read_only: SetReadOnly,
+    carried_by: str,
 ) -> None:
     """Also by two workers, each of which could take over what the other one has."""
+    count = RUNS if carried_by == "shift" else 1
     steps = [webhook(f"{receiver.url}/held", "first"), webhook(f"{receiver.url}/then", "second")]
     with process(open_settings, "cli", "worker"):
         async with at_work() as notifier:
             await until(lambda: _workers(database, 2))
             targets = [await new_target(steps) for _ in range(WORKFLOWS)]
-            runs = {run_id: one for one in targets for run_id in await accept(database, one, RUNS)}
-            await requested(receiver, WORKFLOWS * RUNS)
+            runs = {run_id: one for one in targets for run_id in await accept(database, one, count)}
+            await requested(receiver, len(runs))
             await set_read_only(True)
             receiver.open.set()
             await until(lambda: _all_are_silent(postgres))
@@ -94,7 +98,7 @@ async def test_calls_under_way_are_made_once_and_recorded_when_the_database_take
             views = [await ended(database, notifier, one.account_id, run_id) for run_id, one in runs.items()]
         async with database.connection() as connection:
             assert await alive.count_halted(connection) == 0
-            assert await recovery.count_lanes_aside(connection) == 0
+            assert await setbacks.count_aside(connection) == 0
     assert {(view.status, view.error) for view in views} == {("completed", None)}
     calls = Counter((request["path"], request["headers"]["webhook-id"]) for request in receiver.requests)
     assert len(calls) == 2 * len(runs) and set(calls.values()) == {1}
@@ -106,11 +110,11 @@ async def _workers(database: Database, count: int) -> bool:
 
 
 async def _all_are_silent(postgres: Postgres) -> bool:
-    """Whether every batch could be taken over, if it were not for the database."""
+    """Whether every shift could be ended, if it were not for the database."""
     async with await psycopg.AsyncConnection.connect(postgres.url, autocommit=True) as admin:
         cursor = await admin.execute(
-            "select bool_and(beat_at < clock_timestamp() - make_interval(secs => %s)) from batches",
-            (leases.SILENT_SECONDS,),
+            "select bool_and(beat_at < clock_timestamp() - make_interval(secs => %s)) from shifts",
+            (shifts.SILENT_SECONDS,),
         )
         return await cursor.fetchone() == (True,)
 

@@ -7,8 +7,10 @@ is under way in the field replays like the old one.
 
 from __future__ import annotations
 
+import json
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,40 +21,60 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import ExecuteActivityInput, Replayer
+from temporalio.workflow import NondeterminismError
 
 from database import Database
-from models import credits
+from models import credits, resuming
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE
 from temporal.sandbox import workflow_runner
 from temporal.starts import delivery_workflow_id, job_workflow_id, monitor_workflow_id
-from tests.automations.claims import batch_of
-from tests.automations.engine import Endpoint, NewAccount, NewTarget, accept_each, ended, until, working
+from tests.automations.engine import (
+    Endpoint,
+    NewAccount,
+    NewTarget,
+    accept,
+    ended,
+    events_of,
+    run_workflow,
+    transform,
+    until,
+    waiting,
+    webhook,
+    working,
+)
 from tests.automations.faults import Do, Lost, with_faults
 from tests.deliveries.receivers import Hooks
 from tests.jobs.jobs import Jobber
 from tests.monitors.watching import Watcher, addresses
-from workflows.automations import AutomationBatch
 from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
 from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
 from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, Looked
 from workflows.monitors import MonitorRun, ScheduledMonitor
+from workflows.runs import AutomationRun
 from workflows.schedules import ScheduledTrigger
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 
-LOST = "a-batch-whose-activities-are-lost"
-BATCHES: dict[str, list[float]] = {
-    "a-batch-that-is-done": [0],
-    "a-batch-that-waits": [2.5],
-    "a-batch-that-waits-for-two": [2.5, 5],
-    LOST: [2.5],
+LOST = "a-run-whose-activities-are-lost"
+WAIT = {"id": "wait", "type": "delay", "config": {"seconds": 2.5}}
+APPROVAL = {"id": "approval", "type": "wait", "config": {"timeout": 3600}}
+RUNS: dict[str, Callable[[str], list[dict[str, Any]]]] = {
+    "a-run": lambda url: [webhook(url), transform("end", "call.status")],
+    "a-run-that-waits": lambda url: [WAIT, webhook(url)],
+    "a-run-that-is-approved": lambda url: [APPROVAL, transform("end", "approval.body")],
+    "a-run-of-parallel-steps": lambda url: [
+        webhook(f"{url}/first", "first"),
+        webhook(f"{url}/refused", "second") | {"needs": []},
+        transform("end", "[first.status, second.status]", needs=["first", "second"]),
+    ],
+    LOST: lambda url: [webhook(url), WAIT, webhook(url, "after")],
 }
-"""The seconds that each run of a batch waits for."""
+"""The steps of each, one of which calls this."""
 LOST_DELIVERIES = "deliveries-whose-activities-are-lost"
 DELIVERIES: dict[str, list[int]] = {
     "deliveries-that-are-done": [200],
@@ -70,7 +92,6 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "a-monitor-that-is-due": ("ScheduledMonitor", uuid4(), datetime.now(UTC)),
     "a-workflow-that-is-due": ("ScheduledTrigger", uuid4(), datetime.now(UTC)),
 }
-WAIT = {"id": "wait", "type": "delay", "config": {"until": "{{ trigger }}"}}
 
 
 async def lose_at_first(_: ExecuteActivityInput, do: Do) -> Any:
@@ -88,10 +109,22 @@ async def wait_at_first(given: ExecuteActivityInput, do: Do) -> Any:
 _WAITED = set[str | None]()
 
 
+async def lose_each_kind_once(_: ExecuteActivityInput, do: Do) -> Any:
+    """A local activity is lost with its workflow's task: each is the first attempt again."""
+    kind = (activity.info().workflow_run_id, activity.info().activity_type)
+    if kind not in _LOST:
+        _LOST.add(kind)
+        raise Lost
+    return await do()
+
+
+_LOST = set[tuple[str | None, str]]()
+
+
 def replayer() -> Replayer:
     return Replayer(
         workflows=[
-            AutomationBatch,
+            AutomationRun,
             BulkJob,
             DeliveryBatch,
             Maintenance,
@@ -111,8 +144,36 @@ async def test_a_committed_history_replays(path: Path) -> None:
     await replayer().replay_workflow(history)
 
 
+@pytest.mark.parametrize("is_long", [True, False])
+async def test_a_run_whose_history_is_long_goes_on_in_a_new_one(is_long: bool) -> None:
+    """As the server suggests: here in the first task of a history that is short."""
+    history = json.loads((HISTORIES / "a-run.json").read_text())
+    started, task, *_ = [one for one in history["events"] if one["eventType"].endswith("_STARTED")]
+    task["workflowTaskStartedEventAttributes"]["suggestContinueAsNew"] = is_long
+    given = started["workflowExecutionStartedEventAttributes"]
+    continued = {
+        "newExecutionRunId": str(uuid4()),
+        "workflowTaskCompletedEventId": "5",
+        **{name: given[name] for name in ("workflowType", "taskQueue", "input")},
+    }
+    history["events"][6:] = [
+        {
+            "eventId": "7",
+            "eventTime": task["eventTime"],
+            "eventType": "EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW",
+            "workflowExecutionContinuedAsNewEventAttributes": continued,
+        }
+    ]
+    replay = replayer().replay_workflow(WorkflowHistory.from_json("a-run", history))
+    if is_long:
+        await replay
+    else:
+        with pytest.raises(NondeterminismError):
+            await replay
+
+
 def test_every_shape_has_a_committed_history() -> None:
-    shapes = {*BATCHES, *DELIVERIES, *MONITOR_RUNS, *JOBS, *OTHERS}
+    shapes = {*RUNS, *DELIVERIES, *MONITOR_RUNS, *JOBS, *OTHERS}
     assert {path.stem for path in HISTORIES.glob("*.json")} == shapes
 
 
@@ -134,25 +195,37 @@ async def replayed(handle: WorkflowHandle[Any, Any], name: str) -> None:
         path.write_text(re.sub(r'("stackTrace": )"(?:[^"\\]|\\.)*"', r'\1""', history.to_json()) + "\n")
 
 
-@pytest.mark.parametrize("name", BATCHES)
-async def test_a_history_of_a_batch_made_now_replays(
+@pytest.mark.parametrize("name", RUNS)
+async def test_a_history_of_a_run_made_now_replays(
     name: str,
     open_settings: Settings,
     database: Database,
     keyring: Keyring,
     new_target: NewTarget,
+    receiver: Endpoint,
     unsealed: Client,
 ) -> None:
-    target = await new_target([WAIT])
-    moments = [datetime.now(UTC) + timedelta(seconds=seconds) for seconds in BATCHES[name]]
-    client = with_faults(unsealed, lose_at_first) if name == LOST else unsealed
+    refused = {"path": "/refused"}
+
+    def answer(request: dict[str, Any]) -> web.Response:
+        return web.json_response({}, status=503 if request["path"] == refused.pop("path", None) else 200)
+
+    receiver.answer = answer
+    target = await new_target(RUNS[name](receiver.url), execution="workflow")
+    client = with_faults(unsealed, lose_each_kind_once) if name == LOST else unsealed
     async with working(open_settings, client, database, keyring) as notifier:
-        run_ids = await accept_each(database, target, [moment.isoformat() for moment in moments])
+        [run_id] = await accept(database, target)
         notifier.notify(QUEUED_CHANNEL)
-        batch_id = await until(lambda: batch_of(database, run_ids[0]))
-        for run_id in run_ids:
-            await ended(database, notifier, target.account_id, run_id)
-        await replayed(client.get_workflow_handle(f"automation/{batch_id}"), name)
+        handle = await run_workflow(client, run_id)
+        if name == "a-run-that-is-approved":
+            await waiting(database, target.account_id, run_id)
+            await until(lambda: events_of(handle, "timer_started"))
+            async with database.connection() as connection:
+                await resuming.resume(connection, run_id, "approval", "yes")
+            notifier.notify(QUEUED_CHANNEL)
+        view = await ended(database, notifier, target.account_id, run_id)
+        assert view.status == "completed"
+        await replayed(handle, name)
 
 
 @pytest.mark.parametrize("name", DELIVERIES)

@@ -135,6 +135,7 @@ async def test_an_answer_may_say_when_to_call_again_up_to_an_hour(
     assert least <= (await sent(open_settings, receiver.url)).retry_after <= most
 
 
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize(
     ("header", "initial_seconds", "pause"),
     [("30", 0.01, 30), ("2", 40, 40), ("0", 50, 50)],
@@ -162,6 +163,7 @@ async def test_a_step_pauses_as_long_as_the_answer_asks_and_never_shorter_than_p
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_pause_that_passes_the_steps_timeout_is_not_begun(run: Run, receiver: Endpoint) -> None:
     receiver.answer = lambda request: web.Response(status=503, headers={"Retry-After": "30"})
     view = await run([webhook(receiver.url) | {"timeout": 20}])

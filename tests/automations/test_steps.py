@@ -51,6 +51,7 @@ async def test_for_each_over_nothing_gives_an_empty_array(run: Run, receiver: En
     assert (view.status, view.output, receiver.requests) == ("completed", [], [])
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_no_more_items_are_at_work_than_max_concurrency_allows(run: Run, receiver: Endpoint) -> None:
     at_work = most = 0
 
@@ -81,6 +82,7 @@ async def test_for_each_over_what_is_no_usable_array_fails_the_step(
     assert view.error is not None and view.error["code"] == code and receiver.requests == []
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_an_item_that_fails_is_an_error_among_the_outputs_or_fails_the_step(
     run: Run, receiver: Endpoint
 ) -> None:
@@ -121,6 +123,7 @@ async def test_the_output_of_a_step_can_hold_all_that_it_reads_as_it_was(run: Ru
     assert '"first"' in written and '"b"' not in written
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_an_item_is_repeated_under_its_own_id_and_the_others_are_not(
     run: Run, receiver: Endpoint
 ) -> None:
@@ -140,6 +143,7 @@ async def test_a_transform_goes_over_items(run: Run) -> None:
     assert (await run(steps, [7, 8])).output == [[7, 7], [8, 7]]
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_outputs_too_large_to_be_kept_in_memory_can_be_read_by_every_kind_of_expression(
     run: Run, receiver: Endpoint
 ) -> None:
@@ -188,6 +192,7 @@ async def test_a_step_may_read_much_data(run: Run, receiver: Endpoint) -> None:
     assert json.loads(receiver.requests[0]["body"]) == [60_000] * 40
 
 
+@pytest.mark.executions("shift", "workflow")
 async def test_a_steps_timeout_bounds_all_its_attempts(run: Run, receiver: Endpoint) -> None:
     view = await run([webhook(f"{receiver.url}/held") | {"timeout": 2}])
     assert view.error is not None and view.error["code"] == "timeout"

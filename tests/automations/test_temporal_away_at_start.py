@@ -18,7 +18,6 @@ from tests.automations.engine import (
     Endpoint,
     NewTarget,
     accept,
-    batch_workflow,
     ended,
     requested,
     transform,
@@ -26,6 +25,7 @@ from tests.automations.engine import (
     webhook,
     working,
 )
+from tests.automations.own_runs import performers
 from tests.stacks import free_port
 
 
@@ -49,7 +49,7 @@ async def forwarded(port: int, address: str) -> AsyncGenerator[None]:
 
 
 @pytest.mark.usefixtures("short_periods", "nothing_waits")
-async def test_runs_go_on_before_temporal_comes_and_have_their_workflow_afterwards(
+async def test_runs_go_by_shift_before_temporal_comes_and_have_workflows_afterwards(
     open_settings: Settings,
     database: Database,
     keyring: Keyring,
@@ -61,7 +61,7 @@ async def test_runs_go_on_before_temporal_comes_and_have_their_workflow_afterwar
     assert open_settings.temporal_address is not None
     address, port = open_settings.temporal_address, free_port()
     settings = open_settings.model_copy(update={"temporal_address": f"127.0.0.1:{port}"})
-    lazy, there = await connect(settings, keyring, lazy=True), await connect(open_settings, keyring)
+    lazy = await connect(settings, keyring, lazy=True)
     at_once = await new_target([transform("sum", "`1`")])
     held = await new_target([webhook(f"{receiver.url}/held")])
     async with working(settings, lazy, database, keyring) as notifier, running(settings) as api:
@@ -81,9 +81,15 @@ async def test_runs_go_on_before_temporal_comes_and_have_their_workflow_afterwar
 
         await until(is_degraded)
         async with forwarded(port, address):
-            await batch_workflow(there, database, second)
             receiver.open.set()
             assert (await ended(database, notifier, held.account_id, second)).status == "completed"
+
+            async def has_workflow() -> bool:
+                [third] = await accept(database, held)
+                assert (await ended(database, notifier, held.account_id, third)).status == "completed"
+                return await performers(database, third) == {"call": "activity"}
+
+            await until(has_workflow)
 
 
 async def test_a_server_that_refuses_what_it_lacks_is_asked_again(

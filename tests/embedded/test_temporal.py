@@ -17,7 +17,6 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import (
     DeleteNamespaceRequest,
     ListSearchAttributesRequest,
@@ -71,13 +70,12 @@ async def test_our_search_attributes_are_there_and_asking_again_is_no_error(
     found = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace="default")
     )
-    keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-    assert {found.custom_attributes[name] for name in SEARCH_ATTRIBUTES} == {keyword}
+    assert SEARCH_ATTRIBUTES.items() <= dict(found.custom_attributes).items()
 
 
 async def test_a_given_server_gets_what_it_lacks(server: Temporal) -> None:
     client = await Client.connect(server.address, namespace="watch")
-    remove = RemoveSearchAttributesRequest(namespace="watch", search_attributes=SEARCH_ATTRIBUTES[:1])
+    remove = RemoveSearchAttributesRequest(namespace="watch", search_attributes=[*SEARCH_ATTRIBUTES][:1])
     await client.operator_service.remove_search_attributes(remove)
     await prepare_given(Settings(temporal_address=server.address, temporal_namespace="watch"))
     listed = ListSearchAttributesRequest(namespace="watch")

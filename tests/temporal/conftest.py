@@ -4,15 +4,22 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from database import Database, Notifier
 from sealing import Keyring
 from settings import Settings
-from tests.automations.conftest import client, new_account, new_target, open_settings, receiver
+from tests.automations.conftest import (
+    client,
+    new_account,
+    new_target,
+    open_settings,
+    quick_watch,
+    receiver,
+    stranger,
+)
 from tests.automations.engine import working
 
-__all__ = ["client", "new_account", "new_target", "open_settings", "receiver"]
+__all__ = ["client", "new_account", "new_target", "open_settings", "quick_watch", "receiver", "stranger"]
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +28,3 @@ async def notifier(
 ) -> AsyncGenerator[Notifier]:
     async with working(open_settings, client, database, keyring) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-async def stranger(open_settings: Settings) -> Client:
-    """Anybody who reaches the port: what it sends is readable, and not sealed."""
-    return await Client.connect(str(open_settings.temporal_address), data_converter=pydantic_data_converter)

@@ -203,8 +203,8 @@ async def test_a_run_goes_the_whole_way_through_tls(
     async with working(beyond, client, database, keyring) as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed"
-    found = [one.workflow_type async for one in client.list_workflows("WorkflowType = 'AutomationBatch'")]
-    assert found == ["AutomationBatch"]
+    found = [one.workflow_type async for one in client.list_workflows("WorkflowType = 'AutomationRun'")]
+    assert found == ["AutomationRun"]
 
 
 async def test_doctor_looks_through_tls(mutual: Mutual, authority: Authority, tmp_path: Path) -> None:

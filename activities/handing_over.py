@@ -1,0 +1,185 @@
+"""Handing claimed runs to Temporal workflows of their own: which, how many, and what if it is away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+import logs
+from activities.shift import Group
+from database import Database
+from language.definition import Execution as Mode
+from models import own_runs
+from models.priorities import ALONE, WAITED
+from models.run_work import ClaimedRun
+from temporal import starts
+from temporal.client import TEMPORAL_AWAY
+from workflows.messages import LEFT, OwnRun
+
+_log = logs.get(__name__)
+_PLACES = 8
+# How long Temporal may take to answer; then, and for how long, runs go by shift.
+_START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
+# A place whose run nobody told of is looked after.
+_ASK_SECONDS = 2.0
+
+
+class HandingOver:
+    """The own places of a worker: how many runs it has with workflows of their own.
+
+    Attributes:
+        workers: how many workers share the installation's places.
+        on_room: is told when there is a place again.
+    """
+
+    def __init__(self, database: Database, client: Client, default: Mode) -> None:
+        self._database = database
+        self._client = client
+        self._default: Mode = default
+        self._places: dict[UUID, float] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._broken_until = 0.0
+        self.workers = 1
+        self.on_room: Callable[[], None] = lambda: None
+
+    @property
+    def room(self) -> int:
+        """How many more runs there is a place for; none while Temporal is away."""
+        if time.monotonic() < self._broken_until:
+            return 0
+        return max(0, max(1, _PLACES // max(1, self.workers)) - len(self._places))
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every run that says nothing else waits for a place."""
+        return self._default == "workflow"
+
+    def reserve(self, run_ids: Iterable[UUID]) -> None:
+        """Keep a place for each of these runs, which were claimed for one: the next claim counts on fewer."""
+        self._places.update(dict.fromkeys(run_ids, time.monotonic()))
+
+    async def hand_over(self, group: Group, runs: list[ClaimedRun], mode: Mode | None) -> list[ClaimedRun]:
+        """Give runs to workflows of their own, as far as they should have one and there is room.
+
+        Args:
+            group: that they were claimed with.
+            runs: of it.
+            mode: what their workflow says.
+
+        Returns:
+            Those that go by the shift.
+        """
+        chosen = self._choose(runs, mode or self._default)
+        if not chosen:
+            return runs
+        claims = {run.run_id: run.claim_id for run in chosen}
+        async with self._database.connection() as connection:
+            handed = await own_runs.hand_over(connection, claims)
+        given = [run for run in chosen if handed.get(run.run_id)]
+        for run_id in claims.keys() - {run.run_id for run in given}:
+            self.left(run_id)
+        # What is not there any more is somebody else's.
+        here = [run for run in runs if run.run_id not in claims or handed.get(run.run_id) is False]
+        started = await asyncio.gather(*(self._start(group, run, mode or self._default) for run in given))
+        carried = here + [run for run in started if run is not None]
+        for run in carried:
+            if run.had_workflow:
+                self._in_background(self._tell_left(run.run_id))
+        return carried
+
+    def _choose(self, runs: list[ClaimedRun], mode: Mode) -> list[ClaimedRun]:
+        """Choose all that a place is kept for, and of the others as many as there is room for."""
+        wanted = [run for run in runs if self._takes(run, mode)]
+        chosen = [run for run in wanted if run.run_id in self._places]
+        chosen += [run for run in wanted if run.run_id not in self._places][: self.room]
+        self.reserve(run.run_id for run in chosen)
+        for run_id in {run.run_id for run in runs} - {run.run_id for run in chosen}:
+            self.left(run_id)
+        return chosen
+
+    @staticmethod
+    def _takes(run: ClaimedRun, mode: Mode) -> bool:
+        # What has cost two workers goes alone, by a shift.
+        is_fit = run.priority < ALONE
+        return is_fit and (mode == "workflow" or (mode == "auto" and run.priority != WAITED))
+
+    async def _start(self, group: Group, run: ClaimedRun, mode: Mode) -> ClaimedRun | None:
+        """Start a run's workflow, or tell it; give the run back, under another claim, if that fails.
+
+        Where only a workflow is to take it forward, it is queued: it waits for Temporal.
+        """
+        of = group.of
+        try:
+            # The client tries again, each time for so long: its own deadline would not end that.
+            async with asyncio.timeout(_START_SECONDS):
+                await starts.start_run(
+                    self._client,
+                    OwnRun(run.run_id, run.claim_id),
+                    account_id=of.account_id,
+                    automation_id=of.automation_id,
+                    version=of.version,
+                    trigger=run.kind,
+                    priority=run.priority,
+                    parent_run_id=run.parent_run_id,
+                )
+        except TEMPORAL_AWAY as error:
+            _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
+            self._broken_until = time.monotonic() + _BREAK_SECONDS
+            self.left(run.run_id)
+            async with self._database.connection() as connection:
+                if mode == "workflow":
+                    await own_runs.put_back(connection, run.run_id, run.claim_id)
+                    return None
+                claim_id = await own_runs.take_back(connection, run.run_id, run.claim_id, group.held.id)
+            return None if claim_id is None else replace(run, claim_id=claim_id)
+        return None
+
+    def _in_background(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell_left(self, run_id: UUID) -> None:
+        """Tell the workflow of a run that a shift has it; should that fail, the watch does."""
+        handle = self._client.get_workflow_handle(starts.run_workflow_id(run_id))
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await handle.signal(LEFT)
+        except TEMPORAL_AWAY as error:
+            _log.info("workflow_not_told", run_id=str(run_id), error=str(error))
+
+    def left(self, run_id: UUID) -> None:
+        """Free the place of a run that has ended, or waits."""
+        if self._places.pop(run_id, None) is not None:
+            self.on_room()
+
+    async def look_after(self) -> None:
+        """Free the places of runs that have ended, or wait, without a word to this process."""
+        now = time.monotonic()
+        old = [run_id for run_id, since in self._places.items() if now - since > _ASK_SECONDS]
+        if not old:
+            return
+        async with self._database.connection() as connection:
+            at_work = await own_runs.find_at_work(connection, old)
+        for run_id in set(old) - at_work:
+            self.left(run_id)
+
+    def has(self, run_id: UUID) -> bool:
+        """Whether a run has one of these places."""
+        return run_id in self._places
+
+    async def cancel(self, run_id: UUID) -> None:
+        """Cancel the workflow of a run that was cancelled."""
+        self.left(run_id)
+        try:
+            await self._client.get_workflow_handle(starts.run_workflow_id(run_id)).cancel()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise

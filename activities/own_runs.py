@@ -1,0 +1,358 @@
+"""The activities of a run's own workflow: deciding what is next, making one call, waking, cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+import logs
+from activities.execution import SHOWN_SECONDS, Done, attempt
+from activities.executor import Executor
+from activities.halting import FailureWatch
+from activities.heartbeat import heartbeats
+from activities.own_execution import (
+    ITEMS,
+    ITEMS_AT_ONCE,
+    OwnExecution,
+    execution_of,
+    merged,
+    run_id_of,
+    with_step,
+)
+from activities.performing import Performer
+from activities.shift import AGAIN_SECONDS
+from activities.versions import VersionCache
+from activities.writing import Refused, RunWriter, Stale
+from database import AWAY, Database, Notifier
+from engine.calls import Call
+from language.progress import Progress, read_progress
+from language.records import StepError
+from models import cancelling, own_runs, run_loading, setbacks
+from models.run_loading import Recorded
+from models.run_writes import Change, End, record_cancelled_steps
+from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from workflows.messages import (
+    CANCEL_RUN,
+    DECIDE_NEXT,
+    NOT_ITS_RUN,
+    PERFORM_STEP,
+    WAKE_RUN,
+    CallName,
+    OwnRun,
+    Todo,
+)
+
+_log = logs.get(__name__)
+_ELSEWHERE = Todo([], over="elsewhere")
+# Workers that were lost with a call, one after the other: it may be to blame, and goes alone.
+_MOST_LOST = 2
+
+
+class OwnRunActivities:
+    """What the workflow of one run has done.
+
+    Attributes:
+        on_left: is told of each run that has ended here, or waits: it holds no place.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        notifier: Notifier,
+        writer: RunWriter,
+        performer: Performer,
+        executor: Executor,
+        failures: FailureWatch,
+        build: str,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where the runs are.
+            notifier: tells others of what was queued, or has ended.
+            writer: writes what becomes of the runs.
+            performer: makes their calls.
+            executor: says whether calls may begin: this process lives.
+            failures: is told whose runs our code could take forward, and whose not.
+            build: names the code, so that one can tell whether another has failed too.
+        """
+        self._database = database
+        self._notifier = notifier
+        self._writer = writer
+        self._performer = performer
+        self._executor = executor
+        self._failures = failures
+        self._build = build
+        self._versions = VersionCache(database)
+        self.on_left: Callable[[UUID], None] = lambda _: None
+
+    @activity.defn(name=DECIDE_NEXT)
+    async def decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
+        """Say what the run does next, from its rows; write what it has done, and that it waits."""
+        self._check(given)
+        while True:
+            execution = await self._load(given)
+            if execution is None:
+                async with self._database.connection() as connection:
+                    over = await own_runs.find_end(connection, given.run_id)
+                return self._told(given, Todo([], over=over or "elsewhere"))
+            if execution.row.waits_until is not None:
+                return self._told(given, execution.wait_until(execution.row.waits_until))
+            try:
+                return self._told(given, await self._go_on(execution, under_way))
+            except Stale:
+                continue
+
+    @activity.defn(name=PERFORM_STEP)
+    async def perform_step(self, given: OwnRun, name: CallName, alone: bool) -> Todo | None:
+        """Make one call and write what came of it.
+
+        Returns:
+            What is next, if nothing else is under way; else the workflow asks.
+        """
+        self._check(given)
+        told, attempts = activity.info().heartbeat_details, activity.info().attempt - 1
+        ended = told[0] if told and isinstance(told[0], int) else 0
+        try:
+            return await self._perform_step(given, name, attempts - ended, ended, alone=alone)
+        except (Exception, asyncio.CancelledError):
+            # The next attempt learns that this one ended by itself, and not with its worker.
+            activity.heartbeat(ended + 1)
+            raise
+
+    async def _perform_step(
+        self, given: OwnRun, name: CallName, lost: int, ended: int, *, alone: bool
+    ) -> Todo | None:
+        execution = await self._load(given)
+        is_going = execution is not None and execution.row.waits_until is None
+        calls = await execution.find(name) if execution is not None and is_going else []
+        if execution is None or not calls:
+            # Somebody else has the run; or the call was made, and nobody learned of it.
+            return await self.decide_next(given, []) if alone else None
+        if lost >= _MOST_LOST:
+            _log.error("run_goes_alone", run_id=str(given.run_id), workers_lost=lost)
+            async with self._database.connection() as connection:
+                await own_runs.queue_alone(connection, given.run_id, given.claim_id)
+            return _ELSEWHERE
+        try:
+            async with heartbeats(ended):
+                if name.kind == ITEMS:
+                    await self._perform_items(execution, name.step_id, calls)
+                    return await self.decide_next(given, []) if alone else None
+                done = await self._perform(execution, calls[0])
+        except asyncio.CancelledError:
+            # Somebody has cancelled the run, or this process stops.
+            await self._append(execution)
+            raise
+        return await self._take(given, execution, calls[0], done, alone=alone)
+
+    @activity.defn(name=WAKE_RUN)
+    async def wake_run(self, given: OwnRun) -> None:
+        """Queue the run, whose timer has ended."""
+        self._check(given)
+        async with self._database.connection() as connection:
+            queued = await own_runs.wake(connection, given.run_id)
+        if queued:
+            self._notifier.notify(QUEUED_CHANNEL)
+
+    @activity.defn(name=CANCEL_RUN)
+    async def cancel_run(self, given: OwnRun) -> None:
+        """Cancel the run, whose workflow was cancelled in Temporal, if it is the workflow's."""
+        self._check(given)
+        self.on_left(given.run_id)
+        async with self._database.connection() as connection:
+            account_id = await own_runs.owner_of(connection, given.run_id, given.claim_id)
+            if account_id is None:
+                return
+            ids = ",".join(map(str, await cancelling.cancel(connection, account_id, given.run_id)))
+        if ids:
+            self._notifier.notify(CANCELLED_CHANNEL, ids)
+            self._notifier.notify(FINISHED_CHANNEL, ids)
+            self._notifier.notify(QUEUED_CHANNEL)
+
+    # ---- one run
+
+    def _check(self, given: OwnRun) -> None:
+        """Refuse another run than the workflow's: whoever reaches Temporal can start some."""
+        workflow_id = activity.info().workflow_id or ""
+        if run_id_of(workflow_id) != given.run_id:
+            raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
+
+    async def _load(self, given: OwnRun) -> OwnExecution | None:
+        async with self._database.connection() as connection:
+            row = await own_runs.load(connection, given.run_id, given.claim_id)
+        if row is None:
+            return None
+        try:
+            version = await self._versions.load(row.of.automation_id, row.of.version)
+            async with self._database.connection() as connection:
+                found = await run_loading.load_records(connection, [given.run_id], version.read)
+
+            async def perform(call: Call) -> Done:
+                of = row.of
+                return await self._performer.perform(
+                    of.account_id, of.automation_id, given.run_id, call, version
+                )
+
+            recorded = found.get(given.run_id, Recorded())
+            return execution_of(row, version, recorded, self._writer, perform)
+        except AWAY:
+            raise
+        except Exception as error:
+            await self._set_aside(given, row.of.account_id, error)
+            return None
+
+    async def _set_aside(self, given: OwnRun, account_id: UUID, error: Exception) -> None:
+        _log.error("run_set_aside", run_id=str(given.run_id), exc_info=error)
+        self._failures.note(account_id, failed=True)
+        async with self._database.connection() as connection:
+            hopeless = await setbacks.set_run_aside(connection, given.run_id, given.claim_id, self._build)
+        if hopeless:
+            why = StepError(code="engine_error", message="The engine could not go on with this run.")
+            await self._writer.write(Change(given.claim_id, given.run_id, then=End("failed", why)))
+
+    async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
+        try:
+            todo = await execution.go_on(under_way)
+        except Refused as error:
+            run = execution.row.run
+            _log.error("run_not_stored", run_id=str(run.run_id), error=str(error))
+            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
+            end = End("failed", why, handler=execution.version.handler, has_children=True)
+            await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
+            return Todo([], over="failed")
+        self._failures.note(execution.of.account_id, failed=False)
+        if todo.over == "elsewhere":
+            await self._append(execution)
+        return todo
+
+    def _told(self, given: OwnRun, todo: Todo) -> Todo:
+        if todo.over is not None or not todo.calls:
+            self.on_left(given.run_id)
+        return todo
+
+    async def _take(
+        self, given: OwnRun, execution: OwnExecution, call: Call, done: Done, *, alone: bool
+    ) -> Todo | None:
+        """Take what came of a call, and write it."""
+        if done.room is not None:
+            execution.rooms.append(done.room)
+        execution.driver.take(call, done.outcome, datetime.now(UTC))
+        execution.unwritten += execution.driver.take_records()
+        execution.performed = True
+        if alone:
+            kept = list(execution.unwritten)
+            try:
+                return self._told(given, await self._go_on(execution, []))
+            except Stale:
+                execution.unwritten = kept
+        # The record first: until it is there, the progress says that the call is to be made.
+        if execution.unwritten and not await execution.write():
+            await self._append(execution)
+        if (pause := execution.pause_of(call)) is not None:
+            await self._put(execution, lambda stored: merged(stored, call, pause, is_done=True))
+        return await self.decide_next(given, []) if alone else None
+
+    async def _append(self, execution: OwnExecution) -> None:
+        """Write what a run has done or had under way, if somebody has cancelled it."""
+        try:
+            async with self._database.connection() as connection:
+                await record_cancelled_steps(connection, execution.give_up())
+        except psycopg.Error as error:
+            _log.warning("cancelled_steps_not_stored", error=str(error))
+
+    async def _put(self, execution: OwnExecution, put: Callable[[Progress], Progress]) -> bool:
+        """Write how far a step is, beside what others write of their steps; false if the run is not ours."""
+
+        def change(stored: Any) -> str:
+            return put(read_progress(stored)).model_dump_json()
+
+        run = execution.row.run
+        while True:
+            try:
+                async with self._database.connection() as connection:
+                    return await own_runs.change_progress(connection, run.run_id, run.claim_id, change)
+            except AWAY as error:
+                # A call that is under way goes on meanwhile: it is not made again for this.
+                _log.warning("database_away", run_id=str(run.run_id), error=str(error))
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    # ---- calls
+
+    async def _perform(self, execution: OwnExecution, call: Call) -> Done:
+        """Make a call; one that takes a while is shown."""
+        self._check_lives()
+        task = asyncio.create_task(attempt(execution.perform, call, datetime.now(UTC)))
+        try:
+            done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
+            if not done and (mine := execution.pause_of(call)) is not None:
+                await self._put(execution, lambda stored: merged(stored, call, mine, is_done=False))
+            return await task
+        finally:
+            task.cancel()
+
+    def _check_lives(self) -> None:
+        """Begin no call without a beat of this process, as under its shift."""
+        held = self._executor.shift
+        if held is None or not held.may_begin:
+            raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
+
+    async def _perform_items(self, execution: OwnExecution, step_id: str, calls: list[Call]) -> None:
+        """Make the calls of some items of a step, with their further attempts, as many at a time as it says.
+
+        What is begun beyond these is left to the next activity.
+        """
+        driver, left = execution.driver, ITEMS_AT_ONCE
+        tasks: dict[asyncio.Task[Done], Call] = {}
+        try:
+            while True:
+                for call in calls:
+                    left -= call.attempt == 1
+                    if left >= 0 or call.attempt > 1:
+                        tasks[asyncio.create_task(self._perform(execution, call))] = call
+                if not tasks and not execution.naps(step_id):
+                    break
+                failed = await self._items_happen(execution, tasks, step_id)
+                if execution.unwritten and not await execution.write():
+                    await self._append(execution)
+                    return
+                if failed and not await self._put_step(execution, step_id):
+                    return
+                calls = [one for one in driver.advance(datetime.now(UTC)) if one.step.id == step_id]
+                execution.unwritten += driver.take_records()
+        finally:
+            for task in tasks:
+                task.cancel()
+        # What pauses for longer, the workflow waits for.
+        await self._put_step(execution, step_id)
+
+    async def _put_step(self, execution: OwnExecution, step_id: str) -> bool:
+        """Write how far a step over items is; false if the run is the workflow's no longer."""
+        mine = execution.driver.progress().steps.get(step_id)
+        return mine is None or await self._put(execution, lambda stored: with_step(stored, step_id, mine))
+
+    async def _items_happen(
+        self, execution: OwnExecution, tasks: dict[asyncio.Task[Done], Call], step_id: str
+    ) -> bool:
+        """Wait for items that are done, or for one to be tried again; whether one is to be later."""
+        now, driver, before = datetime.now(UTC), execution.driver, execution.driver.waits
+        due = min((wait.until for wait in driver.waits if wait.step_id == step_id), default=None)
+        seconds = None if due is None else max(0.0, (due - now).total_seconds())
+        if not tasks:
+            await asyncio.sleep(seconds or 0.0)
+            return False
+        finished, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in finished:
+            call, done = tasks.pop(task), task.result()
+            if done.room is not None:
+                execution.rooms.append(done.room)
+            driver.take(call, done.outcome, datetime.now(UTC))
+        execution.unwritten += driver.take_records()
+        return not driver.waits <= before

@@ -1,0 +1,68 @@
+"""Runs that have workflows of their own, for the tests that look at these."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHandle
+
+from database import Database, Notifier
+from models.runs import QUEUED_CHANNEL
+from models.targets import Target
+from tests.automations.engine import accept, events_of, run_workflow
+
+Handle = WorkflowHandle[Any, Any]
+
+
+def delay(seconds: float, step_id: str = "wait") -> dict[str, Any]:
+    return {"id": step_id, "type": "delay", "config": {"seconds": seconds}}
+
+
+def approval(timeout: float = 3600) -> dict[str, Any]:
+    return {"id": "approval", "type": "wait", "config": {"timeout": timeout}}
+
+
+async def begun(
+    notifier: Notifier, client: Client, database: Database, target: Target, given: Any = None
+) -> tuple[UUID, Handle]:
+    """A run that was just accepted, and its workflow."""
+    [run_id] = await accept(database, target, 1, given)
+    notifier.notify(QUEUED_CHANNEL)
+    return run_id, await run_workflow(client, run_id)
+
+
+def summary_of(event: HistoryEvent) -> str:
+    """What Temporal's pages show beside an event."""
+    payload = event.user_metadata.summary
+    return json.loads(payload.data) if payload.data else ""
+
+
+async def called(handle: Handle) -> list[str]:
+    """The summaries of the activities of a workflow."""
+    return [summary_of(event) for event in await events_of(handle, "activity_task_scheduled")]
+
+
+async def timers(handle: Handle) -> list[str]:
+    return [summary_of(event) for event in await events_of(handle, "timer_started")]
+
+
+async def performers(database: Database, run_id: UUID) -> dict[str, str]:
+    """What performed each step of a run: `activity` or `shift`."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select step_id, performed_by from run_steps where run_id = %s order by position", (run_id,)
+        )
+        return {row["step_id"]: row["performed_by"] for row in await cursor.fetchall()}
+
+
+async def carried(database: Database, run_id: UUID) -> tuple[UUID, UUID]:
+    """The claim of a run, and who has it."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select claim_id, carrier from run_work where run_id = %s", (run_id,)
+        )
+        row: Any = await cursor.fetchone()
+    return row["claim_id"], row["carrier"]

@@ -1,0 +1,111 @@
+"""What people read of a run's workflow, and what a stranger's start may leave behind there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from activities import watching_workflows
+from database import Database, Notifier
+from temporal.client import TASK_QUEUE
+from temporal.starts import run_workflow_id
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    cancel,
+    ended,
+    requested,
+    transform,
+    until,
+    waiting,
+    webhook,
+)
+from tests.automations.own_runs import Handle, approval, begun, timers
+from workflows.messages import LOOK
+
+pytestmark = pytest.mark.usefixtures("quick_watch")
+
+
+async def details_of(handle: Handle) -> str:
+    """What Temporal's pages show as current details."""
+    metadata: Any = await handle.query("__temporal_workflow_metadata")
+    return metadata.current_details
+
+
+async def test_the_details_of_a_run_that_has_ended_say_that_nothing_goes_on(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(receiver.url), transform("end", "'done'")])
+    run_id, handle = await begun(notifier, client, database, target)
+    await ended(database, notifier, target.account_id, run_id)
+    assert await handle.result() == "completed"
+    assert await details_of(handle) == "- call: completed\n- end: completed"
+
+
+async def test_a_wait_that_was_looked_at_is_still_told(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget
+) -> None:
+    """As after a reset, and of a wait that was given to a workflow."""
+    target = await new_target([transform("begin", "1"), approval()])
+    run_id, handle = await begun(notifier, client, database, target)
+    await waiting(database, target.account_id, run_id)
+    await until(lambda: timers(handle))
+    await handle.signal(LOOK)
+
+    async def looked() -> list[str] | None:
+        told = await timers(handle)
+        return told if len(told) > 1 else None
+
+    for told in await until(looked):
+        assert told.startswith("approval: until 20")
+    assert (await handle.query("progress")).startswith("- begin: completed\n- approval: until 20")
+    await cancel(database, notifier, target.account_id, run_id)
+
+
+@pytest.mark.parametrize("claim", ["none", "x" * 500_000])
+async def test_a_start_that_cannot_be_read_fails(stranger: Client, notifier: Notifier, claim: str) -> None:
+    """It would be tried again for ever, with a line in the log each time."""
+    run_id = uuid4()
+    handle = await stranger.start_workflow(
+        "AutomationRun",
+        {"run_id": str(run_id), "claim_id": claim},
+        id=run_workflow_id(run_id),
+        task_queue=TASK_QUEUE,
+    )
+    await is_over(handle, WorkflowExecutionStatus.FAILED)
+
+
+async def is_over(handle: Handle, status: WorkflowExecutionStatus) -> None:
+    async def over() -> bool:
+        return (await handle.describe()).status is status
+
+    await until(over)
+
+
+async def test_a_foreign_workflow_under_a_runs_id_does_not_hold_it_up(
+    notifier: Notifier,
+    client: Client,
+    stranger: Client,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Somebody ends the run's workflow and starts one of a type that nobody knows."""
+    monkeypatch.setattr(watching_workflows, "_UNKNOWN", timedelta(seconds=1))
+    target = await new_target([webhook(f"{receiver.url}/held"), transform("end", "'done'")])
+    run_id, handle = await begun(notifier, client, database, target)
+    await requested(receiver, 1)
+    await stranger.get_workflow_handle(handle.id).terminate()
+    foreign = await stranger.start_workflow("Nonsense", id=handle.id, task_queue=TASK_QUEUE)
+    receiver.open.set()
+    try:
+        # Nothing takes it up there, so it goes by a shift.
+        view = await ended(database, notifier, target.account_id, run_id, 45)
+        assert view.status == "completed"
+    finally:
+        await foreign.terminate()

@@ -1,0 +1,216 @@
+"""`AutomationRun`: one run of a user's workflow, to be seen as such. What it does is told by its rows.
+
+Decisions are made from rows by `decide_next`, so that nothing here depends on the definition or on the
+language: a release that changes these changes no history. In the history are ids, names of steps, kinds,
+codes and times: no value and no address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from workflows import policies
+    from workflows.messages import (
+        AUTOMATION_RUN,
+        CANCEL_RUN,
+        DECIDE_NEXT,
+        LEFT,
+        LOOK,
+        NOT_ITS_RUN,
+        PERFORM_STEP,
+        TAKEN_UP,
+        WAKE_RUN,
+        CallName,
+        OwnRun,
+        Todo,
+    )
+
+_LEAST_SECONDS = 0.05
+# A run that was queued again is told of its next claim within this, or somebody else has it.
+_CLAIMED_SECONDS = 60.0
+# A database that is away holds no slot of a worker: the workflow waits instead.
+_AGAIN_SECONDS = 2.0
+
+
+@workflow.defn(name=AUTOMATION_RUN)
+class AutomationRun:
+    """Takes one run forward until it has ended, or somebody else has it."""
+
+    @workflow.init
+    def __init__(self, given: OwnRun) -> None:
+        self._given = given
+        # Claims that the run may have since; the rows say whether it does, as anybody can send a signal.
+        self._offered: list[OwnRun] = []
+        self._told = False
+        self._left = False
+        self._todo = Todo([])
+        self._steps: dict[str, str] = {}
+        self._at_work: dict[asyncio.Task[tuple[OwnRun, Todo | None]], CallName] = {}
+
+    @workflow.run
+    async def run(self, given: OwnRun) -> str:
+        """Do so; how the run has ended, or `by_shift`: a worker took it forward from then on."""
+        try:
+            over = await self._take_forward()
+        except (asyncio.CancelledError, ActivityError) as error:
+            if not is_cancelled_exception(error):
+                raise
+            # From Temporal's pages or its command line: the run is cancelled, as by the API.
+            for task in self._at_work:
+                task.cancel()
+            await asyncio.shield(self._cancel())
+            raise
+        workflow.set_current_details(self.progress())
+        return "by_shift" if over == "elsewhere" else over
+
+    @workflow.signal(name=TAKEN_UP)
+    def taken_up(self, given: OwnRun) -> None:
+        """Go on under this claim: the run had waited, and what it waited for has come."""
+        if given.run_id == self._given.run_id and given != self._given:
+            self._offered.append(given)
+
+    @workflow.signal(name=LOOK)
+    def look(self) -> None:
+        """Look whether something has come that the run waits for."""
+        self._told = True
+
+    @workflow.signal(name=LEFT)
+    def left(self) -> None:
+        """Look whether the run has ended, or somebody else takes it forward; end then."""
+        self._left = self._told = True
+
+    @workflow.query
+    def progress(self) -> str:
+        """Tell each step that is done, at work or waiting, a line each."""
+        under_way = {call.label: "running" for call in self._at_work.values()}
+        waits = {self._todo.waits: "waiting"} if self._todo.waits else {}
+        lines = {**self._steps, **under_way, **waits}
+        return "\n".join(f"- {name}: {status}" for name, status in lines.items())
+
+    async def _take_forward(self) -> str:
+        todo = await self._decide()
+        while True:
+            if todo.over == "elsewhere" and await self._is_claimed_again():
+                todo = await self._decide()
+                continue
+            if todo.over is not None:
+                return todo.over
+            self._left = False
+            if not self._at_work and not self._offered and workflow.info().is_continue_as_new_suggested():
+                workflow.continue_as_new(self._given)
+            for call in todo.calls:
+                alone = len(todo.calls) == 1 and not self._at_work
+                self._at_work[asyncio.create_task(self._perform(call, alone))] = call
+            todo = await self._next(todo)
+
+    async def _next(self, todo: Todo) -> Todo:
+        """Wait until something happens; what follows from it."""
+        if self._at_work:
+            done = await self._something_happens(todo.seconds)
+            return done if done is not None else await self._decide()
+        if await self._sleep(max(_LEAST_SECONDS, todo.seconds or 0.0), todo.waits):
+            return await self._decide()
+        if todo.seconds is not None and todo.seconds > policies.LONGEST_NAP_SECONDS:
+            # It is queued, and claimed as any other; whoever claims it tells.
+            await workflow.execute_local_activity(
+                WAKE_RUN, self._given, start_to_close_timeout=policies.SHORT, retry_policy=policies.FOR_EVER
+            )
+            return Todo([], over="elsewhere")
+        return await self._decide()
+
+    async def _is_claimed_again(self) -> bool:
+        """Wait for the next claim's word; false if it does not come, or says that others have it."""
+        for task in self._at_work:
+            task.cancel()
+        await asyncio.gather(*self._at_work, return_exceptions=True)
+        self._at_work.clear()
+        return not self._left and await self._sleep(_CLAIMED_SECONDS, "claimed")
+
+    async def _something_happens(self, seconds: float | None) -> Todo | None:
+        """Wait for a call that is done, a time, or word; what the call says follows, if it does."""
+        timer = asyncio.create_task(self._sleep(seconds, self._todo.waits))
+        await workflow.wait([*self._at_work, timer], return_when=asyncio.FIRST_COMPLETED)
+        timer.cancel()
+        follows: Todo | None = None
+        for task in [task for task in self._at_work if task.done()]:
+            del self._at_work[task]
+            # What it says of a claim that is over is not said of the next, which may have come meanwhile.
+            given, told = task.result()
+            follows = told if given == self._given else None
+        return None if follows is None else self._take(follows)
+
+    async def _sleep(self, seconds: float | None, what: str) -> bool:
+        """Sleep, at most so long; whether there was word before."""
+        workflow.set_current_details(self.progress())
+        try:
+            await workflow.wait_condition(
+                lambda: self._told or bool(self._offered),
+                timeout=None if seconds is None else timedelta(seconds=max(_LEAST_SECONDS, seconds)),
+                timeout_summary=what or None,
+            )
+        except TimeoutError:
+            return False
+        self._told = False
+        return True
+
+    async def _decide(self) -> Todo:
+        while self._offered:
+            offered = self._offered.pop()
+            todo = await self._ask(offered)
+            if todo.over != "elsewhere":
+                self._given = offered
+                return self._take(todo)
+        return self._take(await self._ask(self._given))
+
+    async def _ask(self, given: OwnRun) -> Todo:
+        while True:
+            try:
+                return await workflow.execute_local_activity(
+                    DECIDE_NEXT,
+                    args=[given, list(self._at_work.values())],
+                    result_type=Todo,
+                    start_to_close_timeout=policies.DECIDE,
+                    retry_policy=policies.ONCE,
+                )
+            except (ActivityError, ApplicationError) as error:
+                # A local activity fails with what it has raised itself.
+                if is_cancelled_exception(error) or getattr(error, "type", None) == NOT_ITS_RUN:
+                    raise
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _take(self, todo: Todo) -> Todo:
+        self._steps = todo.steps if todo.steps is not None else self._steps
+        self._todo = todo
+        return todo
+
+    async def _perform(self, call: CallName, alone: bool) -> tuple[OwnRun, Todo | None]:
+        given = self._given
+        told = await workflow.execute_activity(
+            PERFORM_STEP,
+            args=[given, call, alone],
+            result_type=RawValue,
+            start_to_close_timeout=policies.A_DAY,
+            heartbeat_timeout=policies.HEARTBEAT,
+            retry_policy=policies.FOR_EVER,
+            activity_id=call.label,
+            summary=call.label,
+        )
+        try:
+            return given, workflow.payload_converter().from_payload(told.payload, Todo)
+        except (ValueError, KeyError):
+            # Whoever reaches Temporal can say that it is done, and how: the rows tell what is next.
+            return given, None
+
+    async def _cancel(self) -> None:
+        await workflow.execute_activity(
+            CANCEL_RUN,
+            self._given,
+            start_to_close_timeout=policies.SHORT,
+            retry_policy=policies.FOR_EVER,
+        )
