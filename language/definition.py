@@ -404,6 +404,10 @@ class OnFailure(_Model):
     )
 
 
+Execution = Literal["auto", "workflow", "shift"]
+"""What takes runs forward: Temporal workflows of their own, the shifts of workers, or either, as it comes."""
+
+
 class Definition(_Model):
     """A workflow as its author wrote it. One version of it never changes."""
 
@@ -428,6 +432,11 @@ class Definition(_Model):
         default=None, description="What runs when a run of it has failed; null for nothing."
     )
     agents: bool = Field(default=True, description="Whether agents (MCP) may see it and use it.")
+    execution: Execution | None = Field(
+        default=None,
+        description="What takes its runs forward: `workflow`, each a Temporal workflow of its own; `shift`, a"
+        " worker, many at once; `auto`, either. Null: as the installation says.",
+    )
 
     @property
     def looks_up(self) -> bool:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from database import Connection
 from language import responding
-from language.definition import Status
+from language.definition import Execution, Status
 from language.validation.findings import Finding, escaped
 from models import ingest_tokens
 from models.errors import NotFound
@@ -40,6 +40,10 @@ class WorkflowView(View):
         description="The workflow that runs when a run of it has failed; null for none."
     )
     agents: bool = Field(description="Whether agents (MCP) may see it and use it.")
+    execution: Execution | None = Field(
+        description="What takes its runs forward: `workflow`, `shift` or `auto`; null for what the"
+        " installation says."
+    )
     version: int = Field(description='The number of the current version; `If-Match` takes it as `"v3"`.')
     webhook_url: str = Field(description="Its ingest URL: who has it can start runs.")
     created_at: datetime = Field(description="When it was made.")
@@ -70,13 +74,12 @@ class WorkflowView(View):
 
 _VIEW: tuple[LiteralString, LiteralString] = (
     "select a.*, ",
-    " as definition, l.last_run_at, l.runs_total, s.next_run_at,"
+    " as definition, b.last_at as last_run_at, coalesce(b.runs, 0)::bigint as runs_total, s.next_run_at,"
     " coalesce(s.next_runs, '{}') as next_runs"
     " from automations a"
     " join automation_versions v on v.automation_id = a.id and v.version = a.version"
-    " left join automation_schedules s on s.automation_id = a.id,"
-    " lateral (select max(served_at) as last_run_at, coalesce(sum(runs_total), 0)::bigint as runs_total"
-    "  from lanes where automation_id = a.id) l",
+    " left join automation_schedules s on s.automation_id = a.id"
+    " left join run_starts b on b.automation_id = a.id",
 )
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from database import Connection
-from models import run_counts, run_values
+from models import carriers, run_counts, run_values
 from models.run_values import MAX_BYTES, THE_RUN, ValueRef
 from models.run_views import RunHead, RunStatus, StepView, head_fields, view_of
 from models.runs import DEFINITION_STEPS, STATUS, read_steps, with_values
@@ -46,7 +46,7 @@ class ListedRun(RunHead):
 _HEADS: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error, r.credits_used,"
     " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from, r.parent_run_id,"
-    " r.takeovers, r.taken_over_at, r.output_of, r.input_bytes, a.name,"
+    " r.takeovers, r.taken_over_at, r.output_of, r.input_bytes, a.name, " + carriers.SHOWN + " as carrier,"
     " case when %(steps)s then coalesce(r.progress, w.progress) end as progress from (",
     ") r left join run_work w on w.run_id = r.id join automations a on a.id = r.automation_id"
     " order by r.id desc",

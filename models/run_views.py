@@ -61,6 +61,10 @@ class StepView(View):
         default=None, description="How many items it had, if it has `for_each` and has ended; else null."
     )
     items_failed: int | None = Field(default=None, description="How many of these failed.")
+    performed_by: Literal["activity", "shift"] | None = Field(
+        default=None,
+        description="What took the run forward then: an activity of its own workflow, or a worker's shift.",
+    )
     mocked: bool = Field(
         default_factory=bool,
         exclude_if=lambda mocked: not mocked,
@@ -111,6 +115,10 @@ class RunHead(View):
         default_factory=lambda: None,
         exclude_if=lambda takeovers: takeovers is None,
         description="How often a worker was lost with it, so that another took it over; absent if none was.",
+    )
+    carrier: Literal["workflow", "shift"] | None = Field(
+        default=None,
+        description="What takes it forward now: a Temporal workflow of its own, or a worker's shift.",
     )
     test: bool = Field(default=False, description="Whether it was a dry run, of which nothing is kept.")
 
@@ -185,6 +193,7 @@ def head_fields(run: Mapping[str, Any]) -> dict[str, Any]:
         "workflow_version": run["version"],
         "duration_ms": _milliseconds(run["started_at"], run["completed_at"]),
         "takeovers": _takeovers(run),
+        "carrier": run.get("carrier"),
     }
 
 

@@ -124,7 +124,8 @@ def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObj
     arms = [arm for arm in schema.get("anyOf", []) if arm != {"type": "null"}]
     if len(arms) == 1:
         return _or_null(_shallow(arms[0], definitions, depth))
-    shown = _kept(schema, "type", "enum")
+    # Values that are named have their types.
+    shown = _kept(schema, "enum" if "enum" in schema else "type")
     if "properties" in schema and depth < _DEEPEST:
         shown["properties"] = {
             name: _shallow(inner, definitions, depth + 1) for name, inner in schema["properties"].items()

@@ -19,7 +19,7 @@ from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from database import AWAY
 from migrations.upgrade import schema_problem
-from models import delivery_recovery, recovery, root_key, run_counts, run_work, schema, workers
+from models import delivery_recovery, root_key, run_counts, run_work, schema, setbacks, stuck_runs, workers
 from models.errors import Forbidden, Unauthenticated
 from models.jobs.working import JOBS
 from models.monitors.working import RUNS
@@ -113,9 +113,10 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
                 await RUNS.count_unfinished(connection),
                 await JOBS.count_unfinished(connection),
                 await workers.count_halted(connection),
-                await recovery.count_lanes_aside(connection),
+                await setbacks.count_aside(connection),
                 await run_work.count_strays(connection),
                 await workers.longest_loop_lag(connection),
+                await stuck_runs.count(connection),
             )
     except AWAY:
         shared = None  # /readyz tells of it; what was counted here is to be had all the same

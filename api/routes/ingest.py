@@ -151,7 +151,9 @@ async def ingest(
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
         accepted = await services.accepting.submit(
-            Event(target, "webhook", payload, context, dedupe_key, depth=depth)
+            Event(
+                target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
+            )
         )
     return await answer(services, target, accepted, wait, charge)
 

@@ -32,7 +32,7 @@ from models.audit import Actor, Target
 from models.run_lists import PARTS, ListedRun, Part
 from models.run_values import ROOM, SMALL
 from models.run_views import RunStatus, RunView
-from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.views import to_json
 
 _log = logs.get(__name__)
@@ -213,8 +213,9 @@ async def cancel_all(services: Services, by: Actor, workflow_id: UUID, upload_id
 
 def _notify_ends(services: Services, run_ids: Sequence[UUID]) -> None:
     for start in range(0, len(run_ids), _IDS_IN_A_NOTIFICATION):
-        ids = run_ids[start : start + _IDS_IN_A_NOTIFICATION]
-        services.notifier.notify(FINISHED_CHANNEL, ",".join(map(str, ids)))
+        ids = ",".join(map(str, run_ids[start : start + _IDS_IN_A_NOTIFICATION]))
+        services.notifier.notify(CANCELLED_CHANNEL, ids)
+        services.notifier.notify(FINISHED_CHANNEL, ids)
 
 
 @router.post(
@@ -275,7 +276,7 @@ def note(services: Services, account_id: UUID, accepted: Accepted) -> None:
     """Have the log name the run, and dispatchers look for it."""
     structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
     if not accepted.repeated:
-        services.notifier.notify(QUEUED_CHANNEL)
+        services.notifier.notify(QUEUED_CHANNEL, str(account_id))
 
 
 def is_new(accepted: Accepted) -> bool:

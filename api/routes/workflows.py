@@ -392,6 +392,7 @@ async def _run(
     event = Event(
         target, "manual", body.input,
         dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
+        is_waited_for=wait is not None,
     )  # fmt: skip
     accepted = await services.accepting.submit(event)
     return await answer(services, caller.account_id, accepted, wait)

@@ -151,6 +151,7 @@ async def _values(tell: Recorder) -> None:
     event = {"input": {"ips": ["8.8.8.8", "1.1.1.1"]}}
     path = f"/api/workflows/{made['id']}/run"
     run = (await tell.client.post(path, json=event, params={"wait": 30})).json()["id"]
+    await tell("get_run_carrier", run_id=run)
     await tell("get_run_input", run_id=run)
     await tell("get_run_output", run_id=run)
     await tell("get_step_input", run_id=run, step_id="visitor")

@@ -78,6 +78,7 @@ MATRIX = {
     "GET /api/workflows/runs": Case(a_workflow, query="workflow_id", status=200),
     "GET /api/workflows/runs?limit=1": Case(a_batch, query="batch_id", status=200),
     "GET /api/workflows/runs/{run_id}": Case(a_run),
+    "GET /api/workflows/runs/{run_id}/carrier": Case(a_run),
     "GET /api/workflows/runs/{run_id}/events": Case(an_ended_run),
     "GET /api/workflows/runs/{run_id}/input": Case(a_run),
     "GET /api/workflows/runs/{run_id}/output": Case(a_run),

@@ -1,0 +1,41 @@
+"""Route of what takes a run forward: Temporal's view of it, or the shift of a worker."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from temporalio.service import RPCError
+
+from api.deps import Caller, Id, ServicesDep, authorised, needs_engine
+from api.http.json_body import StrictRoute
+from api.http.openapi import problems
+from models import carriers
+from models.carriers import CarrierView
+from models.errors import Unavailable
+from services.carriers import describe_run
+
+router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
+
+
+@router.get("/{run_id}/carrier", responses=problems("engine_unavailable"))
+async def get_run_carrier(
+    run_id: Id, caller: Annotated[Caller, authorised("workflows")], services: ServicesDep
+) -> CarrierView:
+    """What takes the run forward now: its own workflow, as Temporal has it, or the shift of a worker.
+
+    Of a run that has ended, or that waits, there may be a workflow still, or none.
+    """
+    async with services.database.connection() as connection:
+        view = await carriers.get(connection, caller.account_id, run_id)
+    if view.kind == "shift":
+        return view
+    try:
+        with needs_engine():
+            found = await describe_run(services.temporal, run_id)
+    except (RPCError, Unavailable) as error:
+        if view.kind != "workflow":
+            # What the rows say is all there is to know but for a workflow that is of no use any more.
+            return view
+        raise Unavailable("engine_unavailable", "The workflow engine is away; try again shortly.") from error
+    return view.model_copy(update=found or {})

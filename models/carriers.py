@@ -1,0 +1,65 @@
+"""What takes a run forward: a workflow of its own in Temporal, or the shift of a worker."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, LiteralString
+from uuid import UUID
+
+from pydantic import Field
+
+from database import Connection
+from models.errors import NotFound
+from models.views import View
+
+Kind = Literal["workflow", "shift"]
+
+SHOWN: LiteralString = (
+    "case when w.carrier = '00000000-0000-0000-0000-000000000000' then 'workflow'"
+    " when w.carrier is not null then 'shift' end"
+)
+"""The kind of carrier of a row `w` of `run_work`."""
+
+
+class PendingActivity(View):
+    """A call that the run's workflow has under way."""
+
+    activity: str = Field(description="Its step, item and attempt, such as `each[3]: webhook (attempt 2)`.")
+    attempt: int = Field(description="Which one, from 1; more than 1 if a worker was lost with it.")
+    since: datetime | None = Field(description="When it was scheduled.")
+    last_failure: str | None = Field(description="Why the attempt before failed; null if none did.")
+
+
+class CarrierView(View):
+    """What takes a run forward now."""
+
+    kind: Kind | None = Field(description="`workflow`, `shift`; null while nothing does.")
+    run_status: str = Field(description="Where the run stands.")
+    worker_id: UUID | None = Field(default=None, description="Of a shift: its worker process.")
+    shift_since: datetime | None = Field(default=None, description="Of a shift: when it began.")
+    beat_at: datetime | None = Field(default=None, description="Of a shift: when it last told that it lives.")
+    workflow_id: str | None = Field(default=None, description="The id of the run's workflow in Temporal.")
+    workflow_status: str | None = Field(default=None, description="Where that stands, as Temporal has it.")
+    history_length: int | None = Field(default=None, description="How many events its history has.")
+    activities: list[PendingActivity] = Field(default=[], description="The calls that it has under way.")
+    progress: list[str] = Field(default=[], description="Its steps as far as they are, a line each.")
+
+
+_FIND: LiteralString = (
+    "select coalesce(r.status, w.status) as run_status, " + SHOWN + " as kind, s.worker_id,"
+    " s.started_at as shift_since, s.beat_at from runs r left join run_work w on w.run_id = r.id"
+    " left join shifts s on s.id = w.carrier where r.account_id = %s and r.id = %s"
+)
+
+
+async def get(connection: Connection, account_id: UUID, run_id: UUID) -> CarrierView:
+    """Return what the rows say of a run's carrier.
+
+    Raises:
+        NotFound: the run is unknown, or another account's.
+    """
+    cursor = await connection.execute(_FIND, (account_id, run_id))
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("run")
+    return CarrierView(**row)

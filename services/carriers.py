@@ -1,0 +1,54 @@
+"""What Temporal says of the workflow of a run."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import Any
+from uuid import UUID
+
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client, WorkflowQueryFailedError, WorkflowQueryRejectedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from models.carriers import PendingActivity
+from temporal.starts import run_workflow_id
+
+_TIMEOUT = timedelta(seconds=2)
+
+
+async def describe_run(client: Client, run_id: UUID) -> dict[str, Any] | None:
+    """Describe the workflow of a run, as fields of a `CarrierView`; None if Temporal knows none.
+
+    Raises:
+        temporalio.service.RPCError: the server is away.
+    """
+    handle = client.get_workflow_handle(run_workflow_id(run_id))
+    try:
+        found = await handle.describe(rpc_timeout=_TIMEOUT)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    progress: list[str] = []
+    try:
+        progress = str(await handle.query("progress", rpc_timeout=_TIMEOUT)).splitlines()
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        # Only a worker can answer; what else is known is told without.
+        progress = []
+    return {
+        "workflow_id": handle.id,
+        "workflow_status": found.status.name.lower() if found.status else None,
+        "history_length": found.history_length,
+        "activities": [_activity(one) for one in found.raw_description.pending_activities],
+        "progress": [line.removeprefix("- ") for line in progress],
+    }
+
+
+def _activity(pending: PendingActivityInfo) -> PendingActivity:
+    since = pending.scheduled_time if pending.HasField("scheduled_time") else pending.last_started_time
+    return PendingActivity(
+        activity=pending.activity_id,
+        attempt=pending.attempt,
+        since=since.ToDatetime(tzinfo=UTC),
+        last_failure=pending.last_failure.message or None,
+    )
