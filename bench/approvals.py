@@ -28,7 +28,7 @@ from temporal.client import connect
 
 _LOOK_SECONDS = 0.2
 _DONE_SECONDS = 600
-_OPEN = "ExecutionStatus = 'Running' and WorkflowType = 'AutomationBatch'"
+_OPEN = "ExecutionStatus = 'Running' and WorkflowType = 'AutomationRun'"
 STEPS: list[dict[str, Any]] = [
     {"id": "approval", "type": "wait"},
     {"id": "after", "type": "transform", "config": {"expression": "approval.body.by"}},
@@ -53,7 +53,7 @@ async def until(stack: Stack, status: str, wanted: int) -> None:
 
 
 async def open_workflows(stack: Stack) -> int:
-    """How many workflows of batches Temporal has open."""
+    """How many workflows of runs Temporal has open."""
     client = await connect(stack.settings, keyring_of(stack))
     return (await client.count_workflows(_OPEN)).count
 

@@ -4,7 +4,7 @@
     python -m bench.automations --all
     python -m bench.automations --variants [--shape w1] [--clients 32] [--rounds 2]
     python -m bench.automations --workflows 1 200 2000 --accounts 1 20 50 [--workers 1 2 4] [--cold]
-    python -m bench.automations --offered 5 10 20 40 100 --seconds 30
+    python -m bench.automations --offered 5 10 20 40 100 --execution auto shift --seconds 30
 
 Without arguments it prints a small table in about three minutes. Of many workflows, events go to one after
 the other. Offered, events come at an even pace, whether or not those before are answered; else each client
@@ -29,17 +29,15 @@ from bench.stack import Runners, Stack, nothing, unlimited
 from models.run_work import MAX_ROWS
 
 MODES = ("waiting", "posting")
+EXECUTIONS = ("auto", "workflow", "shift")
 CLIENTS = (1, 8, 32, 256)
 Changes = dict[str, int | bool]
 VARIANTS: dict[str, Changes] = {
     "as it is": {},
     "no sandbox": {"sandbox": False},
-    "2 starts in flight": {"starts": 2},
-    "8 starts in flight": {"starts": 8},
     "4 workflow pollers": {"pollers": 4},
     "autoscaling pollers": {"fixed pollers": False},
-    "no eager starts": {"eager": False},
-    "1 row a batch": {"rows": 1},
+    "1 run a claim": {"rows": 1},
 }
 
 
@@ -50,11 +48,12 @@ class Scale(NamedTuple):
     workers: int = 1
     workflows: int = 1
     accounts: int = 1
+    execution: str = "auto"
 
     def __str__(self) -> str:
         counts = [(name, getattr(self, name)) for name in ("workflows", "accounts", "workers")]
         words = ", ".join(f"{count} {name if count > 1 else name[:-1]}" for name, count in counts)
-        return f"{words}, at most {self.rows} row{'s' * (self.rows > 1)} a batch"
+        return f"{words}, execution {self.execution}, at most {self.rows} run{'s' * (self.rows > 1)} a claim"
 
 
 class Cell(NamedTuple):
@@ -66,18 +65,23 @@ class Cell(NamedTuple):
     mode: str
     offered: float = 0
 
+    @property
+    def set(self) -> tuple[str, int, int, str]:
+        """Which workflows its events go to."""
+        return self.shape, self.scale.workflows, self.scale.accounts, self.scale.execution
+
     def __str__(self) -> str:
         pace = f"{self.offered:g}/s" if self.offered else f"{self.clients}"
         return f"{self.shape:<7}{pace:>5} {self.mode}"
 
 
 class Rig(NamedTuple):
-    """What lines are measured with; the sets are by shape, how many they are, and of how many accounts."""
+    """What lines are measured with; the sets are by what `Cell.set` says."""
 
     stack: Stack
     bench: Bench
     runners: Runners
-    sets: dict[tuple[str, int, int], Workflows]
+    sets: dict[tuple[str, int, int, str], Workflows]
 
     def change_workers(self, changes: Changes, count: int = 1) -> None:
         """Start so many workers with these changes, in place of those that run."""
@@ -89,11 +93,11 @@ class Rig(NamedTuple):
 
     def workflows(self, cell: Cell) -> Workflows:
         """Return the workflows of a line."""
-        return self.sets[cell.shape, cell.scale.workflows, cell.scale.accounts]
+        return self.sets[cell.set]
 
     def measure(self, cell: Cell, seconds: float, *, cold: bool = False) -> Figures:
         """Measure one line."""
-        # Enough to fill batches; few enough that the end does not take long.
+        # Enough to fill claims; few enough that the end does not take long.
         most_unfinished = max(8 * cell.scale.rows, 2 * cell.clients)
         load = Load(cell.clients, cell.offered, cell.mode == "waiting", most_unfinished)
         return self.runners.fast.run(self.bench.measure(self.workflows(cell), load, seconds, cold=cold))
@@ -116,7 +120,8 @@ def chosen(arguments: argparse.Namespace) -> list[Cell]:
         (number, min(number, accounts))
         for number, accounts in zip(arguments.workflows, arguments.accounts, strict=True)
     ]
-    scaled = sizes != [(1, 1)] or workers != [1]
+    executions: list[str] = arguments.execution
+    scaled = sizes != [(1, 1)] or workers != [1] or executions != ["auto"]
     given = (arguments.rows, arguments.shape, arguments.clients, arguments.mode, arguments.offered, scaled)
     if not arguments.all and not any(given):
         return list(compact())
@@ -128,7 +133,10 @@ def chosen(arguments: argparse.Namespace) -> list[Cell]:
         modes = [arguments.mode] if arguments.mode else MODES
         loads += [(number, mode, 0) for number, mode in product(clients, modes)]
     loads += [(0, arguments.mode or "posting", rate) for rate in arguments.offered]
-    scales = [Scale(most, count, *size) for most, count, size in product(rows, workers, sizes)]
+    scales = [
+        Scale(most, count, *size, execution)
+        for most, count, size, execution in product(rows, workers, sizes, executions)
+    ]
     return [Cell(scale, shape, *load) for scale, shape, load in product(scales, shapes, loads)]
 
 
@@ -189,7 +197,7 @@ def main(arguments: argparse.Namespace) -> None:
         cells = [Cell(Scale(arguments.rows or MAX_ROWS), shape, clients, arguments.mode or "posting")]
     else:
         cells = chosen(arguments)
-    wanted = dict.fromkeys((cell.shape, cell.scale.workflows, cell.scale.accounts) for cell in cells)
+    wanted = dict.fromkeys(cell.set for cell in cells)
     prepare = fetch_data if {"lookups", "mixed"} & {shape for shape, *_ in wanted} else nothing
     print(machine(), flush=True)
     with contextlib.ExitStack() as exits:
@@ -219,11 +227,16 @@ def _parsed() -> argparse.Namespace:
         "--accounts", nargs="+", type=int, default=[1], help="whose: at most so many, or one number each"
     )
     parser.add_argument("--workers", nargs="+", type=int, default=[1], help="processes")
+    parser.add_argument(
+        "--execution", nargs="+", choices=EXECUTIONS, default=["auto"], help="who takes runs forward"
+    )
     parser.add_argument("--cold", action="store_true", help="new workers a line, and no warm-up")
     parser.add_argument("--mode", choices=MODES, help="wait for each run, or only until it is accepted")
-    parser.add_argument("--rows", type=int, help="the most rows of a batch; 1: each run is one of its own")
+    parser.add_argument("--rows", type=int, help="the most runs of a claim")
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--all", action="store_true", help="all shapes, clients and modes, batched and not")
+    parser.add_argument(
+        "--all", action="store_true", help="all shapes, clients and modes, claimed together and not"
+    )
     parser.add_argument("--variants", action="store_true", help="compare differently built workers")
     parser.add_argument("--rounds", type=int, default=2, help="of the variants")
     arguments = parser.parse_args()

@@ -5,7 +5,7 @@
 Each round claims runs, ends them and accepts as many anew; the time of the claims is printed.
 
 `stored`: claims of 64 runs of one workflow, also while somebody else's snapshot keeps dead rows in the index;
-last comes how Postgres finds the runs of a lane. `queues`: so many workflows, of up to 200 accounts, have 4
+last comes how Postgres finds the runs of a queue. `queues`: so many workflows, of up to 200 accounts, have 4
 runs waiting each; once 25,000 others are at work. A table that is given no number is left out.
 docs/benchmarks.md says how to read it.
 """
@@ -16,8 +16,9 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID, uuid4
 
 from bench import load
@@ -25,22 +26,19 @@ from bench.machine import machine
 from bench.stack import Runners, Stack, nothing, running
 from database import Connection, Database
 from language.definition import Definition
-from models import accounts, automations, leases, run_work, targets
+from models import accounts, automations, run_work, shifts, targets
 from models.accepting import Event, accept
 from models.audit import Actor
 from models.identifiers import new_id
-from models.leases import Lease
 from models.low_water import LowWater
-from models.run_work import Claim
-from models.run_writes import Change, End, record_changes_if_leased
+from models.run_work import Claim, Turn
+from models.run_writes import Change, End, record_changes_if_claimed
 from models.targets import Target
 from sealing import Keyring
 
 _KEYRING = Keyring(["0" * 40])
 _ROWS, _ROWS_A_QUEUE = 64, 4
 _ACCOUNTS, _ELSEWHERE_ACCOUNTS = 200, 100
-# Of 32 workers: the runs that are at work elsewhere leave room.
-_WINDOW = 32 * 1024
 _LINE_SECONDS = 60
 _STORE = """
 insert into runs (id, account_id, automation_id, version, status, trigger, input, input_bytes, queued_at,
@@ -51,7 +49,8 @@ from generate_series(1, %s)
 _FIND = """
 explain (analyze, buffers, costs off, timing off, summary off)
 select run_id from run_work
-where status = 'queued' and not held and lane_id = %s and not begun and available_at >= %s
+where status = 'queued' and not held and not own and priority = %s
+  and account_id = %s and gate = %s and not begun and available_at >= %s
 order by available_at, run_id limit 256 for update skip locked
 """
 
@@ -63,12 +62,17 @@ async def new_account(database: Database) -> UUID:
         return (await accounts.create_account(connection, email, "-", None, credits_granted=0)).id
 
 
-async def new_target(database: Database, account_id: UUID) -> Target:
-    """Create a workflow of an account, without steps."""
+async def new_target(
+    database: Database, account_id: UUID, steps: Sequence[Mapping[str, Any]] = (), limit: int | None = None
+) -> Target:
+    """Create a workflow of an account, of which so many runs may be under way at a time."""
+    given: dict[str, Any] = {"name": "bench", "steps": list(steps)}
+    if limit is not None:
+        given["concurrency"] = {"limit": limit}
     async with database.transaction() as connection:
         actor = Actor(account_id, "system", name="bench")
         created = await automations.create(
-            connection, _KEYRING, actor, Definition.model_validate({"name": "bench"}), "active"
+            connection, _KEYRING, actor, Definition.model_validate(given), "active"
         )
         return await targets.run_target(connection, account_id, created)
 
@@ -83,24 +87,27 @@ class Claimer:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._worker_id = new_id()
+        self._shift_id: UUID | None = None
+        self._turn = Turn()
         self._low_water = LowWater()
 
     async def claim(self) -> Claim | None:
         """Claim what a worker may have; None if nothing waits."""
-        lease = Lease(new_id(), new_id())
+        if self._shift_id is None:
+            self._shift_id = new_id()
+            await shifts.begin(self._connection, self._shift_id, new_id())
         marks = self._low_water.marks()
-        claim = await run_work.claim(self._connection, lease, self._worker_id, window=_WINDOW, marks=marks)
+        claim = await run_work.claim(self._connection, self._shift_id, turn=self._turn, marks=marks)
         if isinstance(claim, bool):
             return None
-        self._low_water.note(claim, run_work.MAX_ROWS)
+        self._low_water.note(claim)
         return claim
 
     async def end(self, claim: Claim) -> None:
         """End the runs of a claim."""
-        changes = [Change(claim.lease, run.run_id, [], End("completed")) for run in claim.runs]
-        assert len((await record_changes_if_leased(self._connection, changes)).runs) == len(changes)
-        await leases.leave(self._connection, claim.lease)
+        runs = [run for some in claim.groups.values() for run in some]
+        changes = [Change(run.claim_id, run.run_id, [], End("completed")) for run in runs]
+        assert len((await record_changes_if_claimed(self._connection, changes)).runs) == len(changes)
 
     async def cycle(self, queues: Mapping[UUID, Target]) -> tuple[float, int]:
         """Claim, end, and accept as many anew; the seconds of the claim, and how many runs it gave."""
@@ -109,8 +116,9 @@ class Claimer:
         took = time.perf_counter() - began
         assert claim is not None, "the runs that were accepted are there"
         await self.end(claim)
-        await add_runs(self._connection, queues[claim.automation_id], len(claim.runs))
-        return took, len(claim.runs)
+        for of, runs in claim.groups.items():
+            await add_runs(self._connection, queues[of.automation_id], len(runs))
+        return took, claim.size
 
 
 async def measure(database: Database, target: Target, rounds: int, *, snapshot: bool) -> str:
@@ -132,9 +140,14 @@ async def measure(database: Database, target: Target, rounds: int, *, snapshot: 
 
 
 async def explain(database: Database, target: Target) -> list[str]:
-    """How the runs of a lane are found."""
+    """How the runs of a queue are found."""
     async with database.connection() as connection:
-        cursor = await connection.execute(_FIND, (target.lane_id, "2026-01-01T00:00:00Z"))
+        for name in ("enable_seqscan", "enable_bitmapscan"):
+            # As in the function that claims.
+            await connection.execute(f"set {name} = off".encode())
+        cursor = await connection.execute(
+            _FIND, (target.priority, target.account_id, target.gate, "2026-01-01T00:00:00Z")
+        )
         return [row["QUERY PLAN"] for row in await cursor.fetchall()]
 
 
@@ -169,7 +182,7 @@ async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
             await add_runs(connection, target, count // _ELSEWHERE_ACCOUNTS)
         while (claim := await claimer.claim()) is not None:
             claims.append(claim)
-        at_work = sum(len(claim.runs) for claim in claims)
+        at_work = sum(claim.size for claim in claims)
         assert at_work == len(elsewhere) * (count // _ELSEWHERE_ACCOUNTS), at_work
         yield
         for claim in claims:
@@ -219,7 +232,9 @@ async def run_table(stack: Stack, table: Callable[[Database], Awaitable[None]]) 
     """Print a table of what is measured on the database of a stack."""
     url = stack.settings.database_url
     assert url is not None
-    database = Database(url.get_secret_value(), name="bench", size=4)
+    # As a worker's claims: none waits for the disk.
+    options = "-c synchronous_commit=off"
+    database = Database(url.get_secret_value(), name="bench", size=4, options=options)
     await database.open()
     try:
         await table(database)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ from bench import load
 from bench.accounts import sign_in
 from bench.shapes import Shape
 from bench.stack import Stack
+from temporal.starts import run_workflow_id
 
 _DRAIN_SECONDS = 300
 _LOOK_SECONDS = 0.02
 _WARM_UP_SECONDS, _LONGEST_WARM_UP_SECONDS = 0.7, 120
 _WARM_UP_CLIENTS, _WARM_UP_RUNS = 8, 256
 _SAVES_AT_ONCE = 2
-_BATCHES_LOOKED_AT = 40
+_RUNS_LOOKED_AT = 40
 PARTS = ("api", "worker", "temporal", "postgres", "load")
 
 
@@ -38,31 +38,35 @@ class Figures:
 
     Attributes:
         rate: completed runs per second, from the first request to the last run's end.
-        run_ms: p50 and p99 from accepting to completing a run.
+        run_ms: p50, p95 and p99 from accepting to completing a run.
         answer_ms: p50 and p99 of the answers to the clients.
-        rows: runs per batch, mean and most.
+        own: the share of runs that had workflows of their own.
+        activities: the share of the steps that were performed in activities of these.
         events: history events per run.
         cpu: CPU seconds per 1,000 runs, by part.
     """
 
     rate: float
-    run_ms: tuple[float, float]
+    run_ms: tuple[float, float, float]
     answer_ms: tuple[float, float]
-    rows: tuple[float, int]
+    own: float
+    activities: float
     events: float
     cpu: dict[str, float]
 
     def __str__(self) -> str:
-        (run50, run99), (answer50, answer99), (mean, most) = self.run_ms, self.answer_ms, self.rows
+        (run50, run95, run99), (answer50, answer99) = self.run_ms, self.answer_ms
         return (
-            f"{self.rate:7.0f} {run50:8.1f} {run99:8.1f} {answer50:8.1f} {answer99:8.1f} {mean:6.1f} {most:4}"
-            f" {self.events:7.2f} " + "".join(f"{self.cpu[part]:9.2f}" for part in PARTS)
+            f"{self.rate:7.0f} {run50:8.1f} {run95:8.1f} {run99:8.1f} {answer50:8.1f} {answer99:8.1f}"
+            f" {self.own:7.0%} {self.activities:7.0%} {self.events:7.2f} "
+            + "".join(f"{self.cpu[part]:9.2f}" for part in PARTS)
         )
 
 
 HEADS = (
-    "   runs  accepted→completed    answered, ms  rows a batch  events   CPU seconds for 1,000 runs\n",
-    "   each s      p50      p99      p50      p99   mean most   a run " + "".join(f"{p:>9}" for p in PARTS),
+    "   runs      accepted→completed, ms     answered, ms    their own   events   CPU s for 1,000 runs\n",
+    "   each s      p50      p95      p99      p50      p99    runs   steps   a run "
+    + "".join(f"{p:>9}" for p in PARTS),
 )
 
 
@@ -116,7 +120,9 @@ class Bench:
         """Close the connections."""
         await self._database.close()
 
-    async def create(self, shape: Shape, count: int = 1, accounts: int = 1) -> Workflows:
+    async def create(
+        self, shape: Shape, count: int = 1, accounts: int = 1, execution: str = "auto"
+    ) -> Workflows:
         """Create so many workflows, of so many accounts, and see that runs give what they should."""
         places = asyncio.Semaphore(_SAVES_AT_ONCE)
         async with httpx.AsyncClient(base_url=self._stack.url, trust_env=False, timeout=60) as client:
@@ -125,6 +131,7 @@ class Bench:
 
             async def create(number: int) -> str:
                 definition = shape.definition(f"bench {number}", self._stack.echo)
+                definition |= {"execution": execution}
                 headers = self._accounts[number % accounts]
                 async with places:
                     answer = await client.post("/api/workflows", json=definition, headers=headers)
@@ -166,15 +173,14 @@ class Bench:
         cpu = {part: (now - used[part]) / count * 1000 for part, now in self._stack.cpu_seconds().items()}
         assert set(result.statuses) == {200 if given.waiting else 202}, result.statuses
         run_ms = await self._run_ms(since, count)
-        rows, events = await self._batches(since)
-        return Figures(
-            count / took,
-            run_ms,
-            (result.percentile(0.5), result.percentile(0.99)),
-            (statistics.mean(rows), max(rows)),
-            events,
-            cpu,
+        own, events = await self._histories(since)
+        [activities] = await self._row(
+            "select coalesce(avg((performed_by = 'activity')::int), 0)::float from run_steps"
+            " where started_at >= %s and status <> 'skipped'",
+            (since,),
         )
+        answer_ms = (result.percentile(0.5), result.percentile(0.99))
+        return Figures(count / took, run_ms, answer_ms, own, activities, events, cpu)
 
     async def _send(self, requests: Iterator[bytes], given: Load, seconds: float) -> load.Result:
         """Send, pausing while too many runs are unfinished; return when none is."""
@@ -201,31 +207,30 @@ class Bench:
         assert time.perf_counter() < deadline, f"{count} runs do not end"
         return count
 
-    async def _run_ms(self, since: datetime, count: int) -> tuple[float, float]:
-        accepted, completed, (p50, p99) = await self._row(
+    async def _run_ms(self, since: datetime, count: int) -> tuple[float, float, float]:
+        accepted, completed, (p50, p95, p99) = await self._row(
             "select count(*), count(*) filter (where status = 'completed'),"
-            " percentile_cont(array[0.5, 0.99]) within group"
+            " percentile_cont(array[0.5, 0.95, 0.99]) within group"
             "  (order by extract(epoch from completed_at - queued_at) * 1000)"
             " from runs where queued_at >= %s",
             (since,),
         )
         assert accepted == completed == count, f"{count} sent, {accepted} accepted, {completed} completed"
-        return p50, p99
+        return p50, p95, p99
 
-    async def _batches(self, since: datetime) -> tuple[list[int], float]:
-        """The rows of each batch, and the history events of some batches for each of their rows."""
+    async def _histories(self, since: datetime) -> tuple[float, float]:
+        """How many of some runs had workflows of their own, and the events of these for each of the runs."""
         cursor = await self._database.execute(
-            "select batch_id, count(*) from runs where queued_at >= %s group by batch_id order by batch_id",
-            (since,),
+            "select id from runs where queued_at >= %s order by id", (since,)
         )
-        rows: dict[UUID, int] = dict(await cursor.fetchall())
-        some = list(rows)[:: max(1, len(rows) // _BATCHES_LOOKED_AT)]
-        events = sum([await self._events(batch_id) for batch_id in some])
-        return list(rows.values()), events / sum(rows[batch_id] for batch_id in some)
+        run_ids = [row[0] for row in await cursor.fetchall()]
+        some = run_ids[:: max(1, len(run_ids) // _RUNS_LOOKED_AT)]
+        events = [await self._events(run_id) for run_id in some]
+        return sum(map(bool, events)) / len(some), sum(events) / len(some)
 
-    async def _events(self, batch_id: UUID) -> int:
-        """Return how long the history of a batch has become; 0 if it ended before it was started."""
-        handle = self._temporal.get_workflow_handle(f"automation/{batch_id}")
+    async def _events(self, run_id: UUID) -> int:
+        """How long the history of a run's workflow has become; 0 for a run without one."""
+        handle = self._temporal.get_workflow_handle(run_workflow_id(run_id))
         try:
             while (description := await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
                 await asyncio.sleep(_LOOK_SECONDS)

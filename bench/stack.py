@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from embedded.temporal import Temporal
 from migrations.upgrade import upgrade
 
 _READY_SECONDS = 60
+_READY = ("worker_ready", "waits_for_temporal")
 
 
 class Stack:
@@ -84,25 +85,64 @@ class Stack:
             await asyncio.sleep(0.01)
         self.echo = f"http://127.0.0.1:{lines[0]}/"
 
-    async def change_worker(self, changes: Mapping[str, int | bool], count: int = 1) -> None:
-        """Start so many workers with these changes, in place of those that run."""
+    async def change_worker(self, changes: Mapping[str, int | bool], count: int = 1, **environ: str) -> None:
+        """Start so many workers with these changes and settings, in place of those that run."""
         await self._stop_workers()
         self._environ["BENCH_WORKER"] = json.dumps(changes)
-        self._workers = [self._child(f"worker-{number}", "bench.worker") for number in range(count)]
+        for number in range(count):
+            self._workers.append(self._child(f"worker-{number}", "bench.worker", environ))
         await asyncio.gather(*(worker.start() for worker in self._workers))
-        await self._until_workers_are_ready()
+        await self._until_workers_are_ready(self._workers)
+
+    async def add_worker(self, **environ: str) -> None:
+        """Start one more worker, with these settings, and wait until it is ready."""
+        worker = self._child(f"worker-{len(self._workers)}", "bench.worker", environ)
+        self._workers.append(worker)
+        await worker.start()
+        await self._until_workers_are_ready([worker])
+
+    async def stop_worker(self) -> None:
+        """Stop the worker that was started first, in order."""
+        await self._workers.pop(0).stop(30)
 
     async def kill_worker(self) -> None:
         """End a worker as a crash does; returns when it is gone."""
-        worker = self._workers.pop()
-        assert worker.pid is not None
-        os.kill(worker.pid, signal.SIGKILL)
-        while worker.pid is not None:
-            await asyncio.sleep(0.01)
+        await _kill(self._workers.pop())
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """The processes of the workers, in the order of their start."""
+        return [worker.pid for worker in self._workers if worker.pid is not None]
+
+    @property
+    def temporal_pid(self) -> int | None:
+        """The process of Temporal, while it runs."""
+        return self._temporal.child.pid
+
+    async def kill_temporal(self) -> None:
+        """End Temporal as a crash does."""
+        await _kill(self._temporal.child)
+
+    async def start_temporal(self) -> None:
+        """Start Temporal again, at its address."""
+        await self._temporal.start()
+
+    async def kill_postgres(self) -> None:
+        """End Postgres as a crash does."""
+        await _kill(self._postgres.child)
+
+    async def start_postgres(self) -> None:
+        """Start Postgres again, at its address."""
+        await self._postgres.start()
 
     def postgres_log(self) -> str:
         """Return what Postgres has logged so far."""
         return self._postgres.child.log.read_text(errors="replace")
+
+    def worker_logs(self) -> str:
+        """Return what the workers have logged so far."""
+        logs = sorted((self._data / "logs").glob("worker*.log"))
+        return "".join(log.read_text(errors="replace") for log in logs)
 
     async def stop(self) -> None:
         """Stop what has been started."""
@@ -147,12 +187,17 @@ class Stack:
         await asyncio.gather(*(worker.stop(30) for worker in self._workers))
         self._workers = []
 
-    async def _until_workers_are_ready(self) -> None:
-        """Wait until each worker says so in its log: `/readyz` is content with one."""
-        deadline, starting = time.monotonic() + _READY_SECONDS, list(self._workers)
+    async def _until_workers_are_ready(self, workers: Sequence[Child]) -> None:
+        """Wait until each of these says so in its log: `/readyz` is content with one.
+
+        Without Temporal a worker is ready for all that shifts carry.
+        """
+        deadline, starting = time.monotonic() + _READY_SECONDS, list(workers)
         while starting:
             starting = [
-                one for one in starting if not any("worker_ready" in line for line in one.new_lines())
+                one
+                for one in starting
+                if not any(word in line for line in one.new_lines() for word in _READY)
             ]
             for worker in starting:
                 if worker.pid is None or time.monotonic() > deadline:
@@ -172,9 +217,10 @@ class Stack:
                 await asyncio.sleep(0.05)
         raise SystemExit(f"bench: not ready: {', '.join(parts)}")
 
-    def _child(self, name: str, module: str) -> Child:
+    def _child(self, name: str, module: str, environ: Mapping[str, str] | None = None) -> Child:
         log = self._data / "logs" / f"{name}.log"
-        return Child(name, [sys.executable, "-m", module], log=log, environment=self._environ)
+        environment = {**self._environ, **(environ or {})} if environ else self._environ
+        return Child(name, [sys.executable, "-m", module], log=log, environment=environment)
 
 
 class Runners(NamedTuple):
@@ -236,6 +282,14 @@ def unlimited(
     }
     with Runners.made() as runners, running(runners, prepare, **settings) as stack:
         yield runners, stack
+
+
+async def _kill(child: Child) -> None:
+    """End a process as a crash does; returns when it is gone."""
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    while child.pid is not None:
+        await asyncio.sleep(0.01)
 
 
 def _words(child: Child | None) -> str:

@@ -16,22 +16,11 @@ from typing import Any
 from temporalio.worker import PollerBehaviorAutoscaling, UnsandboxedWorkflowRunner
 
 import cli
-import dispatch_loop
-import dispatcher
 import worker
 from models import run_work
 
-
-class NeverEager(dispatcher.Dispatcher):
-    """Leaves it to the server to hand out the first task of a batch."""
-
-    def __init__(self, *arguments: Any, eager: bool = True) -> None:
-        super().__init__(*arguments, eager=False)
-
-
 CONSTANTS: dict[str, tuple[ModuleType, str]] = {
     "rows": (run_work, "MAX_ROWS"),
-    "starts": (dispatch_loop, "_STARTS_IN_FLIGHT"),
     "pollers": (worker, "_WORKFLOW_POLLERS"),
 }
 
@@ -42,7 +31,6 @@ def _autoscaling(_maximum: int) -> PollerBehaviorAutoscaling:
 
 SWITCHES: dict[str, tuple[ModuleType, str, Any]] = {
     "sandbox": (worker, "workflow_runner", UnsandboxedWorkflowRunner),
-    "eager": (worker, "Dispatcher", NeverEager),
     "fixed pollers": (worker, "PollerBehaviorSimpleMaximum", _autoscaling),
 }
 """What takes the place of a name where the switch is off."""

@@ -1,69 +1,19 @@
-"""Temporal from the side of its own port: forged starts, its pages, and what can be read in it."""
+"""Temporal from the side of its own port: its pages, and what can be read in it."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
 from google.protobuf.json_format import MessageToDict
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 
 from bench.abuse.cases import Tally, case
 from bench.abuse.target import Target
-
-_TASK_QUEUE = "vedette"
-
-
-def _forged_batch(account_id: str, url: str) -> dict[str, Any]:
-    step = {"id": "send", "type": "webhook", "config": {"url": f"{url}/forged"}}
-    row = {"run_id": str(uuid4()), "trigger": None, "started_at": datetime.now(UTC).isoformat()}
-    return {
-        "batch_id": str(uuid4()), "account_id": account_id, "automation_id": str(uuid4()), "version": 1,
-        "priority": 0, "definition": {"name": "forged", "steps": [step]}, "rows": [row],
-    }  # fmt: skip
-
-
-@case("forged starts", "workflows started at Temporal's port by who has no key: batches and a top-up")
-async def forged_starts(target: Target, tally: Tally) -> None:
-    """What was not sealed by us is not run."""
-    account = await target.account()
-    account_id = (await account.key.get("/api/auth/me")).json()["user"]["id"]
-    balance = (await account.key.get("/api/credits")).json()["balance"]
-    client = await Client.connect(target.stack.record.temporal_address)
-    forged = {
-        "a batch": ("AutomationBatch", _forged_batch(account_id, target.receiver.url)),
-        "a batch by its id": ("AutomationBatch", str(uuid4())),
-        "a top-up": ("TopUp", f"topup/{account_id}/1000"),
-        "maintenance": ("PurgeLookups", {}),
-    }
-    handles = {
-        name: await client.start_workflow(kind, value, id=f"forged/{uuid4()}", task_queue=_TASK_QUEUE)
-        for name, (kind, value) in forged.items()
-    }
-    # What would be run is done within a second; what is refused is tried again and again.
-    await asyncio.sleep(4)
-    for name, handle in handles.items():
-        status = (await handle.describe()).status
-        tally.check(
-            status is not WorkflowExecutionStatus.COMPLETED,
-            f"{name} does not complete",
-            status.name if status else "?",
-        )
-        with_history = [event async for event in handle.fetch_history_events()]
-        scheduled = [e for e in with_history if e.HasField("activity_task_scheduled_event_attributes")]
-        tally.check(not scheduled, f"{name} has no activity", len(scheduled))
-        if status is WorkflowExecutionStatus.RUNNING:
-            await handle.terminate("abuse: tried")
-    requests = [one for one in target.receiver.requests if one["path"] == "/forged"]
-    tally.check(not requests, "nothing is sent", len(requests))
-    now = (await account.key.get("/api/credits")).json()["balance"]
-    tally.check(now == balance, "no credits are added", now - balance)
 
 
 @case("Temporal's pages", "whether they are open without being asked for, and to a foreign Host")

@@ -57,7 +57,8 @@ async def _neighbour(target: Target, tally: Tally) -> AsyncGenerator[None]:
         tally.check(median(beside) <= 4 * alone, "the neighbour's p50 stays within four times its own")
 
 
-def _log_of_postgres(target: Target) -> str:
+def log_of_postgres(target: Target) -> str:
+    """Return what Postgres has logged so far."""
     return (target.stack.data / "logs" / "postgres.log").read_text(errors="replace")
 
 
@@ -67,7 +68,7 @@ async def families(target: Target, tally: Tally) -> None:
     client = (await target.new_account()).key
     shapes = SHAPES if target.full else SMALL_SHAPES
     begun = await Families(client).create(shapes)
-    logged = len(_log_of_postgres(target))
+    logged = len(log_of_postgres(target))
     deadline = time.monotonic() + (_FULL_SECONDS if target.full else _BRIEF_SECONDS)
     turns = 0
     async with _neighbour(target, tally):
@@ -83,7 +84,7 @@ async def families(target: Target, tally: Tally) -> None:
     statuses = ("completed", "failed", "cancelled")
     totals = {status: await count_runs(client, status) for status in statuses}
     tally.check(totals == {"completed": runs, "failed": 0, "cancelled": 0}, "all have completed", totals)
-    faults = find_faults(_log_of_postgres(target)[logged:])
+    faults = find_faults(log_of_postgres(target)[logged:])
     for name in ("crashes", "deadlocks"):
         tally.check(not faults[name], f"Postgres' log tells of no {name}", faults[name][:1])
 

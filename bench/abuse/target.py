@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -192,31 +192,51 @@ class Target:
     @asynccontextmanager
     async def other_api(self, **names: str) -> AsyncGenerator[str]:
         """Another API process over the same database, with other settings; its address."""
-        record = self.stack.record
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        given = {
-            "DATABASE_URL": record.database_url,
-            "TEMPORAL_ADDRESS": record.temporal_address,
-            "VEDETTE_PORT": str(port),
-        }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(CLI), "api", env=environment(self.stack.data, **given, **names),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
         url = f"http://127.0.0.1:{port}"
-        try:
-            async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        async with (
+            self._other("api", VEDETTE_PORT=str(port), **names) as process,
+            httpx.AsyncClient(base_url=url, trust_env=False) as client,
+        ):
 
-                async def answers() -> bool:
-                    assert process.returncode is None, "the other API has ended"
-                    with suppress(httpx.TransportError):
-                        return (await client.get("/healthz")).status_code == 200
-                    return False
+            async def answers() -> bool:
+                assert process.returncode is None, "the other API has ended"
+                with suppress(httpx.TransportError):
+                    return (await client.get("/healthz")).status_code == 200
+                return False
 
-                await eventually(answers, 30, "the other API answers")
+            await eventually(answers, 30, "the other API answers")
             yield url
+
+    @asynccontextmanager
+    async def other_worker(self) -> AsyncGenerator[None]:
+        """Another worker process over the same database, for the time of the block."""
+        log = self.stack.data / "logs" / f"worker-{uuid4().hex[:8]}.log"
+        with log.open("wb") as stream:
+            async with self._other("worker", stream) as process:
+
+                def is_ready() -> bool:
+                    assert process.returncode is None, "the other worker has ended"
+                    return b"worker_ready" in log.read_bytes()
+
+                await eventually(is_ready, 30, "the other worker is ready")
+                yield
+
+    @asynccontextmanager
+    async def _other(
+        self, command: str, log: int | IO[bytes] = subprocess.DEVNULL, **names: str
+    ) -> AsyncGenerator[asyncio.subprocess.Process]:
+        """Another process of this stack, for the time of the block."""
+        record = self.stack.record
+        given = {"DATABASE_URL": record.database_url, "TEMPORAL_ADDRESS": record.temporal_address, **names}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(CLI), command, env=environment(self.stack.data, **given),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+        try:
+            yield process
         finally:
             if process.returncode is None:
                 process.terminate()
