@@ -46,6 +46,7 @@ from models.identifiers import new_id
 from models.schema import find_revision
 from monitor_dispatcher import MonitorDispatcher
 from outbound.client import Outbound
+from outbound.lease import Lost
 from providers.lookup import Lookups
 from schedule_dispatcher import ScheduleDispatcher
 from sealing import Keyring
@@ -151,6 +152,7 @@ async def work(
     one_by_one = RunExecutor(database, writer, performer, failures, build)
     handing = HandingOver(database, client, settings.execution)
     executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id, build=build)
+    outbound.lease = lambda: executor.shift or Lost()
     eager = settings.build_id is None
     waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
     dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, notifier, handing, waits)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 import logs
 from activities.belonging import check_workflow
@@ -22,6 +23,7 @@ from models.delivery_writes import Change
 from models.events import QUEUED_CHANNEL
 from models.identifiers import new_id
 from outbound.client import Outbound
+from outbound.lease import LeaseLost
 from sealing import Keyring
 from services import delivering
 from temporal.starts import delivery_workflow_id
@@ -102,10 +104,14 @@ class DeliveryActivities:
             async with self._database.connection() as connection:
                 deliveries = await delivery_work.take(connection, batch_id, executor)
             sent = (self._deliver(batch_id, executor, delivery) for delivery in deliveries)
-            for error in await asyncio.gather(*sent, return_exceptions=True):
-                if isinstance(error, Exception):
+            errors = await asyncio.gather(*sent, return_exceptions=True)
+            for error in errors:
+                if isinstance(error, Exception) and not isinstance(error, LeaseLost):
                     # It stays at work, until a sweep finds that its workflow is over and gives it back.
                     _log.error("delivery_dropped", batch_id=str(batch_id), exc_info=error)
+            if any(isinstance(error, LeaseLost) for error in errors):
+                # The next attempt at this activity sends them.
+                raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
             async with self._database.connection() as connection:
                 return rounded(await delivery_work.look(connection, batch_id))
 

@@ -38,6 +38,7 @@ from models import cancelling, own_runs, run_loading, setbacks
 from models.run_loading import Recorded
 from models.run_writes import Change, End, record_cancelled_steps
 from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from outbound.lease import LeaseLost
 from workflows.messages import (
     CANCEL_RUN,
     DECIDE_NEXT,
@@ -295,6 +296,8 @@ class OwnRunActivities:
             if not done and (mine := execution.pause_of(call)) is not None:
                 await self._put(execution, lambda stored: merged(stored, call, mine, is_done=False))
             return await task
+        except LeaseLost as error:
+            raise ApplicationError(str(error), type="no_beat") from error
         finally:
             task.cancel()
 

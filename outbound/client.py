@@ -40,6 +40,7 @@ from outbound.guard import (
     parse_url,
 )
 from outbound.hosts import HANGING_SECONDS, HostLimiter
+from outbound.lease import Free, Lease, LeaseLost
 from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
 from outbound.response import Answer, ReadLimits, read_body, read_headers
 from outbound.transport import Transport
@@ -57,6 +58,8 @@ _MEBIBYTE = 1024 * 1024
 _KEEPALIVE_SECONDS = 4
 _DNS_CACHE_SECONDS = 10
 _STALL_SECONDS = 30
+# How often a call that may not begin asks again.
+_LEASE_SECONDS = 0.25
 # What is read of an answer, twice that, before somebody takes it.
 _READ_BYTES = CALL_BYTES // 2
 
@@ -68,7 +71,13 @@ _HARMLESS_HEADERS = frozenset(
 
 
 class Outbound:
-    """This process's outgoing clients. Open it once in the running loop; close it at the end."""
+    """This process's outgoing clients. Open it once in the running loop; close it at the end.
+
+    Attributes:
+        lease: gives that under which calls begin now. It is asked when a call has its place, just before the
+            request goes out: until the lease allows it, the call waits.
+        memory: the room for what calls bring in.
+    """
 
     def __init__(
         self,
@@ -95,6 +104,7 @@ class Outbound:
         self._certificates = certificates
         self._max_calls = max_calls
         self.memory = memory or MemoryBudget()
+        self.lease: Callable[[], Lease] = Free
         self._sessions: dict[str, aiohttp.ClientSession] = {}
         self._clients: dict[str, httpx.AsyncClient] = {}
 
@@ -182,15 +192,16 @@ class Outbound:
 
         Raises:
             OutboundError: one of its subclasses here, each with a stable `code`.
+            LeaseLost: while the call waited for its turn.
         """
-        session = self._session("user", guarded=True)
+        lease, session = self.lease(), self._session("user", guarded=True)
         target = parse_url(url, self._allowed)
         sent = _checked_headers(headers or {})
         left = min(follow_redirects, MAX_REDIRECTS)
         kept = room or self.memory.reservation()
         answered = False
         try:
-            async with self._begun(owner, target, timeout, kept) as clock:
+            async with self._begun(owner, target, timeout, kept, lease) as clock:
                 limits = ReadLimits(max_bytes, truncate, kept, clock)
                 if headers_at_start is not None:
                     sent |= headers_at_start()
@@ -210,12 +221,19 @@ class Outbound:
 
     @contextlib.asynccontextmanager
     async def _begun(
-        self, owner: str, target: URL, timeout: float, room: Reservation
+        self, owner: str, target: URL, timeout: float, room: Reservation, lease: Lease | None = None
     ) -> AsyncGenerator[asyncio.Timeout]:
-        """Have a place and room to begin, then `timeout` seconds; note whether the host hangs."""
+        """Have a place and room to begin, then `timeout` seconds; note whether the host hangs.
+
+        `lease`: under which it must begin; without one, under any that this process has by then.
+        """
         host = f"{target.raw_host}:{target.port}"
         async with self._hosts.taken(owner, host), self._places.taken(owner):
             await room.grow(CALL_BYTES)
+            while not (lease or self.lease()).may_begin:
+                if lease is not None and lease.lost:
+                    raise LeaseLost("Others may be making this call.")
+                await asyncio.sleep(_LEASE_SECONDS)
             clock = asyncio.timeout(timeout)
             try:
                 async with clock:

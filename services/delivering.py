@@ -15,6 +15,7 @@ from models.delivery_writes import Attempt, Ending
 from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError
+from outbound.lease import LeaseLost
 from outbound.response import Answer
 from outbound.signing import signed_headers
 from sealing import Keyring, UnsealError
@@ -60,7 +61,11 @@ class _Fault(NamedTuple):
 
 
 async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> Attempt:
-    """Send a delivery once. Whatever comes of it is the attempt that is returned."""
+    """Send a delivery once. Whatever comes of it is the attempt that is returned.
+
+    Raises:
+        LeaseLost: it was not sent, since others may be sending it.
+    """
     loop = asyncio.get_running_loop()
     began_at, began = datetime.now(UTC), loop.time()
     answer: Answer | None = None
@@ -99,6 +104,8 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
         _log.error("endpoint_not_opened", endpoint_id=str(delivery.endpoint_id))
         message = "The webhook's secret was sealed with a key that is no longer known."
         fault = _Fault(code="secret_not_opened", message=message)
+    except LeaseLost:
+        raise
     except Exception as error:
         # A fault of ours, of which other deliveries know nothing: tried again by the schedule.
         _log.error("delivery_not_sent", delivery_id=str(delivery.delivery_id), exc_info=error)

@@ -15,6 +15,12 @@ from temporalio import activity
 from temporalio.worker import ExecuteActivityInput
 
 import worker
+from models.delivery_work import Delivery
+from models.delivery_writes import Attempt
+from outbound.client import Outbound
+from outbound.lease import LeaseLost
+from sealing import Keyring
+from services import delivering
 from settings import Settings
 from tests.automations.engine import Endpoint, Work, hasty_worker, requested, send_signal, until
 from tests.automations.faults import Do, Lost
@@ -64,6 +70,26 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_the_next(
         await hooks.settled()
     assert await recorded(hooks) == {("delivered", 1, 1)}
     assert times(receiver) == {str(event_id): before + (kept != await recorded(hooks))}
+
+
+async def test_a_delivery_whose_worker_may_not_begin_it_is_sent_by_the_next_attempt_of_its_activity(
+    at_work: Work, hooks: Hooks, receiver: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, lost = delivering.attempt, list[object]()
+
+    async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> Attempt:
+        if not lost:
+            lost.append(delivery)
+            raise LeaseLost
+        return await real(outbound, keyring, delivery)
+
+    monkeypatch.setattr(delivering, "attempt", attempt)
+    await hooks.endpoint(receiver.url)
+    await hooks.emit(2)
+    async with at_work():
+        await hooks.settled()
+    assert len(lost) == 1 and set(times(receiver).values()) == {1}
+    assert await recorded(hooks) == {("delivered", 1, 1)}
 
 
 async def test_a_killed_worker_repeats_only_what_it_had_not_recorded(

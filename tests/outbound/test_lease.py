@@ -1,0 +1,64 @@
+"""When a call may begin: its process has shown lately that it lives, and nobody has taken over."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from outbound.client import Outbound
+from outbound.lease import LeaseLost
+from tests.outbound.conftest import Request, Serve
+from tests.outbound.test_sending import LOOPBACK, response
+from tests.stacks import eventually
+
+
+@dataclass
+class Held:
+    may_begin: bool = True
+    lost: bool = False
+
+
+async def _one_hangs(request: Request, writer: asyncio.StreamWriter) -> None:
+    if request.target == "/hang":
+        await asyncio.Event().wait()
+    writer.write(response(b"ok"))
+
+
+async def test_a_call_that_waited_for_its_place_begins_only_while_its_lease_says_so(serve: Serve) -> None:
+    server, lease = await serve(_one_hangs), Held()
+    async with Outbound(LOOPBACK, max_calls=1) as outbound:
+        outbound.lease = lambda: lease
+        hanging = asyncio.create_task(outbound.send("GET", server.url("/hang")))
+        await eventually(lambda: len(server.requests) == 1, what="the place is taken")
+        waiting = asyncio.create_task(outbound.send("GET", server.url("/next")))
+        lease.may_begin = False
+        hanging.cancel()
+        done, _ = await asyncio.wait([waiting], timeout=0.5)
+        assert not done and len(server.requests) == 1
+        lease.may_begin = True
+        assert (await waiting).body == b"ok"
+
+
+async def test_a_call_whose_lease_is_lost_is_never_made_and_leaves_its_place(serve: Serve) -> None:
+    server, lost, new = await serve(_one_hangs), Held(may_begin=False, lost=True), Held()
+    async with Outbound(LOOPBACK, max_calls=1) as outbound:
+        outbound.lease = lambda: lost
+        with pytest.raises(LeaseLost):
+            await outbound.send("GET", server.url())
+        assert server.requests == []
+        outbound.lease = lambda: new
+        assert (await outbound.send("GET", server.url())).body == b"ok"
+
+
+async def test_a_question_to_a_source_goes_by_the_next_lease_if_its_first_is_lost(serve: Serve) -> None:
+    server, leases = await serve(_one_hangs), [Held(may_begin=False)]
+    async with Outbound(LOOPBACK) as outbound:
+        outbound.lease = lambda: leases[-1]
+        asking = asyncio.create_task(outbound.provider_client("some", guarded=True).get(server.url()))
+        done, _ = await asyncio.wait([asking], timeout=0.3)
+        assert not done and server.requests == []
+        leases[0].lost = True
+        leases.append(Held())
+        assert (await asking).content == b"ok"
