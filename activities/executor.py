@@ -42,7 +42,8 @@ class Executor:
         shift: the lease of all that is at work; None while there is none: then nothing may be claimed.
         at_work: how many runs are, by account.
         on_room: is told when there is more room.
-        published_room: says how many runs this worker would be woken for; a halted one for none.
+        published_room: says how many runs this worker would be woken for; less than none: it is not to be.
+        versions: that are in memory.
         input_bytes: of JSON: what runs at work were started with, as far as it is kept.
     """
 
@@ -74,7 +75,7 @@ class Executor:
         self._handing = handing
         self._worker_id = worker_id
         self._build = build
-        self._versions = VersionCache(database)
+        self.versions = VersionCache(database)
         self._run_executor = runs
         self._runs: dict[UUID, tuple[UUID, asyncio.Task[None]]] = {}
         self._groups: set[asyncio.Task[None]] = set()
@@ -217,8 +218,8 @@ class Executor:
         automation_id, number = group.of.automation_id, group.of.version
         recorded = [run.run_id for run in runs if run.recorded]
         try:
-            was_known = self._versions.knows(automation_id, number)
-            version = await group.until_there(lambda: self._versions.load(automation_id, number))
+            was_known = self.versions.knows(automation_id, number)
+            version = await group.until_there(lambda: self.versions.load(automation_id, number))
             records: dict[UUID, Recorded] = {}
             if recorded:
                 read = version.read

@@ -28,7 +28,6 @@ from activities.own_execution import (
 )
 from activities.performing import Performer
 from activities.shift import AGAIN_SECONDS
-from activities.versions import VersionCache
 from activities.writing import Refused, RunWriter, Stale
 from database import AWAY, Database, Notifier
 from engine.calls import Call
@@ -91,7 +90,7 @@ class OwnRunActivities:
         self._executor = executor
         self._failures = failures
         self._build = build
-        self._versions = VersionCache(database)
+        self._versions = executor.versions
         self.on_left: Callable[[UUID], None] = lambda _: None
 
     @activity.defn(name=DECIDE_NEXT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -40,6 +40,17 @@ class VersionDefinition(BaseModel, frozen=True):
     agents: bool = Field(description="Whether agents could use it.")
     created_at: datetime = Field(description="When it was saved.")
     created_by: str = Field(description="Who saved it.")
+
+
+VersionKey = tuple[UUID, int]
+"""A workflow, and the number of a version of it."""
+
+
+class StoredVersion(NamedTuple):
+    """A version's definition, and how long it is as JSON, in bytes."""
+
+    definition: dict[str, Any]
+    size: int
 
 
 # Field → what it is where a definition does not have it: to write that out changes nothing.
@@ -148,17 +159,17 @@ async def get(
     )
 
 
-async def load_definition(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
-    """The definition of a version as it was saved, deleted workflows' too.
-
-    Raises:
-        NotFound: there is no such version.
-    """
+async def load_definitions(
+    connection: Connection, keys: Sequence[VersionKey]
+) -> dict[VersionKey, StoredVersion]:
+    """The definitions of versions as they were saved, deleted workflows' too; those that there are."""
     cursor = await connection.execute(
-        "select definition from automation_versions where automation_id = %s and version = %s",
-        (automation_id, version),
+        "select automation_id, version, definition, octet_length(definition::text) as size"
+        " from automation_versions"
+        " where (automation_id, version) in (select * from unnest(%s::uuid[], %s::int[]))",
+        ([automation_id for automation_id, _ in keys], [version for _, version in keys]),
     )
-    row = await cursor.fetchone()
-    if row is None:
-        raise NotFound("workflow")
-    return row["definition"]
+    return {
+        (row["automation_id"], row["version"]): StoredVersion(row["definition"], row["size"])
+        for row in await cursor.fetchall()
+    }
