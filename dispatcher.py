@@ -141,7 +141,7 @@ class Dispatcher(DispatchLoop):
 
     def _published_room(self) -> int:
         unfit = self._halt.halted or self._lag.is_too_long or self._drains or self._stopping
-        return 0 if unfit else max(0, self._executor.room)
+        return shifts.UNFIT if unfit else max(0, self._executor.room)
 
     # ---- claiming
 
@@ -221,7 +221,9 @@ class Dispatcher(DispatchLoop):
         Where a thousand have work, whoever comes with a first run does not wait for a round of all of them.
         """
         turn = self._turns[own]
-        while self._newcomers and not own and self._claims[own] % 2:
+        # Without room but for who waits for an answer, it would get nothing, and not be first again.
+        serves_all = not own and self._executor.room > KEPT
+        while self._newcomers and serves_all and self._claims[own] % 2:
             account_id = next(iter(self._newcomers))
             del self._newcomers[account_id]
             if account_id not in self._executor.at_work:

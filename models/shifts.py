@@ -22,6 +22,9 @@ from models.priorities import ALONE
 SILENT_SECONDS = 10
 """A shift may be ended by others after so long without a beat."""
 
+UNFIT = -1
+"""The room of a worker that is not to be woken, be there room nowhere else."""
+
 
 class Shift(SQLModel, table=True):
     """A worker's lease.
@@ -30,7 +33,7 @@ class Shift(SQLModel, table=True):
         beats: the counter by which its worker proves that it lives.
         beat_at: when it has last, by the database's clock: for people, and for whom to wake.
         at_work: how many runs it had then.
-        room: how many more it would have taken.
+        room: how many more it would have taken; `UNFIT`: none, it was halted, late or stopping.
     """
 
     __tablename__ = "shifts"  # pyright: ignore[reportAssignmentType]
@@ -46,7 +49,7 @@ class Shift(SQLModel, table=True):
         sa_column=Column(DateTime(timezone=True), nullable=False, server_default=text("now()"))
     )
     at_work: int = Field(sa_column_kwargs={"server_default": text("0")})
-    room: int = Field(sa_column_kwargs={"server_default": text("0")})
+    room: int = Field(sa_column_kwargs={"server_default": text("-1")})
 
 
 class News(NamedTuple):

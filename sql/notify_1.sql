@@ -1,5 +1,6 @@
--- Send notifications. That runs were queued reaches one worker that lives and has room, chosen at random by how
--- much: a wake-up of all would have all of them claim. It is a hint: each worker looks by itself now and then.
+-- Send notifications. That runs were queued reaches one worker that lives, chosen at random by how much room it
+-- has: a wake-up of all would have all of them claim. Where none has room one of the full ones hears of it, and
+-- knows for its next claim who has come. It is a hint: each worker looks by itself now and then.
 -- What is told of it are ids of accounts, up to 200: of each, 36 letters and a comma.
 create function notify_1(p_channels text[], p_payloads text[]) returns void language sql volatile as $$
   select pg_notify(n.channel, n.payload) from unnest(p_channels, p_payloads) as n (channel, payload)
@@ -10,7 +11,7 @@ create function notify_1(p_channels text[], p_payloads text[]) returns void lang
     from unnest(p_channels, p_payloads) as a (channel, id) where a.channel = 'runs_queued' and a.id <> ''), ''))
   from (
     select s.worker_id from shifts s
-    where s.room > 0 and s.beat_at > clock_timestamp() - interval '4 seconds'
-    order by -ln(1 - random()) / s.room limit 1) c
+    where s.room >= 0 and s.beat_at > clock_timestamp() - interval '4 seconds'
+    order by -ln(1 - random()) / greatest(s.room, 0.01) limit 1) c
   where 'runs_queued' = any(p_channels)
 $$

@@ -21,7 +21,7 @@ create table shifts (
   id uuid constraint pk_shifts primary key, worker_id uuid not null,
   started_at timestamptz not null default now(), beats bigint not null default 0,
   beat_at timestamptz not null default now(), at_work integer not null default 0,
-  room integer not null default 0
+  room integer not null default -1
 ) with (fillfactor = 50);
 create table gates (
   workflow_id uuid constraint pk_gates primary key
