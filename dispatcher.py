@@ -93,7 +93,7 @@ class Dispatcher(DispatchLoop):
         self._waits = waits
         self._watch = WorkflowWatch(database, client, notifier)
         self._turns = {own: Turn() for own in (False, True)}
-        self._low_water = LowWater()
+        self._low_water = {own: LowWater() for own in (False, True)}
         self._others = shifts.Others()
         self._claims = {False: 0, True: 0}
         self._claim_at = self._passed_on_at = 0.0
@@ -178,7 +178,9 @@ class Dispatcher(DispatchLoop):
 
     async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
         """Claim; first what is to have a workflow of its own, as far as there are places."""
-        places, waits = self._handing.room, False
+        places = self._handing.room
+        # Whether something waits for a place is not known until there is one.
+        waits = not places
         if places and not alone:
             claim = await self._claim(held, min(rows, places), own=True)
             if isinstance(claim, Claim):
@@ -204,7 +206,7 @@ class Dispatcher(DispatchLoop):
                 rows=rows,
                 at_work=self._executor.at_work,
                 turn=self._turn_of(own=own),
-                marks=self._low_water.marks(),
+                marks=self._low_water[own].marks(),
                 first=first_to_serve(self._claims[own]),
                 alone=alone,
                 own=own,
@@ -212,7 +214,7 @@ class Dispatcher(DispatchLoop):
         if isinstance(claim, Claim):
             if own or self._handing.takes_all:
                 self._handing.reserve(run.run_id for runs in claim.groups.values() for run in runs)
-            self._low_water.note(claim)
+            self._low_water[own].note(claim)
         return claim
 
     def _turn_of(self, *, own: bool) -> Turn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
@@ -25,6 +26,11 @@ from workflows.messages import LEFT, OwnRun
 
 _log = logs.get(__name__)
 _PLACES = 8
+# A place that has come free rests before `auto` uses it again, so that a place serves three runs a second:
+# own workflows of more fill two cores, and all wait. A burst then goes by shifts.
+_REST_SECONDS = 1 / 3
+# More runs of a second than this, in an installation, are a burst.
+_BURST = 64
 # How long Temporal may take to answer; then, and for how long, runs go by shift.
 _START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
 # A place whose run nobody told of is looked after.
@@ -44,6 +50,9 @@ class HandingOver:
         self._client = client
         self._default: Mode = default
         self._places: dict[UUID, float] = {}
+        self._resting: list[float] = []
+        # Runs that were claimed of late, each counting for a second or so; and as of when.
+        self._lately, self._lately_at = 0.0, time.monotonic()
         self._telling: set[asyncio.Task[None]] = set()
         self._broken_until = 0.0
         self.workers = 1
@@ -55,6 +64,15 @@ class HandingOver:
         if time.monotonic() < self._broken_until:
             return 0
         return max(0, max(1, _PLACES // max(1, self.workers)) - len(self._places))
+
+    @property
+    def _rested_room(self) -> int:
+        """For how many of these it is long enough since a run had them; none in a burst."""
+        now = time.monotonic()
+        if self._lately * max(1, self.workers) > _BURST:
+            return 0
+        self._resting = [until for until in self._resting if until > now]
+        return max(0, self.room - len(self._resting))
 
     @property
     def takes_all(self) -> bool:
@@ -76,6 +94,7 @@ class HandingOver:
         Returns:
             Those that go by the shift.
         """
+        self._count(len(runs))
         chosen = self._choose(runs, mode or self._default)
         if not chosen:
             return runs
@@ -94,11 +113,18 @@ class HandingOver:
                 self._in_background(self._tell_left(run.run_id))
         return carried
 
+    def _count(self, runs: int) -> None:
+        now = time.monotonic()
+        # No more than tells of a burst, so that it is over soon.
+        self._lately = min(runs + self._lately * math.exp(self._lately_at - now), 1.25 * _BURST)
+        self._lately_at = now
+
     def _choose(self, runs: list[ClaimedRun], mode: Mode) -> list[ClaimedRun]:
         """Choose all that a place is kept for, and of the others as many as there is room for."""
         wanted = [run for run in runs if self._takes(run, mode)]
         chosen = [run for run in wanted if run.run_id in self._places]
-        chosen += [run for run in wanted if run.run_id not in self._places][: self.room]
+        room = self._rested_room if mode == "auto" else self.room
+        chosen += [run for run in wanted if run.run_id not in self._places][:room]
         self.reserve(run.run_id for run in chosen)
         for run_id in {run.run_id for run in runs} - {run.run_id for run in chosen}:
             self.left(run_id)
@@ -157,7 +183,8 @@ class HandingOver:
 
     def left(self, run_id: UUID) -> None:
         """Free the place of a run that has ended, or waits."""
-        if self._places.pop(run_id, None) is not None:
+        if (since := self._places.pop(run_id, None)) is not None:
+            self._resting = [*self._resting[-_PLACES:], since + _REST_SECONDS]
             self.on_room()
 
     async def look_after(self) -> None:

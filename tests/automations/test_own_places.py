@@ -15,7 +15,8 @@ from temporalio.exceptions import ApplicationError
 from activities import handing_over
 from activities import own_runs as own_activities
 from database import Database
-from models import own_runs
+from dispatcher import Dispatcher
+from models import accepting, own_runs
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
@@ -32,6 +33,7 @@ from tests.automations.engine import (
     hasty_worker,
     requested,
     run_workflow,
+    seen,
     transform,
     until,
     webhook,
@@ -70,6 +72,37 @@ async def test_of_more_runs_than_there_are_places_for_the_others_go_by_shift(
     by = Counter([(await performers(database, run_id))["call"] for run_id in run_ids])
     assert by == {"activity": handing_over._PLACES, "shift": 40 - handing_over._PLACES}
     assert len(receiver.requests) == 40
+
+
+async def test_a_burst_goes_by_shifts_alone(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(receiver.url), transform("end", "call.status")])
+    run_ids = await accept(database, target, handing_over._BURST + 1)
+    async with at_work() as notifier:
+        for run_id in run_ids:
+            await ended(database, notifier, target.account_id, run_id)
+    by = Counter([(await performers(database, run_id))["call"] for run_id in run_ids])
+    assert by == {"shift": len(run_ids)}
+
+
+async def test_a_place_is_used_again_only_when_it_has_rested(
+    at_work: Work,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(handing_over, "_REST_SECONDS", 3600.0)
+    target = await new_target([webhook(receiver.url), transform("end", "call.status")])
+    by = Counter[str]()
+    async with at_work() as notifier:
+        for _ in range(handing_over._PLACES + 2):
+            [run_id] = await accept(database, target)
+            notifier.notify(QUEUED_CHANNEL)
+            await ended(database, notifier, target.account_id, run_id)
+            by[(await performers(database, run_id))["call"]] += 1
+    assert by == {"activity": handing_over._PLACES, "shift": 2}
 
 
 @asynccontextmanager
@@ -191,6 +224,37 @@ async def test_runs_that_are_to_have_workflows_wait_for_places(
     assert by == {"activity": 40}
 
 
+async def test_a_place_that_comes_free_is_used_at_once(
+    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only when the worker looks by itself, which is once here."""
+    monkeypatch.setattr(Dispatcher, "sweep_seconds", 3600.0)
+    target = await new_target([transform("end", "trigger")], execution="workflow")
+    run_ids = await accept(database, target, 3 * handing_over._PLACES)
+    async with at_work():
+        for run_id in run_ids:
+            await seen(database, target.account_id, run_id, lambda view: view.status == "completed")
+
+
+async def test_a_run_that_has_waited_long_for_a_place_is_found_beside_others_of_its_account(
+    at_work: Work, database: Database, new_target: NewTarget
+) -> None:
+    """What shifts have claimed says nothing of those."""
+    target = await new_target([transform("end", "trigger")], execution="shift")
+    waits = await new_target([transform("end", "trigger")], target.account_id, execution="workflow")
+    async with at_work() as notifier:
+        for _ in range(2):
+            [run_id] = await accept(database, target)
+            await ended(database, notifier, target.account_id, run_id)
+        async with database.transaction() as connection:
+            [accepted] = await accepting.accept(connection, [accepting.Event(waits, "webhook", {})])
+            await connection.execute(
+                "update run_work set available_at = now() - interval '5 minutes' where run_id = %s",
+                (accepted.run_id,),
+            )
+        await ended(database, notifier, target.account_id, accepted.run_id)
+
+
 async def test_a_run_that_only_a_workflow_is_to_have_waits_for_temporal(
     open_settings: Settings, database: Database, keyring: Keyring, new_target: NewTarget, receiver: Endpoint
 ) -> None:
@@ -238,9 +302,11 @@ async def test_a_run_that_has_cost_two_workers_goes_alone_by_shift(
 
 
 async def test_a_workflow_whose_run_a_shift_carries_is_told_to_leave(
-    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
-) -> None:
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Here since there is no place for it when its wait is over."""
+    monkeypatch.setattr(handing_over, "_REST_SECONDS", 0.0)
     target = await new_target([delay(3), webhook(receiver.url)])
     others = await new_target([webhook(f"{receiver.url}/held")])
     [run_id] = await accept(database, target)
