@@ -28,6 +28,7 @@ from dispatch_loop import DispatchLoop
 from models import gates, own_runs, run_starts, run_work, shifts, workers
 from models.claim_order import KEPT, Turn, first_to_serve
 from models.low_water import LowWater
+from models.priorities import INTERACTIVE
 from models.run_work import Claim
 from models.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
 from temporal.retiring import end_former_workflows
@@ -37,6 +38,10 @@ _log = logs.get(__name__)
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.02, 0.005
 _PASS_ON_SECONDS = 0.1
 _MOST_NEWCOMERS = 1024
+# Whoever has fewer runs at work is a newcomer.
+_LITTLE = 4
+# Of the room that is kept for who waits for an answer, the first half is also there for a run of a newcomer.
+_KEPT_FOR_WAITED = KEPT // 2
 # A run that is to go alone waits so long for a worker with nothing at work; then one worker claims no other.
 _DRAIN_SECONDS = 5.0
 _RETIRE_SECONDS = 60.0
@@ -131,7 +136,7 @@ class Dispatcher(DispatchLoop):
 
     def _heard(self, payload: str) -> None:
         for account_id in parse_ids(payload):
-            if account_id not in self._executor.at_work and len(self._newcomers) < _MOST_NEWCOMERS:
+            if self._has_little(account_id) and len(self._newcomers) < _MOST_NEWCOMERS:
                 self._newcomers[account_id] = None
         if self._executor.room <= KEPT and (now := time.monotonic()) - self._passed_on_at > _PASS_ON_SECONDS:
             # It reaches another one that has room, or none.
@@ -160,6 +165,11 @@ class Dispatcher(DispatchLoop):
             rows = await self._halt.rows_to_claim(1 if alone else run_work.MAX_ROWS)
             if not rows:
                 return float("inf")
+            if _KEPT_FOR_WAITED < self._executor.room <= KEPT and (newcomer := self._next_newcomer()):
+                claim = await self._claim(held, 1, newcomer=newcomer)
+                if isinstance(claim, Claim):
+                    self._begin(claim, held)
+                continue
             claim = await self._claim_some(held, rows, alone=alone)
             if isinstance(claim, bool):
                 if alone:
@@ -167,14 +177,17 @@ class Dispatcher(DispatchLoop):
                     continue
                 self._held_back = claim or self._executor.room <= KEPT
                 return float("inf")
-            self._executor.begin(claim, held, alone=alone)
-            self._begun.update(claim.begun)
+            self._begin(claim, held, alone=alone)
             self._claim_at = now + (_FULL_PAUSE if claim.size >= _FULL_ROWS else _PAUSE)
             if not claim.more or self._executor.room <= KEPT:
                 # What came since is told of, as is what is waited for: the last places are for that.
                 self._held_back = claim.more
                 return float("inf")
         return float("inf")
+
+    def _begin(self, claim: Claim, held: HeldShift, *, alone: bool = False) -> None:
+        self._executor.begin(claim, held, alone=alone)
+        self._begun.update(claim.begun)
 
     async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
         """Claim; first what is to have a workflow of its own, as far as there are places."""
@@ -193,7 +206,13 @@ class Dispatcher(DispatchLoop):
         return claim or waits
 
     async def _claim(
-        self, held: HeldShift, rows: int, *, alone: bool = False, own: bool = False
+        self,
+        held: HeldShift,
+        rows: int,
+        *,
+        alone: bool = False,
+        own: bool = False,
+        newcomer: UUID | None = None,
     ) -> Claim | bool:
         if self._lag.is_too_long:
             return True
@@ -202,12 +221,12 @@ class Dispatcher(DispatchLoop):
             claim = await run_work.claim(
                 connection,
                 held.id,
-                room=self._executor.room,
+                room=self._executor.room if newcomer is None else KEPT + rows,
                 rows=rows,
                 at_work=self._executor.at_work,
-                turn=self._turn_of(own=own),
+                turn=self._turn_of(newcomer, own=own),
                 marks=self._low_water[own].marks(),
-                first=first_to_serve(self._claims[own]),
+                first=first_to_serve(self._claims[own]) if newcomer is None else INTERACTIVE,
                 alone=alone,
                 own=own,
             )
@@ -217,20 +236,28 @@ class Dispatcher(DispatchLoop):
             self._low_water[own].note(claim)
         return claim
 
-    def _turn_of(self, *, own: bool) -> Turn:
+    def _turn_of(self, newcomer: UUID | None, *, own: bool) -> Turn:
         """Return whose turn it is: in every other claim of an account that has just come to have work.
 
         Where a thousand have work, whoever comes with a first run does not wait for a round of all of them.
         """
         turn = self._turns[own]
         # Without room but for who waits for an answer, it would get nothing, and not be first again.
-        serves_all = not own and self._executor.room > KEPT
-        while self._newcomers and serves_all and self._claims[own] % 2:
+        if newcomer is None and not own and self._executor.room > KEPT and self._claims[own] % 2:
+            newcomer = self._next_newcomer()
+        return turn if newcomer is None else turn.beginning_with(newcomer)
+
+    def _next_newcomer(self) -> UUID | None:
+        while self._newcomers:
             account_id = next(iter(self._newcomers))
             del self._newcomers[account_id]
-            if account_id not in self._executor.at_work:
-                return turn.beginning_with(account_id)
-        return turn
+            if self._has_little(account_id):
+                return account_id
+        return None
+
+    def _has_little(self, account_id: UUID) -> bool:
+        # Of a run that has just ended its account may know before it is counted as ended here.
+        return self._executor.at_work[account_id] < _LITTLE
 
     # ---- sweeping
 
