@@ -193,12 +193,35 @@ async def _no_secret_key(path: Path, url: str | None) -> Finding:
 async def _temporal(settings: Settings) -> Finding:
     if settings.temporal_address is not None:
         await check_temporal(settings)
-        return Finding("temporal", "ok", f"answers at {settings.temporal_address}")
+        return await _attributes(settings) or Finding(
+            "temporal", "ok", f"answers at {settings.temporal_address}"
+        )
     program = temporal_binary.present(temporal_binary.cache_folder(settings.data))
     if program is not None:
         return Finding("temporal", "ok", f"not running; the server is {program}")
     remedy = "`vedette up` downloads it, or builds it where Go is there; or set TEMPORAL_ADDRESS."
     return Finding("temporal", "warning", "no server program yet", remedy)
+
+
+async def _attributes(settings: Settings) -> Finding | None:
+    """What Temporal lacks of our search attributes; None if it has all."""
+    from temporalio.client import Client
+    from temporalio.service import RPCError
+
+    from temporal import attributes
+    from temporal.client import connection
+
+    options = connection(settings)
+    where, namespace = f"answers at {settings.temporal_address}", options["namespace"]
+    try:
+        missing = await attributes.find_missing(await Client.connect(**options), namespace)
+    except RPCError:
+        text = f"{where}, and does not tell which search attributes it has"
+        return Finding("temporal", "ok", text, attributes.commands(namespace))
+    if not missing:
+        return None
+    text = f"{where}, and lacks search attributes: workflows are not found by {', '.join(missing)}"
+    return Finding("temporal", "warning", text, attributes.commands(namespace))
 
 
 def _by_way_of(known: Installed) -> str:

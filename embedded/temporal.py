@@ -13,13 +13,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from google.protobuf.duration_pb2 import Duration
-from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+import logs
 from embedded.cluster import account, runnable
 from embedded.connections import check_temporal
 from embedded.folder import write_private
@@ -29,15 +28,10 @@ from embedded.temporal_binary import obtain
 from embedded.temporal_pages import Pages
 from embedded.unprivileged import reachable_folder
 from settings import ExitCode, Settings, StartError
+from temporal import attributes
 from temporal.client import Connection, connection
 
-_KEYWORDS = ("VedetteAccount", "VedetteKind", "VedetteDefinition", "VedetteTrigger", "VedetteParent")
-SEARCH_ATTRIBUTES = {
-    **dict.fromkeys(_KEYWORDS, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
-    "VedetteVersion": IndexedValueType.INDEXED_VALUE_TYPE_INT,
-}
-"""Ours: what workflows are found by. They hold ids, kinds and numbers of versions, never personal data."""
-
+_log = logs.get(__name__)
 _RETENTION = timedelta(hours=1)  # the record of what happened is in Postgres
 _READY_SECONDS = 60
 _LEFTOVER = ((signal.SIGTERM, 8.0), (signal.SIGKILL, 5.0))
@@ -215,15 +209,7 @@ async def prepare(server: Connection, *, retention: timedelta | None = None) -> 
     """
     client, namespace = await Client.connect(**server), server["namespace"]
     await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
-    known = await client.operator_service.list_search_attributes(
-        ListSearchAttributesRequest(namespace=namespace)
-    )
-    missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
-    if missing:
-        wanted = {name: SEARCH_ATTRIBUTES[name] for name in missing}
-        await client.operator_service.add_search_attributes(
-            AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted)
-        )
+    await attributes.add_missing(client, namespace)
     if retention is not None:
         seconds = Duration(seconds=int(retention.total_seconds()))
         await client.workflow_service.update_namespace(
@@ -236,17 +222,20 @@ async def prepare(server: Connection, *, retention: timedelta | None = None) -> 
 async def prepare_given(settings: Settings) -> None:
     """The same for a server that the settings name.
 
+    One that lets nobody but its operator add search attributes does without.
+
     Raises:
-        StartError: if it cannot be reached, has no such namespace, or does not let us add what is missing.
+        StartError: if it cannot be reached, or has no such namespace.
     """
     await check_temporal(settings)
     try:
         await prepare(connection(settings))
     except RPCError as error:
+        if error.status in attributes.REFUSED:
+            _log.warning("search_attributes_refused", reason=error.message, remedy="see `vedette doctor`")
+            return
         raise StartError(
-            f"Temporal at {settings.temporal_address} lacks search attributes and refuses to add them: "
-            f"{error.message}. Its operator should add {', '.join(_KEYWORDS)}, and VedetteVersion (Int).",
-            ExitCode.TEMPORAL,
+            f"Temporal at {settings.temporal_address} cannot be used: {error.message}.", ExitCode.TEMPORAL
         ) from None
 
 

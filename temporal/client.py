@@ -13,6 +13,7 @@ from temporalio.service import RPCError, TLSConfig
 
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
+from temporal.attributes import WithoutIfRefused
 from temporal.converter import data_converter
 
 TASK_QUEUE = "vedette"
@@ -41,7 +42,12 @@ async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -
         StartError: if a file that the settings name cannot be used.
         RuntimeError: if the server cannot be reached and `lazy` is false.
     """
-    return await Client.connect(**connection(settings), data_converter=data_converter(keyring), lazy=lazy)
+    return await Client.connect(
+        **connection(settings),
+        data_converter=data_converter(keyring),
+        interceptors=[WithoutIfRefused()],
+        lazy=lazy,
+    )
 
 
 def connection(settings: Settings) -> Connection:

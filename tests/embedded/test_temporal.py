@@ -29,8 +29,9 @@ from temporalio.service import RPCError
 from embedded import temporal_binary
 from embedded.process import command_line
 from embedded.report import Report
-from embedded.temporal import SEARCH_ATTRIBUTES, Temporal, prepare, prepare_given
+from embedded.temporal import Temporal, prepare, prepare_given
 from settings import ExitCode, Settings, StartError
+from temporal.attributes import SEARCH_ATTRIBUTES
 from temporal.client import connection
 from tests.stacks import eventually
 
