@@ -331,7 +331,7 @@ def _claimed_run(row: Mapping[str, Any]) -> ClaimedRun:
 _QUEUE_DUE: LiteralString = """
 update run_work w set status = 'queued', available_at = clock_timestamp(), wake_at = null
 from (select run_id from run_work where status = 'waiting' and wake_at <= statement_timestamp()
-        and (carrier is null or wake_at <= statement_timestamp() - interval '1.5 seconds')
+        and (carrier is null or wake_at <= statement_timestamp() - interval '1 second')
       order by wake_at limit %s for update skip locked) as due
 where w.run_id = due.run_id
 """
