@@ -83,6 +83,7 @@ class Execution:
         *,
         handler: UUID | None = None,
         parent_run_id: UUID | None = None,
+        waited_version: int | None = None,
     ) -> None:
         """Prepare.
 
@@ -95,6 +96,7 @@ class Execution:
             clock: by which it waits.
             handler: the workflow that runs when it has failed.
             parent_run_id: the run whose step it is.
+            waited_version: of its workflow, if somebody waits for its answer.
         """
         self._held = held
         self._claim_id = claim_id
@@ -104,6 +106,7 @@ class Execution:
         self._clock = clock or SystemClock()
         self._handler = handler
         self._parent_run_id = parent_run_id
+        self._waited_version = waited_version
         self._woken = asyncio.Event()
         self._at_work: dict[asyncio.Task[Done], Call] = {}
         self._rooms: list[Room] = []
@@ -175,6 +178,7 @@ class Execution:
                 driver.ended.output_of,
                 handler=self._handler if failed else None,
                 has_children=failed and driver.has_children,
+                waited_version=self._waited_version,
             )
         elif (wake_at := driver.wakes_at) is not None:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP

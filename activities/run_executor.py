@@ -22,6 +22,7 @@ from engine.state import RunInput
 from language.progress import read_progress
 from language.records import StepError
 from models import setbacks
+from models.priorities import WAITED
 from models.run_loading import Recorded
 from models.run_work import ClaimedRun
 from models.run_writes import Change, End, record_cancelled_steps
@@ -122,6 +123,7 @@ class RunExecutor:
             self._writer.write,
             handler=version.handler,
             parent_run_id=run.parent_run_id,
+            waited_version=group.of.version if run.priority == WAITED else None,
         )
 
     async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> Done:

@@ -12,7 +12,7 @@ import psycopg
 import logs
 from database import AWAY, Database, Notifier
 from micro_batcher import MicroBatcher
-from models import run_writes, shifts
+from models import run_results, run_writes, shifts
 from models.run_writes import Change, End
 from models.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.shifts import News
@@ -120,6 +120,8 @@ class RunWriter:
             for change in first.values()
             if isinstance(change.then, End) and change.run_id in written
         ]
+        for payload in run_results.written(change for change in first.values() if change.run_id in written):
+            self._notifier.notify(run_results.RESULT_CHANNEL, payload)
         for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
             self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
         if queued_others:

@@ -64,6 +64,7 @@ from models import root_key, sessions
 from models.accepting import Accepted, Event, accept
 from models.jobs.jobs import PROGRESS_CHANNEL
 from models.run_bounds import TooManyRuns, UnfinishedRuns
+from models.run_results import RESULT_CHANNEL
 from models.runs import FINISHED_CHANNEL
 from models.targets import Target, ingest_targets
 from outbound.client import Outbound
@@ -164,6 +165,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         database,
         {
             sessions.CHANNEL: credentials.forget,
+            RESULT_CHANNEL: waiter.told,
             FINISHED_CHANNEL: waiter.finished,
             PROGRESS_CHANNEL: waiter.wake,
         },

@@ -16,8 +16,10 @@ import logs
 from api.deps import Services
 from api.large_answers import read_output
 from api.routes.runs import accepted_answer, body_of, is_new, note
+from language.triggers import WebhookTrigger
 from models import runs
 from models.accepting import Accepted
+from models.run_results import Result
 from models.run_values import Omitted
 from models.run_views import RunStatus, RunView
 from models.targets import Target
@@ -84,12 +86,22 @@ async def answer(
     return response
 
 
-async def _ended(services: Services, target: Target, accepted: Accepted, wait: int) -> RunView | None:
+async def _ended(
+    services: Services, target: Target, accepted: Accepted, wait: int
+) -> RunView | Result | None:
+    trigger = target.entry.trigger
     with services.ingest_waits.taken(target.account_id):
-        return await services.waiter.wait(accepted.run_id, wait, new=is_new(accepted))
+        if isinstance(trigger, WebhookTrigger) and trigger.respond is not None:
+            return await services.waiter.wait(accepted.run_id, wait, new=is_new(accepted))
+        return await services.waiter.wait_for_result(
+            accepted.run_id, wait, new=is_new(accepted), version=target.version
+        )
 
 
-async def _of_ended(services: Services, target: Target, run: RunView, charge: Charge) -> Response:
+async def _of_ended(services: Services, target: Target, run: RunView | Result, charge: Charge) -> Response:
+    if isinstance(run, Result):
+        result = RunResult(run_id=run.run_id, status="completed", output=run.output, error=None)
+        return Response(to_json(result), media_type="application/json")
     found = await responding.respond(services.database, services.event_checks, target, run, charge)
     if found is None:
         output = run.output

@@ -14,6 +14,7 @@ from uuid import UUID
 from database import Database, Listener
 from micro_batcher import MicroBatcher
 from models import runs
+from models.run_results import Result, read
 from models.run_views import RunView
 
 # How long whoever waits relies on being woken; longer while notifications are heard: they are seldom lost.
@@ -98,8 +99,8 @@ class RunWaiter:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._watches: dict[Hashable, Watch[Any]] = {}
-        # The runs whose ends were heard last, the latest at the end.
-        self._heard: dict[str, None] = {}
+        # The runs whose ends were heard last, the latest at the end, with their results if those were told.
+        self._heard: dict[str, Result | None] = {}
         # The runs that end at the same moment are read in one statement.
         self._ended: MicroBatcher[UUID, RunView | None] = MicroBatcher(self._read, most=256)
         self._listener: Listener | None = None
@@ -119,10 +120,15 @@ class RunWaiter:
     def finished(self, payload: str) -> None:
         """Wake those who wait for the runs with these comma-separated ids."""
         for run_id in payload.split(","):
-            self._heard[run_id] = None
+            self._heard.setdefault(run_id, None)
             self.wake(run_id)
         while len(self._heard) > _MOST_HEARD:
             del self._heard[next(iter(self._heard))]
+
+    def told(self, payload: str) -> None:
+        """Keep the results of runs whose ends are about to be told."""
+        for result in read(payload):
+            self._heard[str(result.run_id)] = result
 
     def wake(self, id: str) -> None:
         """Wake those who watch what has this id."""
@@ -196,10 +202,26 @@ class RunWaiter:
             seconds: how long at most.
             new: it has been accepted a moment ago, so its end is yet to be heard, unless it just was.
         """
+        found = await self._wait(run_id, seconds, new, None)
+        assert not isinstance(found, Result), "results are given for a version"
+        return found
+
+    async def wait_for_result(
+        self, run_id: UUID, seconds: float, *, new: bool, version: int
+    ) -> RunView | Result | None:
+        """Wait as `wait`; the result alone if it was told, and the run is of this version of its workflow."""
+        return await self._wait(run_id, seconds, new, version)
+
+    async def _wait(
+        self, run_id: UUID, seconds: float, new: bool, version: int | None
+    ) -> RunView | Result | None:
         looks = 0
 
-        async def look(_: RunView | None) -> RunView | None:
+        async def look(_: object) -> RunView | Result | None:
             nonlocal looks
+            result = self._heard.get(str(run_id))
+            if result is not None and result.version == version:
+                return result
             looks += 1
             if looks == 1 and new and self._hears() and str(run_id) not in self._heard:
                 return None
@@ -208,7 +230,7 @@ class RunWaiter:
         def pause() -> float:
             return _HEARING_SECONDS if self._hears() else _LOOK_SECONDS
 
-        with self.watch(("end", run_id), run_id, look, pause) as watcher:
+        with self.watch(("end", run_id, version), run_id, look, pause) as watcher:
             return await watcher.next(seconds)
 
     def _hears(self) -> bool:

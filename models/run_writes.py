@@ -56,6 +56,7 @@ class End:
     Attributes:
         handler: of a run that has failed, the workflow that runs for that.
         has_children: runs that it has begun as steps may be under way: they are cancelled.
+        waited_version: if somebody waits for its answer, the version of the workflow that it ran.
     """
 
     status: Literal["completed", "failed", "cancelled"]
@@ -63,6 +64,7 @@ class End:
     output_of: str | None = None
     handler: UUID | None = None
     has_children: bool = False
+    waited_version: int | None = None
 
 
 @dataclass(frozen=True)
