@@ -36,6 +36,8 @@ from temporal.retiring import end_former_workflows
 _log = logs.get(__name__)
 # How long the next claim waits, after a full one and after any: so claims and writes grow under load.
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.02, 0.005
+# Few workflows ask for one of their own: queues of such runs that were empty are left alone for so long.
+_OWN_PAUSE = 0.05
 _PASS_ON_SECONDS = 0.1
 _MOST_NEWCOMERS = 1024
 # Whoever has fewer runs at work is a newcomer.
@@ -101,7 +103,8 @@ class Dispatcher(DispatchLoop):
         self._low_water = {own: LowWater() for own in (False, True)}
         self._others = shifts.Others()
         self._claims = {False: 0, True: 0}
-        self._claim_at = self._passed_on_at = 0.0
+        self._claim_at = self._passed_on_at = self._own_look_at = 0.0
+        self._own_skipped = False
         self._begun: Counter[UUID] = Counter()
         self._alone_since: float | None = None
         self._drains = False
@@ -176,13 +179,13 @@ class Dispatcher(DispatchLoop):
                     self._alone_since, self._drains = None, False
                     continue
                 self._held_back = claim or self._executor.room <= KEPT
-                return float("inf")
+                return self._own_look_at if self._own_skipped else float("inf")
             self._begin(claim, held, alone=alone)
             self._claim_at = now + (_FULL_PAUSE if claim.size >= _FULL_ROWS else _PAUSE)
             if not claim.more or self._executor.room <= KEPT:
                 # What came since is told of, as is what is waited for: the last places are for that.
                 self._held_back = claim.more
-                return float("inf")
+                return self._own_look_at if self._own_skipped else float("inf")
         return float("inf")
 
     def _begin(self, claim: Claim, held: HeldShift, *, alone: bool = False) -> None:
@@ -194,8 +197,12 @@ class Dispatcher(DispatchLoop):
         places = self._handing.room
         # Whether something waits for a place is not known until there is one.
         waits = not places
-        if places and not alone:
+        now = asyncio.get_running_loop().time()
+        self._own_skipped = now < self._own_look_at
+        if places and not alone and not self._own_skipped:
             claim = await self._claim(held, min(rows, places), own=True)
+            if claim is False:
+                self._own_look_at = now + _OWN_PAUSE
             if isinstance(claim, Claim):
                 # It has looked at no other queues.
                 return replace(claim, more=True)
