@@ -127,7 +127,7 @@ class _Look:
         recorder: MicroBatcher[Found, bool],
     ) -> None:
         self._chunk = chunk
-        self._watching = Watching(chunk)
+        self._watching = Watching(chunk, lookups.network_of)
         self._places = places
         self._lookups = lookups
         self._loader = loader

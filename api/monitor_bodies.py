@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
+from api.condition_bodies import WHEN, ChangeCondition, Conditions, stored_conditions
 from api.http.validation import Body
 from api.target_bodies import Targets
 from database import Connection
@@ -80,6 +81,7 @@ _TOLERANCE = (
     " for texts; for arrays among how many known members they may rotate. 0: every difference is a change."
     " Fields that are left out have their default."
 )
+_WHEN = f"{WHEN} A monitor without any has those of the list that it watches."
 _RETENTION = "How many days its runs and results are kept; null: as the installation has it."
 _SOURCE = "Where its targets are: its own, or those of a list."
 _REF = "The list to watch, with `data_source_type` list: its id, or its name, which is kept as the id."
@@ -88,7 +90,7 @@ _RECORD = frozenset(MonitorView.model_fields)
 _CHOSEN = frozenset(
     {
         "name", "status", "monitor_type", "frequency", "cron", "timezone", "change_detection",
-        "tracked_fields", "ignored_fields", "tolerance", "retention_days", "data_source_type",
+        "tracked_fields", "ignored_fields", "tolerance", "when", "retention_days", "data_source_type",
         "data_source_ref",
     }
 )  # fmt: skip
@@ -123,6 +125,7 @@ class NewMonitor(Targets):
     tracked_fields: Fields = Field(default_factory=list[str], description=_TRACKED)
     ignored_fields: Fields = Field(default_factory=list[str], description=_IGNORED)
     tolerance: Tolerance = Field(default_factory=dict[str, float], description=_TOLERANCE)
+    when: Conditions = Field(default_factory=list[ChangeCondition], description=_WHEN)
     retention_days: RetentionDays | None = Field(None, description=_RETENTION)
     data_source_type: DataSource | None = Field(None, description=_SOURCE)
     data_source_ref: ListRef | None = Field(None, description=_REF)
@@ -152,6 +155,7 @@ class NewMonitor(Targets):
             tracked_fields=self.tracked_fields,
             ignored_fields=self.ignored_fields,
             tolerance=without_defaults(self.monitor_type, self.tolerance),
+            when=stored_conditions(self.when),
             retention_days=self.retention_days,
             list_id=_id_of(self.data_source_ref),
         )
@@ -188,6 +192,7 @@ class MonitorChanges(Body):
     tracked_fields: Fields = Field(default=_ABSENT, description=_TRACKED)
     ignored_fields: Fields = Field(default=_ABSENT, description=_IGNORED)
     tolerance: Tolerance = Field(default=_ABSENT, description=_TOLERANCE)
+    when: Conditions = Field(default=_ABSENT, description=_WHEN)
     retention_days: RetentionDays | None = Field(default=None, description=_RETENTION)
     data_source_type: DataSource = Field(default=_ABSENT, description=_SOURCE)
     data_source_ref: ListRef | None = Field(default=None, description=_REF)
@@ -225,6 +230,8 @@ class MonitorChanges(Body):
             given |= {"frequency": former.frequency, "cron": former.cron}
         if "tolerance" in given:
             given["tolerance"] = without_defaults(type, given["tolerance"])
+        if "when" in given:
+            given["when"] = stored_conditions(self.when)
         if former.retention_days is None and self.retention_days == kept_days:
             given["retention_days"] = None
         if self.data_source_ref is not None:

@@ -30,6 +30,22 @@ class RunFailure(Failure):
     step: str | None = Field(description="The step that failed; null if it was none.")
 
 
+class ToldChange(EventData):
+    """What a field was and is."""
+
+    old: Any = Field(description="What it was.")
+    new: Any = Field(description="What it is.")
+    added: list[Any] = Field(description="Of a list: the items that have come.")
+    removed: list[Any] = Field(description="Of a list: the items that are gone.")
+
+
+class ChangedTarget(EventData):
+    """What has changed of a target."""
+
+    target: str = Field(description="The target.")
+    changes: dict[str, ToldChange] = Field(description="By dotted field what it was and is.")
+
+
 class MonitorRunCompleted(EventData):
     """A monitor's run that found changes."""
 
@@ -39,6 +55,12 @@ class MonitorRunCompleted(EventData):
     total_records: int = Field(description="How many targets the run had.")
     changes_detected: int = Field(description="How many of them have changed.")
     credits_used: int = Field(description="What it cost.")
+    changes: list[ChangedTarget] = Field(
+        default_factory=list[ChangedTarget],
+        description="The first targets that have changed, each with its `changes`: by dotted field `old`,"
+        " `new`, and of a list the items `added` and `removed`. At most 100 targets and 64 KiB.",
+    )
+    more: int = Field(default=0, description="How many further targets have changed.")
 
 
 class MonitorRunFailed(EventData):

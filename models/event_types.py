@@ -14,6 +14,7 @@ from language.validation.findings import suggestion
 from models.event_data import (
     BulkJobCompleted,
     BulkJobFailed,
+    ChangedTarget,
     CreditsExhausted,
     CreditsLow,
     CreditsToppedUp,
@@ -25,6 +26,7 @@ from models.event_data import (
     MonitorRunCompleted,
     MonitorRunFailed,
     RunFailure,
+    ToldChange,
     WebhookDisabled,
     WebhookTest,
     WorkflowAlert,
@@ -118,7 +120,18 @@ _TYPES = (
         "A monitor's run has completed and found changes. A run without changes gives no event.",
         MonitorRunCompleted(
             monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, total_records=250,
-            changes_detected=3, credits_used=250,
+            changes_detected=3, credits_used=250, more=2,
+            changes=[
+                ChangedTarget(
+                    target="example.com",
+                    changes={
+                        "whois.name_servers": ToldChange(
+                            old=["ns1.example.com"], new=["ns1.example.com", "ns2.example.net"],
+                            added=["ns2.example.net"], removed=[],
+                        )
+                    },
+                )
+            ],
         ),
     ),
     _type(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, LiteralString, NamedTuple, cast, get_args
 from uuid import UUID
 
+import orjson
 from pydantic import Field as Described
 from sqlalchemy import (
     BigInteger,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -47,6 +49,7 @@ class ContactList(SQLModel, table=True):
 
     Attributes:
         target_count: how many targets it has, kept by whatever adds or removes some.
+        when: conditions on changes, for monitors that watch it and have none of their own.
     """
 
     __tablename__ = "lists"  # pyright: ignore[reportAssignmentType]
@@ -60,6 +63,7 @@ class ContactList(SQLModel, table=True):
     name: str = Field(sa_type=Text)
     type: str = Field(sa_type=Text)
     target_count: int
+    when: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
     created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     updated_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
 
@@ -86,6 +90,9 @@ class ListView(View):
     name: str = Described(description="What it is called.")
     type: TargetType = Described(description="What its targets are.")
     target_count: int = Described(description="How many targets it has.")
+    when: list[dict[str, Any]] = Described(
+        description="Conditions on changes, for monitors that watch the list and have none of their own."
+    )
     list_type: TargetType = Described(description="The same as `type`, for older clients.")
     email_count: int = Described(description="The same as `target_count`, for older clients.")
     created_at: datetime = Described(description="When it was made.")
@@ -100,7 +107,12 @@ class NumberedTarget(NamedTuple):
 
 
 async def create(
-    connection: Connection, actor: Actor, name: str, type: TargetType, targets: Sequence[str]
+    connection: Connection,
+    actor: Actor,
+    name: str,
+    type: TargetType,
+    targets: Sequence[str],
+    when: Sequence[Mapping[str, Any]] = (),
 ) -> ListView:
     """Make a list; call it in a transaction.
 
@@ -110,6 +122,7 @@ async def create(
         name: for people.
         type: what its targets are.
         targets: in their normal forms; one that comes again is ignored.
+        when: conditions on changes, checked.
 
     Raises:
         Conflict: the account has 1,000 lists.
@@ -123,9 +136,9 @@ async def create(
         raise Conflict("too_many_lists", f"An account has at most {MAX_LISTS:,} lists; delete some.")
     list_id = new_id()
     await connection.execute(
-        "insert into lists (id, account_id, name, type, target_count, created_at, updated_at)"
-        " values (%s, %s, %s, %s, 0, now(), now())",
-        (list_id, actor.account_id, name, type),
+        'insert into lists (id, account_id, name, type, "when", target_count, created_at, updated_at)'
+        " values (%s, %s, %s, %s, %s, 0, now(), now())",
+        (list_id, actor.account_id, name, type, orjson.dumps(list(when)).decode()),
     )
     added = await _insert(connection, list_id, targets)
     changes = {"name": name, "type": type, "target_count": added}
@@ -172,6 +185,26 @@ async def rename(connection: Connection, actor: Actor, list_id: UUID, name: str)
         )
         changes = {"name": {"old": former, "new": name}}
         await audit.record(connection, actor, "list.renamed", Target("list", list_id, name), changes)
+    return await get(connection, actor.account_id, list_id)
+
+
+async def set_conditions(
+    connection: Connection, actor: Actor, list_id: UUID, when: Sequence[Mapping[str, Any]]
+) -> ListView:
+    """Give a list other conditions on changes, checked; call it in a transaction.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    name = await _lock(connection, actor.account_id, list_id)
+    former = (await get(connection, actor.account_id, list_id)).when
+    if list(when) != former:
+        await connection.execute(
+            'update lists set "when" = %s, updated_at = now() where id = %s',
+            (orjson.dumps(list(when)).decode(), list_id),
+        )
+        changes = {"when": {"old": former, "new": list(when)}}
+        await audit.record(connection, actor, "list.changed", Target("list", list_id, name), changes)
     return await get(connection, actor.account_id, list_id)
 
 

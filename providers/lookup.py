@@ -29,6 +29,7 @@ from providers.installed import Datasets
 from providers.kept import Asked, Found, KeptAnswers
 from providers.known import LEFT_ALONE, KnownAnswers, lack_of
 from providers.local import NOT_ITS_SORT, LocalSources
+from providers.networks import network_of
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
 from providers.result import NOT_ASKED, LookupResult, Outcome, suppressed
@@ -177,6 +178,10 @@ class Lookups:
         if tell is not None:
             await tell(result)
         return result
+
+    def network_of(self, address: str) -> str:
+        """Say where an address is, by the data here: `AS15169 US`; the address itself if that is unknown."""
+        return network_of(self._kinds["ip"], self._local, address)
 
     def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
         """Who is asked for these fields of a kind; None for all.

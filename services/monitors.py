@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast, get_args
 
 import orjson
-from pydantic import BaseModel
 
 from language.validation.findings import pointer_of, suggestion
 from models.errors import Conflict, FieldError
@@ -17,6 +16,7 @@ from models.monitors.monitors import Locked, Plan
 from models.monitors.results import Result
 from models.schedules import cron_errors, timezone_errors
 from providers.registry import KINDS
+from services.conditions import annotation_of, check_conditions
 
 _MOVABLE: tuple[Any, ...] = (int, float, str, int | None, float | None, str | None)
 _STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error")
@@ -29,7 +29,9 @@ def check_plan(type: TargetType, plan: Plan) -> list[FieldError]:
         type: what its targets are.
         plan: what was chosen. With neither frequency nor cron nothing of these is wrong.
     """
-    return [*_calendar_errors(plan), *_field_errors(type, plan)]
+    fields = list(_field_errors(type, plan))
+    conditions = [] if fields else check_conditions(type, plan.when, plan.tracked_fields, plan.ignored_fields)
+    return [*_calendar_errors(plan), *fields, *conditions]
 
 
 def _calendar_errors(plan: Plan) -> Iterator[FieldError]:
@@ -75,22 +77,13 @@ def _tolerance_errors(tolerance: Mapping[str, float], type: TargetType, known: K
 def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
     """The fields that can have a tolerance: numbers, texts and arrays of texts, and members of objects."""
     for field, members in known.items():
-        annotation = _annotation(KINDS[type].answer, field)
+        annotation = annotation_of(KINDS[type].answer, field)
         if members:
             (item,) = get_args(annotation)
-            texts = (member for member in members if _annotation(item, member) in _MOVABLE)
+            texts = (member for member in members if annotation_of(item, member) in _MOVABLE)
             yield from (f"{field}.{member}" for member in texts)
         elif (annotation in _MOVABLE or annotation == list[str]) and field not in DEFAULTS[type].clocks:
             yield field
-
-
-def _annotation(model: type[BaseModel], path: str) -> Any:
-    """The type of a dotted field of an answer, which is in no list."""
-    *blocks, name = path.split(".")
-    for block in blocks:
-        annotation: Any = model.model_fields[block].annotation
-        model = next(one for one in (annotation, *get_args(annotation)) if hasattr(one, "model_fields"))
-    return model.model_fields[name].annotation
 
 
 def require_own_targets(locked: Locked) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import orjson
@@ -10,6 +12,7 @@ import orjson
 from models.errors import Invalid, ModelError
 from models.monitors import snapshots
 from models.monitors.comparison import compare
+from models.monitors.conditions import keep_wanted, read_conditions
 from models.monitors.fields import known_fields, watch
 from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from models.monitors.working import Chunk, Found
@@ -27,15 +30,24 @@ Stored = tuple[bytes, bytes]
 class Watching:
     """What is the same for all targets of a chunk."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        """Prepare, from what the monitor tracks."""
+    def __init__(self, chunk: Chunk, network_of: Callable[[str], str] | None = None) -> None:
+        """Prepare, from what the monitor tracks.
+
+        Args:
+            chunk: of the run.
+            network_of: address → its network and country; without it, addresses are compared as they are.
+        """
         self._chunk = chunk
         self.kind: Kind = KINDS[chunk.type]
         known = known_fields(self.kind.answer)
         self._forms = watch(self.kind.name, known)
+        # The data may be replaced meanwhile: an address is asked for once, and both times the same.
+        network_of = network_of and cache(network_of)
+        self._allowed = watch(self.kind.name, known, (), (), chunk.tolerance, network_of)
         self._watch = watch(
-            self.kind.name, known, chunk.tracked_fields, chunk.ignored_fields, chunk.tolerance
+            self.kind.name, known, chunk.tracked_fields, chunk.ignored_fields, chunk.tolerance, network_of
         )
+        self._conditions = read_conditions(chunk.when)
 
     @property
     def max_age(self) -> float:
@@ -72,7 +84,8 @@ class Watching:
         def answer(words: snapshots.Said) -> dict[str, Any]:
             return retell(self.kind, query, words, moment).data
 
-        comparison = compare(last, new, self._watch, answer)
+        comparison = compare(last, new, self._watch, answer, self._allowed)
+        comparison = keep_wanted(last, comparison, self._watch, self._conditions)
         digest = content_hash(comparison.snapshot.said, self._forms)
         data = None
         if stored is None or stored[0] != digest or self._chunk.full_refresh:

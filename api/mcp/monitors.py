@@ -64,6 +64,14 @@ async def create_monitor(
     tracked_fields: Annotated[
         list[str] | None, Field(description="The fields whose changes count, such as dns or whois.registrar.")
     ] = None,
+    when: Annotated[
+        list[dict[str, Any]] | None,
+        Field(
+            description="Conditions, of which a change must meet one: a dotted `field`, and one of above,"
+            " below, crosses, changes_by, contains, matches (a glob), becomes with its value, as in"
+            ' {"field": "threat.abuse_score", "above": 50}.'
+        ),
+    ] = None,
 ) -> CallToolResult:
     """Have targets looked up again and again, and changes recorded. It is active at once.
 
@@ -71,7 +79,8 @@ async def create_monitor(
     """
     given = {
         "targets": targets, "data_source_ref": list_id, "frequency": frequency, "cron": cron,
-        "tracked_fields": tracked_fields, "data_source_type": None if list_id is None else "list",
+        "tracked_fields": tracked_fields, "when": when,
+        "data_source_type": None if list_id is None else "list",
     }  # fmt: skip
     body: dict[str, Any] = {"name": name, "monitor_type": type, "timezone": timezone}
     body |= {field: value for field, value in given.items() if value is not None}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
+from api.condition_bodies import WHEN, ChangeCondition, Conditions, stored_conditions
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.json_body import StrictRoute
 from api.http.validation import Body
@@ -29,11 +30,15 @@ from language.definition import Name
 from models import lists
 from models.errors import FieldError, Invalid
 from models.lists import ListView, TargetType
+from services.conditions import check_conditions
 from services.targets import Checked, check_targets
 
 _lists = APIRouter(tags=["lists"], route_class=StrictRoute)
 
 Owner = Annotated[Caller, authorised("lists")]
+
+
+_WHEN = f"{WHEN} They count for monitors that watch the list and have none of their own."
 
 
 class NewList(Targets):
@@ -44,11 +49,12 @@ class NewList(Targets):
             "examples": [{"name": "Customers", "type": "domain", "targets": ["example.com", "example.org"]}]
         }
     )
-    read_only = frozenset(ListView.model_fields) - {"name", "type", "list_type"}
+    read_only = frozenset(ListView.model_fields) - {"name", "type", "list_type", "when"}
 
     name: Name = Field(description="What the list is called.")
     type: TargetType | None = Field(None, description="What its targets are; without it, e-mail addresses.")
     list_type: TargetType | None = Field(None, description="The same as `type`, for older clients.")
+    when: Conditions = Field(default_factory=list[ChangeCondition], description=_WHEN)
 
     def target_type(self) -> TargetType:
         """What its targets are.
@@ -61,13 +67,14 @@ class NewList(Targets):
         return self.type or self.list_type or "email"
 
 
-class ListName(Body):
-    """Another name for a list."""
+class ListChanges(Body):
+    """The fields to change; the absent ones stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Former customers"}]})
-    read_only = frozenset(ListView.model_fields) - {"name"}
+    read_only = frozenset(ListView.model_fields) - {"name", "when"}
 
-    name: Name = Field(description="What the list is to be called.")
+    name: Name | None = Field(None, description="What the list is to be called.")
+    when: Conditions | None = Field(None, description=_WHEN)
 
 
 class ListCreated(ListView):
@@ -94,11 +101,13 @@ async def create_list(body: NewList, request: Request, caller: Owner, services: 
     If none of them is a target, no list is made (400). The body may have 4 MiB.
     """
     type, texts = body.target_type(), body.texts()
+    when = _checked_conditions(type, body.when)
     checked = await check_targets(services.pool, caller.account_id, type, texts)
     if texts and not checked.targets:
         raise Invalid(body.errors_of(checked))
     async with changing(services, caller) as connection:
-        made = await lists.create(connection, actor(request, caller), body.name, type, checked.targets)
+        who = actor(request, caller)
+        made = await lists.create(connection, who, body.name, type, checked.targets, when)
     return ListCreated(**made.model_dump(), invalid=invalid_of(texts, checked))
 
 
@@ -110,12 +119,21 @@ async def get_list(id: Id, caller: Owner, services: ServicesDep) -> ListView:
 
 
 @_lists.patch("/{id}")
-async def rename_list(
-    id: Id, body: ListName, request: Request, caller: Owner, services: ServicesDep
+async def change_list(
+    id: Id, body: ListChanges, request: Request, caller: Owner, services: ServicesDep
 ) -> ListView:
-    """Give the list another name."""
+    """Give the list another name, or other conditions on changes."""
+    if body.name is None and body.when is None:
+        raise Invalid([FieldError("/name", "required", "Give a name, or conditions as `when`.")])
+    who = actor(request, caller)
     async with changing(services, caller) as connection:
-        return await lists.rename(connection, actor(request, caller), id, body.name)
+        changed = await lists.get(connection, caller.account_id, id)
+        if body.name is not None:
+            changed = await lists.rename(connection, who, id, body.name)
+        if body.when is not None:
+            when = _checked_conditions(changed.type, body.when)
+            changed = await lists.set_conditions(connection, who, id, when)
+    return changed
 
 
 @_lists.delete("/{id}", status_code=204)
@@ -167,6 +185,18 @@ async def remove_targets(
     async with changing(services, caller) as connection:
         deleted = await lists.remove_targets(connection, actor(request, caller), id, wanted)
     return TargetsDeleted(deleted=deleted)
+
+
+def _checked_conditions(type: TargetType, given: Sequence[ChangeCondition]) -> list[dict[str, Any]]:
+    """The conditions as they are stored.
+
+    Raises:
+        Invalid: an answer of the type has no such field, or the field is of another sort.
+    """
+    when = stored_conditions(given)
+    if wrong := check_conditions(type, when):
+        raise Invalid(wrong)
+    return when
 
 
 async def _checked(services: Services, caller: Caller, id: UUID, texts: Sequence[str]) -> Checked:

@@ -18,6 +18,7 @@ from models.monitors.fields import Watch
 from models.monitors.forms import Form, canonical
 from models.monitors.rotations import Rotation, Turn, rotates, turn
 from models.monitors.snapshots import Said, Snapshot
+from models.monitors.steadiness import Held, hold_still, replace_held
 
 Compose = Callable[[Said], Mapping[str, Any]]
 """What the sources say → the answer to the lookup, nested, with all the items of its lists."""
@@ -49,7 +50,13 @@ class Comparison:
     snapshot: Snapshot
 
 
-def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Compose) -> Comparison:
+def compare(
+    before: Snapshot | None,
+    after: Snapshot,
+    watch: Watch,
+    compose: Compose,
+    allowed: Watch | None = None,
+) -> Comparison:
     """Find what has changed in what a monitor watches.
 
     Args:
@@ -57,25 +64,27 @@ def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Com
         after: the new one, which `carry_over` has made of it.
         watch: what the monitor watches.
         compose: makes an answer; the same for the same input.
+        allowed: all fields of the kind with the monitor's tolerances, within which no verdict moves; None:
+            it moves with all that sources say.
     """
     if before is None:
         return Comparison(None, {}, after)
+    after = replace(after, held=hold_still(before, after, allowed or {}), measured=before.measured)
     words = _comparable(before, after)
     changed = {source: pair for source, pair in words.items() if pair[0] != pair[1]}
-    # What is not comparable can move a value, too: from there it is measured anew.
-    anew = _words_of(before) != _words_of(after)
+    anew = is_measured_anew(before, after)
     told = {} if anew else {path: one for path, one in before.told.items() if path in watch}
     if not changed:
         return Comparison(None, {}, replace(after, told=told))
-    old_answer = compose({source: old for source, (old, _) in words.items()})
-    new_answer = compose({source: new for source, (_, new) in words.items()})
+    old_answer = _answer({source: old for source, (old, _) in words.items()}, before.held, compose)
+    new_answer = _answer({source: new for source, (_, new) in words.items()}, after.held, compose)
     changes: dict[str, Change] = {}
     details: dict[str, dict[str, Any]] = {}
     rotations = dict(after.rotations)
     for path, form in watch.items():
         old, new = value_at(old_answer, path), value_at(new_answer, path)
         old = told.pop(path, old)
-        detail = _difference(old, new, form)
+        detail = difference(old, new, form)
         if detail is None:
             if not anew and _has_moved(old, new, form):
                 told[path] = old
@@ -93,9 +102,25 @@ def compare(before: Snapshot | None, after: Snapshot, watch: Watch, compose: Com
     return Comparison(changes or None, details, replace(after, told=told, rotations=rotations))
 
 
+def is_measured_anew(before: Snapshot, after: Snapshot) -> bool:
+    """Tell whether something else has been heard than before, from which all values are measured anew.
+
+    What is not comparable can move a value, too.
+    """
+    return _words_of(before) != _words_of(after)
+
+
+def _answer(words: Said, held: Held, compose: Compose) -> Mapping[str, Any]:
+    """The answer, with the verdict that rests on what is held still."""
+    answer, still = compose(words), replace_held(words, held)
+    if "verdict" not in answer or still == words:
+        return answer
+    return {**answer, "verdict": compose(still)["verdict"]}
+
+
 def _has_moved(old: Any, new: Any, form: Form) -> bool:
     """Whether two values that are the same or near are not the same."""
-    return form.exact is not form and _difference(old, new, form.exact) is not None
+    return form.exact is not form and difference(old, new, form.exact) is not None
 
 
 def _origin(before: Snapshot, after: Snapshot, sources: list[str], path: str) -> dict[str, Any]:
@@ -142,7 +167,7 @@ def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: Form
     of_this = [
         source
         for source, (old, new) in words.items()
-        if _difference(old.get(path), new.get(path), form) is not None
+        if difference(old.get(path), new.get(path), form) is not None
     ]
     return of_this or [source for source, (old, new) in words.items() if canonical(old) != canonical(new)]
 
@@ -157,12 +182,16 @@ def value_at(answer: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
-    """None for values that are the same or near; else what to tell besides them: the items of lists."""
+def difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
+    """Return None for values that are the same or near; else the items of lists, to tell besides them."""
     if old is new or (type(old) is type(new) and old == new):
         return None
     if isinstance(old, list) or isinstance(new, list):
-        return _items(cast("list[Any]", old or []), cast("list[Any]", new or []), form)
+        gone, come = cast("list[Any]", old or []), cast("list[Any]", new or [])
+        if form.network is None:
+            return _items(gone, come, form)
+        # One of another network has changed the set; told are all addresses that have come and gone.
+        return None if form.of(gone) == form.of(come) else _items(gone, come, form.exact)
     return None if form.is_near(old, new) else {}
 
 

@@ -32,7 +32,8 @@ class Defaults:
         clocks: fields that say what clocks show now. They never count.
         spoken: texts that say in words what other fields say. They never count.
         tolerances: field → by how much it may move, unless a monitor chooses another tolerance.
-        rotating: texts that come from a set of which each answer has one member.
+        rotating: values that come from a set of which each answer has one member.
+        addresses: IP addresses, and arrays of them: with a tolerance compared by network and country.
         keys: list of objects → by which members an item is known.
         caseless: texts, and arrays of them, where case means nothing.
         names: arrays of names, which sources write with other case and punctuation.
@@ -43,6 +44,7 @@ class Defaults:
     spoken: frozenset[str] = frozenset()
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict[str, Tolerance])
     rotating: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
     keys: Mapping[str, Key] = field(default_factory=dict[str, Key])
     caseless: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
@@ -62,6 +64,7 @@ PHONE = Defaults(
     tolerances={"validation.minimum_age": Tolerance(365, "grows with each day")},
     caseless=frozenset({"country.code", "messaging.sms_domain", "messaging.sms_email"}),
 )
+_HOSTING = ("hosting.country_code", "hosting.asn", "hosting.asn_name", "hosting.company")
 _ADDRESSES = "large networks give out other addresses from one minute to the next"
 DOMAIN = Defaults(
     tolerances={
@@ -70,9 +73,10 @@ DOMAIN = Defaults(
         "dns.soa": Tolerance(1, "its serial moves with every edit of the zone"),
         "ssl.issuer": Tolerance(1, "an authority signs with several keys by turns: R12 and R13"),
         "hosting.ip": Tolerance(64, "one of `dns.a`, whichever came first"),
-        "hosting.country_code": Tolerance(16, "moves with `hosting.ip`"),
+        **dict.fromkeys(_HOSTING, Tolerance(16, "moves with `hosting.ip`")),
     },
-    rotating=frozenset({"hosting.ip", "hosting.country_code"}),
+    rotating=frozenset({"hosting.ip", *_HOSTING}),
+    addresses=frozenset({"dns.a", "dns.aaaa", "hosting.ip"}),
     keys=_REASONS,
     caseless=frozenset(
         {

@@ -11,10 +11,20 @@ import orjson
 from database import Connection
 from models import credits, event_triggers, events
 from models.errors import NotFound
-from models.event_data import EventData, Failure, MonitorRunCompleted, MonitorRunFailed
+from models.event_data import (
+    ChangedTarget,
+    EventData,
+    Failure,
+    MonitorRunCompleted,
+    MonitorRunFailed,
+    ToldChange,
+)
+from models.monitors.telling import count_within, with_items
 
-_SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
+SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
 """How many changed targets the runs of waiting workflows are told of, and how much of them."""
+SENT_BYTES = 64 * 1024
+"""How much of that the event has, which many webhooks may get."""
 
 
 class Ended(NamedTuple):
@@ -131,6 +141,8 @@ async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) ->
 
 async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended:
     named = await _with_name(connection, run["id"])
+    shown = await _first_changes(connection, run["id"])
+    sent = shown[: count_within(shown, SENT_BYTES)]
     data = MonitorRunCompleted(
         monitor_id=run["monitor_id"],
         monitor_name=named["name"],
@@ -138,21 +150,32 @@ async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended
         total_records=run["total_records"],
         changes_detected=run["changes_detected"],
         credits_used=run["heard_records"],
+        changes=[_as_sent(**one) for one in sent],
+        more=run["changes_detected"] - len(sent),
     )
-    shown = await _first_changes(connection, run["id"])
     more = {"changes": shown, "more": run["changes_detected"] - len(shown)}
     return await _tell(connection, run["account_id"], data, more)
 
 
+def _as_sent(target: str, changes: Mapping[str, Mapping[str, Any]]) -> ChangedTarget:
+    return ChangedTarget(
+        target=target, changes={path: ToldChange(**change) for path, change in changes.items()}
+    )
+
+
 async def _first_changes(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
     cursor = await connection.execute(
-        "with first as (select position, target, changes from monitor_results"
+        "with first as (select position, target, changes, details from monitor_results"
         " where run_id = %(run_id)s and has_changes order by position limit %(count)s)"
-        " select target, changes from (select *, sum(octet_length(changes::text)) over (order by position)"
-        " as size from first) as sized where size <= %(bytes)s order by position",
-        {"run_id": run_id, "count": _SHOWN_CHANGES, "bytes": _SHOWN_BYTES},
+        " select target, changes, details from (select *,"
+        " sum(octet_length(changes::text) + coalesce(octet_length(details::text), 0))"
+        " over (order by position) as size from first) as sized where size <= %(bytes)s order by position",
+        {"run_id": run_id, "count": SHOWN_CHANGES, "bytes": _SHOWN_BYTES},
     )
-    return await cursor.fetchall()
+    return [
+        {"target": row["target"], "changes": with_items(row["changes"], row["details"] or {})}
+        for row in await cursor.fetchall()
+    ]
 
 
 async def _tell(connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]) -> Ended:

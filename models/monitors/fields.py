@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from models.lookups import LookupAnswer
 from models.monitors.defaults import DEFAULTS
-from models.monitors.forms import Form, form_of
+from models.monitors.forms import Fold, Form, form_of
 from models.monitors.tolerances import effective_tolerances
 
 # To look for the nearest of all names takes more than a millisecond.
@@ -99,6 +99,7 @@ def watch(
     tracked: Collection[str] = (),
     ignored: Collection[str] = (),
     tolerances: Mapping[str, float] | None = None,
+    network_of: Fold | None = None,
 ) -> Watch:
     """Return what a monitor watches.
 
@@ -109,6 +110,7 @@ def watch(
         ignored: names of what does not count, tracked or not.
         tolerances: field, or member of the objects in a list → by how much it may move, where the monitor
             has chosen another tolerance than the default.
+        network_of: address → its network and country; without it, addresses are compared as they are.
     """
     leaves = set(_leaves(known)) - DEFAULTS[kind].clocks - DEFAULTS[kind].spoken
     wanted = _matched(tracked, leaves) if tracked else leaves
@@ -118,5 +120,5 @@ def watch(
     for field, members in known.items():
         counted = [member for member in members if f"{field}.{member}" in wanted]
         if counted or field in wanted:
-            forms[field] = form_of(kind, field, counted, allowed)
+            forms[field] = form_of(kind, field, counted, allowed, network_of)
     return forms

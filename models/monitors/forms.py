@@ -59,6 +59,7 @@ class Form:
         tolerance: by how much its value may move; for sets among how many members it may rotate.
         tolerances: for a list of objects, by how much these members of one may move.
         is_member: whether its value is one member of a set.
+        network: of a set of addresses, where an address is: those of one network and country are the same.
     """
 
     fold: Fold = str
@@ -67,11 +68,19 @@ class Form:
     tolerance: float = 0
     tolerances: Mapping[str, float] = field(default_factory=dict[str, float])
     is_member: bool = False
+    network: Fold | None = None
 
     @property
     def exact(self) -> Form:
         """The same without tolerances."""
-        return replace(self, tolerance=0, tolerances={}) if self.tolerance or self.tolerances else self
+        if self.tolerance or self.tolerances:
+            return replace(self, tolerance=0, tolerances={}, network=None)
+        return self
+
+    @property
+    def folding(self) -> Fold:
+        """The fold of its text, or the network of its address."""
+        return self.network or self.fold
 
     def is_near(self, old: Any, new: Any) -> bool:
         """Tell whether two values, not lists, are the same or have moved within the tolerance."""
@@ -92,13 +101,13 @@ class Form:
     def of(self, value: Any) -> bytes:
         """The canonical form of a whole value of the field, as far as it counts."""
         if not self.members or not value:
-            return canonical(value, self.fold)
+            return canonical(value, self.folding)
         return b"\0".join(sorted({self.of_item(item) for item in value}))
 
     def of_item(self, item: Any) -> bytes:
         """The canonical form of what counts in one item of a list."""
         if not self.members:
-            return canonical(item, self.fold)
+            return canonical(item, self.folding)
         return _dumped([_canonical(item.get(name), fold) for name, fold in self.members.items()])
 
     def whole_item(self, item: Any) -> bytes:
@@ -111,7 +120,11 @@ class Form:
 
 
 def form_of(
-    kind: str, path: str, members: Iterable[str] = (), tolerances: Mapping[str, float] | None = None
+    kind: str,
+    path: str,
+    members: Iterable[str] = (),
+    tolerances: Mapping[str, float] | None = None,
+    network_of: Fold | None = None,
 ) -> Form:
     """Return how a field of a kind is compared.
 
@@ -120,6 +133,7 @@ def form_of(
         path: the dotted field.
         members: for a list of objects, those of their members that count.
         tolerances: field, or member of the objects in a list → by how much it may move.
+        network_of: address → its network and country, by which addresses with a tolerance are compared.
     """
     defaults, allowed = DEFAULTS[kind], tolerances or {}
     return Form(
@@ -129,6 +143,7 @@ def form_of(
         allowed.get(path, 0),
         {member: allowed[f"{path}.{member}"] for member in members if allowed.get(f"{path}.{member}")},
         path in defaults.rotating,
+        network_of if path in defaults.addresses and allowed.get(path) else None,
     )
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from pydantic import Field as Described
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -81,6 +81,7 @@ class Monitor(SQLModel, table=True):
     tracked_fields: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     ignored_fields: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     tolerance: Any = Field(sa_column=Column(JSON, nullable=False))
+    when: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
     retention_days: int | None
     list_id: UUID | None
     target_count: int = Field(sa_column=Column(Integer, nullable=False))
@@ -116,6 +117,10 @@ class MonitorView(View):
         description="Field → by how much it may move without a change, with the defaults: an amount for"
         " numbers, days for dates, words for texts; for arrays among how many known members they may rotate."
     )
+    when: list[dict[str, Any]] = Described(
+        description="Conditions on changes, of which one must be met; none: those of its list, or else every"
+        " change is told."
+    )
     retention_days: int = Described(description="How many days its runs and results are kept.")
     paused_reason: str | None = Described(
         description="Why the service has paused it: `list_deleted`; null if it has not."
@@ -136,6 +141,7 @@ class Plan:
 
     Attributes:
         tolerance: of those fields that have another one than the default.
+        when: conditions on changes, each a field with an operator and its value.
         list_id: the list to watch; None for targets of its own.
         retention_days: None for what the installation has.
     """
@@ -148,17 +154,18 @@ class Plan:
     tracked_fields: Sequence[str] = ()
     ignored_fields: Sequence[str] = ()
     tolerance: Mapping[str, float] = field(default_factory=dict[str, float])
+    when: Sequence[Mapping[str, Any]] = ()
     retention_days: int | None = None
     list_id: UUID | None = None
 
 
 _COLUMNS: LiteralString = (
     "name, frequency, cron, timezone, change_detection, tracked_fields, ignored_fields, tolerance,"
-    " retention_days, list_id"
+    ' "when", retention_days, list_id'
 )
 _PLACES: LiteralString = (
     "%(name)s, %(frequency)s, %(cron)s, %(timezone)s, %(change_detection)s, %(tracked_fields)s,"
-    " %(ignored_fields)s, %(tolerance)s, %(retention_days)s, %(list_id)s"
+    " %(ignored_fields)s, %(tolerance)s, %(when)s, %(retention_days)s, %(list_id)s"
 )
 _PLANNED = tuple(Plan.__dataclass_fields__)
 
@@ -376,6 +383,7 @@ def _values(plan: Plan) -> dict[str, Any]:
         "tracked_fields": list(plan.tracked_fields),
         "ignored_fields": list(plan.ignored_fields),
         "tolerance": orjson.dumps(dict(plan.tolerance)).decode(),
+        "when": orjson.dumps(list(plan.when)).decode(),
     }
 
 

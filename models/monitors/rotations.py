@@ -8,6 +8,8 @@ remembers the members that a set has had, as many as the tolerance of its field 
 - From then on the set is quiet as long as all of its members are known.
 - A set that loses all members, or has some again, is a change. So is one that only loses members, until it is
   known to rotate.
+- Of addresses the members are networks in countries, where these are known: another address of the same
+  network in the same country is no other member.
 """
 
 from __future__ import annotations
@@ -60,5 +62,5 @@ def turn(former: Rotation, old: Any, new: Any, form: Form) -> tuple[Rotation, Tu
 
 
 def _members(value: Any, form: Form) -> set[str]:
-    items = cast("list[str]", value if isinstance(value, list) else [] if value is None else [value])
-    return {form.fold(one) for one in items}
+    items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
+    return {form.folding(str(one)) for one in items}

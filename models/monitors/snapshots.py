@@ -41,6 +41,8 @@ class Snapshot:
         editions: source → in which edition it spoke.
         older: source → field → when it was last found out, where that was before the source was heard.
         rotations: field → which members it has had, where these have changed.
+        held: source → field → the value that still stands in the verdict, see `steadiness`.
+        measured: field → the value from which a condition measures, see `conditions`; absent: the last one.
     """
 
     said: Said
@@ -49,6 +51,8 @@ class Snapshot:
     editions: Mapping[str, str] = field(default_factory=dict[str, str])
     older: Mapping[str, Moments] = field(default_factory=dict[str, Moments])
     rotations: Mapping[str, Rotation] = field(default_factory=dict[str, Rotation])
+    held: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    measured: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def found_out(self, source: str, path: str) -> datetime:
         """When a source last found out what it says of a field."""
@@ -117,6 +121,8 @@ def dump(snapshot: Snapshot) -> bytes:
 def load(stored: bytes) -> Snapshot:
     """Read a snapshot that `dump` has written."""
     parts: dict[str, Any] = orjson.loads(stored)
+    # A later release, beside which this one goes on for a while, may have more to remember.
+    parts = {name: part for name, part in parts.items() if name in Snapshot.__dataclass_fields__}
     parts["heard"] = _moments(parts["heard"])
     parts["older"] = {source: _moments(moments) for source, moments in parts["older"].items()}
     parts["rotations"] = {path: Rotation(**one) for path, one in parts.get("rotations", {}).items()}

@@ -34,23 +34,25 @@ def is_number(value: Any) -> bool:
 
 def is_within(old: Any, new: Any, tolerance: float) -> bool:
     """Tell whether a number, a date or a text has moved by no more than its tolerance."""
+    moved = distance(old, new)
+    return moved is not None and moved <= tolerance
+
+
+def distance(old: Any, new: Any) -> float | None:
+    """Return by how much a number, a date (in days) or a text (in words) has moved; None for other values."""
     if is_number(old) and is_number(new):
-        return abs(new - old) <= tolerance
-    if isinstance(old, str) and isinstance(new, str):
-        return _distance(old, new) <= tolerance
-    return False
-
-
-def _distance(old: str, new: str) -> float:
-    """Return the days between two dates or times, else the words in which two texts differ."""
-    first, last = _moment(old), _moment(new)
+        return abs(new - old)
+    if not (isinstance(old, str) and isinstance(new, str)):
+        return None
+    first, last = moment_of(old), moment_of(new)
     if first and last:
         return abs((last - first).total_seconds()) / _DAY_SECONDS
     before, after = Counter(old.split()), Counter(new.split())
     return max((before - after).total(), (after - before).total())
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
+    """Read a date or a time; None for any other text."""
     if text[4:5] != "-":
         return None
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
@@ -92,6 +92,7 @@ class Chunk:
     """Targets of a run that are to be looked up.
 
     Attributes:
+        when: conditions on changes, as they are stored: those of the monitor, else those of its list.
         targets: each with its position in the run.
         period: between two runs of the monitor.
         created_at: when the monitor was made.
@@ -110,6 +111,7 @@ class Chunk:
     created_at: datetime
     before: datetime | None
     targets: Sequence[tuple[int, str]]
+    when: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -147,11 +149,12 @@ class Found:
 _OPEN: LiteralString = """
 select r.id as run_id, r.account_id, r.monitor_id, r.monitor_type as type,
   m.change_detection = 'full_refresh' as full_refresh, m.tracked_fields, m.ignored_fields, m.tolerance,
-  m.frequency, m.cron, m.timezone, m.created_at, c.targets, (
+  m.frequency, m.cron, m.timezone, m.created_at, c.targets,
+  case when jsonb_array_length(m."when") > 0 then m."when" else coalesce(l."when", '[]') end as "when", (
     select p.completed_at from monitor_runs p
     where p.monitor_id = r.monitor_id and p.id < r.id and p.processed_records > 0 order by p.id desc limit 1
   ) as before
-from monitor_runs r join monitors m on m.id = r.monitor_id
+from monitor_runs r join monitors m on m.id = r.monitor_id left join lists l on l.id = m.list_id
 left join monitor_run_chunks c on c.run_id = r.id and c.number = %(number)s
 where r.id = %(run_id)s and r.status = 'running'
 """

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from activities import sending
-from api import job_bodies, monitor_bodies, run_events, target_bodies, webhook_bodies
+from api import condition_bodies, job_bodies, monitor_bodies, run_events, target_bodies, webhook_bodies
 from api.http import cursors, idempotency, json_body, multipart, protocol
 from api.mcp import answers, toolbox
 from api.routes import bulk, ingest_tokens, runs
@@ -35,7 +35,7 @@ from models import (
 )
 from models import idempotency as kept_answers
 from models.jobs import accepting as jobs
-from models.monitors import monitors, watched
+from models.monitors import ending, monitors, watched
 from outbound import client
 from providers import lookup
 from providers.base import RemoteSource
@@ -154,11 +154,17 @@ BOUNDS: dict[str, dict[str, str]] = {
         "targets of a request": f"{target_bodies.MAX_IN_REQUEST:,}",
         "characters of a company or a dark-web query as a target": f"{targets.LONGEST}",
         "runs of a monitor at a time": "1",
-        "tracked fields, ignored fields, tolerances": (
-            f"{schema(monitor_bodies.Fields)['maxItems']} each"
-            if schema(monitor_bodies.Fields)["maxItems"] == schema(monitor_bodies.Tolerance)["maxProperties"]
+        "tracked fields, ignored fields, tolerances, conditions": (
+            f"{condition_bodies.MAX_CONDITIONS} each"
+            if {
+                condition_bodies.MAX_CONDITIONS,
+                schema(monitor_bodies.Fields)["maxItems"],
+                schema(monitor_bodies.Tolerance)["maxProperties"],
+            }
+            == {condition_bodies.MAX_CONDITIONS}
             else "?"
         ),
+        "changed targets in an event": f"{ending.SHOWN_CHANGES}, and {ending.SENT_BYTES // KIB} KiB",
         "retention of a monitor": f"1 to {schema(monitor_bodies.RetentionDays)['maximum']:,} days",
     },
     "Of an account": {

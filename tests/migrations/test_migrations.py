@@ -92,9 +92,10 @@ async def test_monitors_that_name_what_they_track_still_hear_of_every_difference
         await connection.execute(
             "insert into monitors (id, account_id, name, status, monitor_type, frequency, timezone,"
             " change_detection, tracked_fields, ignored_fields, tolerance, target_count, next_run_at,"
-            " created_at, updated_at) select gen_random_uuid(), accounts.id, m.name, 'active', 'ip', 'daily',"
+            " created_at, updated_at) select gen_random_uuid(), accounts.id, m.name, 'active', type, 'daily',"
             " 'UTC', 'diff_only', tracked, '{}', '{\"threat.total_reports\": 5}', 0, now(), now(), now()"
-            " from accounts, (values ('all', '{}'::text[]), ('some', '{threat}')) as m (name, tracked)"
+            " from accounts, (values ('all', 'ip', '{}'::text[]), ('some', 'ip', '{threat}'),"
+            " ('sites', 'domain', '{hosting}')) as m (name, type, tracked)"
         )
     await asyncio.to_thread(upgrade, empty)
     async with await psycopg.AsyncConnection.connect(empty) as connection:
@@ -105,3 +106,5 @@ async def test_monitors_that_name_what_they_track_still_hear_of_every_difference
         **dict.fromkeys(DEFAULTS["ip"].tolerances, 0),
         "threat.total_reports": 5,
     }
+    exact = {path for path in DEFAULTS["domain"].tolerances if path.startswith("hosting.")}
+    assert {path for path, amount in tolerances["sites"].items() if amount == 0} >= exact

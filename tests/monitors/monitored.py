@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from models.monitors.comparison import Comparison, compare
+from models.monitors.conditions import keep_wanted, read_conditions
 from models.monitors.fields import watch
 from models.monitors.snapshots import Said, Snapshot, carry_over
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of
@@ -23,18 +24,28 @@ class Monitored:
         tracked: Collection[str] = (),
         ignored: Collection[str] = (),
         tolerance: Mapping[str, float] | None = None,
+        when: Sequence[Mapping[str, Any]] = (),
+        network_of: Callable[[str], str] | None = None,
     ) -> None:
         self.kind = KINDS[kind]
-        self.watch = watch(kind, fields_of(self.kind), tracked, ignored, tolerance)
+        known = fields_of(self.kind)
+        self.watch = watch(kind, known, tracked, ignored, tolerance, network_of)
+        self.allowed = watch(kind, known, (), (), tolerance, network_of)
+        self.conditions = read_conditions(when)
         self.moment = MOMENT
         self.last: Snapshot | None = None
 
     def run(self, said: Said, editions: Mapping[str, str] = EDITIONS) -> Comparison:
         """Look it up: its sources say this."""
         new = carry_over(self.last, said, self.moment, editions)
-        found = compare(self.last, new, self.watch, lambda words: answer(self.kind, words, self.moment))
+        found = compare(self.last, new, self.watch, self.compose, self.allowed)
+        found = keep_wanted(self.last, found, self.watch, self.conditions)
         self.last, self.moment = found.snapshot, self.moment + DAY
         return found
+
+    def compose(self, words: Said) -> dict[str, Any]:
+        """The answer that sources give who say this."""
+        return answer(self.kind, words, self.moment)
 
     def answer(self) -> dict[str, Any]:
         """The answer that is shown of it now."""

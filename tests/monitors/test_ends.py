@@ -10,8 +10,9 @@ from temporalio.client import Client
 
 from database import Database, Notifier
 from language.definition import Definition
-from models import automations, lists
+from models import automations, endpoints, lists
 from models.audit import Actor
+from models.endpoints import Chosen
 from models.monitors import ending, monitors, removing
 from models.monitors.monitors import Plan
 from sealing import Keyring
@@ -157,8 +158,36 @@ async def test_a_workflow_that_waits_for_a_monitor_is_told_what_has_changed(
     told = (await ended(database, notifier, watcher.account_id, one["id"])).output
     assert told["run_id"] == str(run.id) and told["changes_detected"] == 2
     assert [change["target"] for change in told["changes"]] == targets
-    assert told["changes"][0]["changes"]["threat.classification"] == {"old": "benign", "new": "malicious"}
+    assert told["changes"][0]["changes"]["threat.classification"] == {
+        "old": "benign", "new": "malicious", "added": [], "removed": [],
+    }  # fmt: skip
     assert told["more"] == 0
+
+
+async def test_an_event_has_the_changes_as_a_workflow_gets_them_with_the_items_of_lists(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner, keyring: Keyring
+) -> None:
+    async with watcher.database.transaction() as connection:
+        chosen = Chosen("https://example.com/", ["monitor.*"], None, {}, None)
+        await endpoints.create(connection, keyring, watcher.actor, chosen, "whsec_c2VjcmV0")
+    monitor_id = await watcher.monitor(addresses(1), tracked_fields=["verdict.reasons"])
+    workflow_id = await workflow(watcher, keyring, monitor_id)
+    await watcher.found(monitor_id, notifier)
+    scanner.greynoise = scanned_as("malicious")
+    run, [found] = await watcher.found(monitor_id, notifier)
+    assert run.changes_detected == 1
+    [event] = await watcher.rows("select data from events where account_id = %s", watcher.account_id)
+    [changed] = event["data"]["changes"]
+    told = changed["changes"]["verdict.reasons"]
+    assert changed["target"] == found["target"] and event["data"]["more"] == 0
+    assert told == found["changes"]["verdict.reasons"] | {
+        name: found["details"]["verdict.reasons"][name] for name in ("added", "removed")
+    }
+    assert "malicious_scanner" in [one["code"] for one in told["added"]]
+    [one] = await watcher.rows("select id from runs where automation_id = %s", workflow_id)
+    async with watcher.database.connection() as connection:
+        given = (await get_run(connection, watcher.account_id, one["id"])).input
+    assert given["changes"] == event["data"]["changes"]
 
 
 async def test_of_many_changes_the_first_hundred_are_told_and_how_many_more_there_are(

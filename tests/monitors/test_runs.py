@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from database import Notifier
+from models import lists
 from models.errors import Conflict, InsufficientCredits
 from models.monitors import watched
 from models.monitors.monitors import CHANGED_CHANNEL
@@ -238,3 +239,29 @@ async def test_a_monitor_without_targets_has_no_run(watcher: Watcher) -> None:
     with pytest.raises(Conflict) as refused:
         await watcher.start(monitor_id)
     assert refused.value.code == "no_targets"
+
+
+async def test_only_changes_that_meet_a_condition_are_told_and_the_list_s_count_where_there_are_no_others(
+    watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    [target] = addresses(1)
+    becomes = [{"field": "threat.classification", "becomes": "malicious"}]
+    above = [{"field": "threat.abuse_score", "above": 50}]
+    async with watcher.database.transaction() as connection:
+        listed = await lists.create(connection, watcher.actor, "l", "ip", [target], above)
+    own = await watcher.monitor([target], when=becomes)
+    of_list = await watcher.monitor([], list_id=listed.id)
+    for monitor_id in (own, of_list):
+        await watcher.found(monitor_id, notifier)
+    scanner.greynoise, scanner.abuseipdb = scanned_as("malicious"), reported(score=90)
+    told: list[dict[str, object]] = []
+    for monitor_id in (own, of_list):
+        _, [result] = await watcher.found(monitor_id, notifier)
+        told.append(result["changes"])
+    assert told == [
+        {"threat.classification": {"old": "benign", "new": "malicious"}},
+        {"threat.abuse_score": {"old": 3, "new": 90}},
+    ]
+    scanner.greynoise = scanned_as("benign")
+    run, [result] = await watcher.found(own, notifier)
+    assert (run.changes_detected, result["changes"], result["has_changes"]) == (0, None, False)

@@ -83,7 +83,7 @@ async def lists(tell: Recorder) -> None:
     )
     await tell("list_lists")
     await tell("get_list", id=made["id"])
-    await tell("rename_list", {"name": "Public name servers"}, id=made["id"])
+    await tell("change_list", {"name": "Public name servers"}, id=made["id"])
     await tell("add_targets", {"targets": ["1.1.1.1", "8.8.8.8"]}, id=made["id"])
     await tell("list_targets", id=made["id"])
     await tell("remove_targets", {"targets": ["8.8.8.8"]}, id=made["id"])

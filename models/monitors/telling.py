@@ -1,0 +1,27 @@
+"""Changes as events and the runs of workflows tell them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Any
+
+import orjson
+
+
+def with_items(
+    changes: Mapping[str, Mapping[str, Any]], details: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Give each change `old`, `new`, and the items `added` and `removed`: none where it is no list."""
+    told: dict[str, dict[str, Any]] = {}
+    for path, change in changes.items():
+        detail = details.get(path, {})
+        items = {name: detail.get(name, []) for name in ("added", "removed")}
+        told[path] = {"old": change["old"], "new": change["new"], **items}
+    return told
+
+
+def count_within(items: Iterable[Any], most_bytes: int) -> int:
+    """Count the first items that have no more bytes than this together, as JSON."""
+    sizes = accumulate(len(orjson.dumps(item)) for item in items)
+    return sum(size <= most_bytes for size in sizes)
