@@ -12,6 +12,7 @@ from cli.errors import BadInput
 from cli.groups import new_group
 from cli.names import find_list
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
+from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
 
 commands = new_group("Contact lists: targets of one type, kept for reuse.")
@@ -80,6 +81,15 @@ def lists_add(
     ]
     lines += [f"{printable(one['target'])}: {printable(one['reason'])}" for one in done["invalid"]]
     print_data(done, "\n".join(lines), as_json)
+
+
+@commands.command("import")
+def lists_import(contact_list: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
+    """Add the targets of a CSV file to a list. Rows without a target are named, and left out."""
+    with connected({**_SHOWN, **SHOWN}) as service:
+        path = _path(find_list(service, contact_list, "ID|NAME"))
+        done = send_file(service, path, file, column)
+    print_data(done, imported(done), as_json)
 
 
 @commands.command("remove")

@@ -14,6 +14,7 @@ from cli.errors import BadInput, Refused
 from cli.groups import new_group
 from cli.names import find_list, find_monitor
 from cli.printing import Json, moment, print_data, print_record, print_table, printable, short
+from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
 
 commands = new_group("Monitors: what is looked up again and again, and what has changed.")
@@ -114,6 +115,14 @@ def monitors_run(
             found = service.get(run_path)
     print_data(found, _told(found), as_json)
     raise typer.Exit(1 if wait and found["status"] != "completed" else 0)
+
+
+@commands.command("import")
+def monitors_import(monitor: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
+    """Add the targets of a CSV file to a monitor. Rows without a target are named, and left out."""
+    with connected({**_SHOWN, **SHOWN}) as service:
+        done = send_file(service, _path(service, monitor), file, column)
+    print_data(done, imported(done), as_json)
 
 
 @commands.command("pause")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, LiteralString, NamedTuple, cast, get_args
 from uuid import UUID
@@ -245,6 +245,21 @@ async def add_targets(connection: Connection, actor: Actor, list_id: UUID, targe
     """
     name = await _lock(connection, actor.account_id, list_id)
     added = await _insert(connection, list_id, targets)
+    if added:
+        await audit.record(
+            connection, actor, "list.targets_added", Target("list", list_id, name), {"added": added}
+        )
+    return added
+
+
+async def import_targets(
+    connection: Connection, actor: Actor, list_id: UUID, batches: AsyncIterable[Sequence[str]]
+) -> int:
+    """Add the targets of many batches, all or none, as `add_targets` does; call it in a transaction."""
+    name = await _lock(connection, actor.account_id, list_id)
+    added = 0
+    async for targets in batches:
+        added += await _insert(connection, list_id, targets)
     if added:
         await audit.record(
             connection, actor, "list.targets_added", Target("list", list_id, name), {"added": added}

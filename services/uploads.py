@@ -10,7 +10,7 @@ from uuid import UUID
 
 from models.errors import FieldError
 from models.jobs.accepting import Given
-from services.csv_files import BadCsv, CsvReader, listed
+from services.csv_files import BadCsv, Bounds, CsvReader, Row, listed
 from services.process_pool import ProcessPool
 from services.targets import LONGEST, check_targets
 
@@ -38,7 +38,7 @@ _ALWAYS = ("target", "targets")
 # The types whose targets can be told from other texts, and as targets of which kind they are told.
 _TOLD = {kind: kind for kind in ("email", "ip", "phone", "domain")} | {"breach": "email", "validate": "email"}
 
-Batch: TypeAlias = "list[list[str]]"
+Batch: TypeAlias = "list[Row]"
 Checking: TypeAlias = "tuple[ProcessPool, UUID, str]"
 """What `check_targets` needs beside the texts."""
 
@@ -66,18 +66,25 @@ class Upload:
             BadCsv: at the batch in which a row is wrong.
             PoolBusy, WorkLost: as `check_targets`.
         """
+        async with aclosing(self.numbered_rows()) as batches:
+            async for batch in batches:
+                yield [row for _, row in batch]
+
+    async def numbered_rows(self) -> AsyncGenerator[list[tuple[int, Given]]]:
+        """The same, each row with its number in the file, from 1 and with the header."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                yield await self._checked(batch)
+                numbers = [row.number for row in batch]
+                yield [*zip(numbers, await self._checked(batch), strict=True)]
 
     async def _checked(self, batch: Batch) -> list[Given]:
-        texts = [cells[self.column].strip() for cells in batch]
+        texts = [row.cells[self.column].strip() for row in batch]
         checked = await check_targets(*self._checking, [text for text in texts if text])
         targets = iter(checked.targets)
         errors = {one.position: (one.code, one.message) for one in checked.rejected}
         given: list[Given] = []
         position = 0
-        for cells, text in zip(batch, texts, strict=True):
+        for (_, cells), text in zip(batch, texts, strict=True):
             error = errors.get(position) if text else (_EMPTY.code, _EMPTY.message)
             given.append(Given(cells, None if error else next(targets), error))
             position += bool(text)
@@ -85,7 +92,12 @@ class Upload:
 
 
 async def open_csv(
-    pool: ProcessPool, account_id: UUID, type: str, chunks: AsyncIterable[bytes], column: str | None
+    pool: ProcessPool,
+    account_id: UUID,
+    type: str,
+    chunks: AsyncIterable[bytes],
+    column: str | None,
+    most_rows: int = Bounds.rows,
 ) -> Upload:
     """Open a CSV file: its first rows are read, and the column with the targets is found.
 
@@ -96,12 +108,13 @@ async def open_csv(
         chunks: the file's bytes, however they are cut; they are read once.
         column: the name of the column, of whatever case. Without it, the column is known by a usual name for
             the type, or is the only one, or the one in whose first rows most targets of the type stand.
+        most_rows: how many rows the file may have.
 
     Raises:
         BadCsv: the file is none, is beyond the bounds, or has no header, no rows or no such column.
         PoolBusy, WorkLost: as `check_targets`.
     """
-    reader = CsvReader(chunks)
+    reader = CsvReader(chunks, Bounds(rows=most_rows))
     header = await reader.read_header()
     batches = _batches(reader)
     first = await anext(batches)
@@ -141,7 +154,7 @@ async def _fullest(checking: Checking, width: int, rows: Batch) -> int | None:
     pool, account_id, type = checking
     if type not in _TOLD:
         return None
-    texts = [cell[: LONGEST + 1] for cells in rows for cell in cells]
+    texts = [cell[: LONGEST + 1] for row in rows for cell in row.cells]
     misses = [0] * width
     for one in (await check_targets(pool, account_id, _TOLD[type], texts)).rejected:
         misses[one.position % width] += 1
@@ -153,7 +166,7 @@ async def _batches(reader: CsvReader) -> AsyncGenerator[Batch]:
     batch: Batch = []
     characters = 0
     async for row in reader.rows():
-        batch.append(row.cells)
+        batch.append(row)
         characters += sum(map(len, row.cells))
         if len(batch) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
             yield batch
@@ -170,4 +183,6 @@ async def _preceded(first: Batch, others: AsyncGenerator[Batch]) -> AsyncGenerat
 
 async def _table(targets: Sequence[str]) -> AsyncGenerator[Batch]:
     for start in range(0, len(targets), _BATCH_ROWS):
-        yield [[target] for target in targets[start : start + _BATCH_ROWS]]
+        batch = targets[start : start + _BATCH_ROWS]
+        # As in a file, whose first row is the header.
+        yield [Row(number, [target]) for number, target in enumerate(batch, start + 2)]

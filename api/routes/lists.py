@@ -26,11 +26,13 @@ from api.target_bodies import (
     takes_targets,
     texts_of,
 )
+from api.target_files import File, TargetsImported, imported, takes_file
 from language.definition import Name
 from models import lists
 from models.errors import FieldError, Invalid
 from models.lists import ListView, TargetType
 from services.conditions import check_conditions
+from services.spooling import spooled
 from services.targets import Checked, check_targets
 
 _lists = APIRouter(tags=["lists"], route_class=StrictRoute)
@@ -167,6 +169,24 @@ async def add_targets(
         added = await lists.add_targets(connection, actor(request, caller), id, checked.targets)
     duplicates = len(checked.targets) - added
     return TargetsAdded(added=added, duplicates=duplicates, invalid=invalid_of(texts, checked))
+
+
+@_lists.post("/{id}/targets/import", **takes_file("list_full"))
+async def import_targets(
+    id: Id, request: Request, caller: Owner, file: File, services: ServicesDep
+) -> TargetsImported:
+    """Add the targets of a CSV file with up to 100,000 rows, sent in a form.
+
+    What the list has already is ignored; rows without a target are named by their numbers. If the file cannot
+    be read (400), or the list would have more than 100,000 targets (409), none is added.
+    """
+    async with services.database.connection() as connection:
+        type = (await lists.get(connection, caller.account_id, id)).type
+    given = await file.open(services, caller, type)
+    async with spooled(given.read()) as batches, changing(services, caller) as connection:
+        targets = given.targets_of(batches)
+        added = await lists.import_targets(connection, actor(request, caller), id, targets)
+    return imported(given, added)
 
 
 @_lists.delete("/{id}/emails", **takes_targets())

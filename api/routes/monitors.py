@@ -25,6 +25,7 @@ from api.target_bodies import (
     takes_targets,
     texts_of,
 )
+from api.target_files import File, TargetsImported, imported, takes_file
 from database import Connection
 from models import lists
 from models.errors import Invalid
@@ -34,6 +35,7 @@ from models.monitors.monitors import MonitorView
 from models.monitors.runs import MonitorRunView
 from models.views import View
 from services.monitors import check_plan, require_own_targets
+from services.spooling import spooled
 from services.targets import check_targets
 
 _monitors = APIRouter(tags=["monitors"], route_class=StrictRoute)
@@ -199,6 +201,26 @@ async def add_monitor_targets(
         added = await watched.add(connection, who, id, name, checked.targets)
     duplicates = len(checked.targets) - added
     return TargetsAdded(added=added, duplicates=duplicates, invalid=invalid_of(texts, checked))
+
+
+@_monitors.post("/{id}/targets/import", **takes_file("monitor_full", "targets_in_list"))
+async def import_monitor_targets(
+    id: Id, request: Request, caller: Owner, file: File, services: ServicesDep
+) -> TargetsImported:
+    """Add the targets of a CSV file with up to 100,000 rows, sent in a form.
+
+    What the monitor has already is ignored; rows without a target are named by their numbers. If the file
+    cannot be read (400), or the monitor would have more than 100,000 targets (409), none is added.
+    """
+    async with services.database.connection() as connection:
+        type = (await _get(connection, services, caller, id)).monitor_type
+    given = await file.open(services, caller, type)
+    async with spooled(given.read()) as batches, changing(services, caller) as connection:
+        locked = await monitors.lock(connection, caller.account_id, id)
+        require_own_targets(locked)
+        who, targets = actor(request, caller), given.targets_of(batches)
+        added = await watched.add_all(connection, who, id, locked.row["name"], targets)
+    return imported(given, added)
 
 
 @_monitors.delete("/{id}/targets", **takes_targets("targets_in_list"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 from uuid import UUID
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Identity, Text, UniqueConstraint
@@ -43,6 +43,19 @@ async def add(
         Conflict: it would have more than 100,000.
     """
     added = await insert(connection, monitor_id, targets)
+    if added:
+        target = Target("monitor", monitor_id, name)
+        await audit.record(connection, actor, "monitor.targets_added", target, {"added": added})
+    return added
+
+
+async def add_all(
+    connection: Connection, actor: Actor, monitor_id: UUID, name: str, batches: AsyncIterable[Sequence[str]]
+) -> int:
+    """Add the targets of many batches, all or none, as `add` does."""
+    added = 0
+    async for targets in batches:
+        added += await insert(connection, monitor_id, targets)
     if added:
         target = Target("monitor", monitor_id, name)
         await audit.record(connection, actor, "monitor.targets_added", target, {"added": added})

@@ -142,3 +142,21 @@ async def test_a_file_is_sent_to_a_workflow_by_its_name_and_its_upload_can_be_ca
     assert sent["runs_total"] == 2
     assert (await read("uploads", "show", sent["id"]))["id"] == sent["id"]
     assert json.loads((await command("uploads", "cancel", sent["id"], "--json")).stdout)["id"] == sent["id"]
+
+
+@pytest.mark.parametrize("noun", ["lists", "monitors"])
+async def test_a_file_of_targets_is_imported_and_its_bad_rows_are_named(
+    api: Api, person: Person, noun: str
+) -> None:
+    name, address = unique("file"), f"{uuid4().hex}@example.com"
+    body = {"name": name, **({"targets": ["eve@example.com"]} if noun == "monitors" else {})}
+    made = await person.key.post(f"/api/{noun}", json=body)
+    assert made.status_code == 201
+    text = f"name,mail\nAda,{address}\nBob,nobody\n".encode()
+    done = await with_input(api, person, text, noun, "import", name, "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "2 rows, targets in mail: 1 added, 0 there already, 1 invalid.", "row 3: nobody: invalid_email",
+    ]  # fmt: skip
+    done = await with_input(api, person, text, noun, "import", name, "-", "--column", "phone")
+    assert done.returncode == ExitCode.USAGE and "--column" in done.stderr

@@ -152,6 +152,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "targets of a list": f"{lists.MAX_TARGETS:,}",
         "targets of a monitor": f"{watched.MAX_TARGETS:,}",
         "targets of a request": f"{target_bodies.MAX_IN_REQUEST:,}",
+        "rows of a file of targets": f"{lists.MAX_TARGETS:,}",
         "characters of a company or a dark-web query as a target": f"{targets.LONGEST}",
         "runs of a monitor at a time": "1",
         "tracked fields, ignored fields, tolerances, conditions": (

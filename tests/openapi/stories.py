@@ -85,6 +85,8 @@ async def lists(tell: Recorder) -> None:
     await tell("get_list", id=made["id"])
     await tell("change_list", {"name": "Public name servers"}, id=made["id"])
     await tell("add_targets", {"targets": ["1.1.1.1", "8.8.8.8"]}, id=made["id"])
+    files = {"file": ("servers.csv", b"ip,name\n9.9.9.9,Quad9\nnobody,\n", "text/csv")}
+    await tell("import_targets", files=files, id=made["id"])
     await tell("list_targets", id=made["id"])
     await tell("remove_targets", {"targets": ["8.8.8.8"]}, id=made["id"])
     await tell("delete_list", id=made["id"])
@@ -100,6 +102,8 @@ async def monitors(tell: Recorder) -> None:
     await tell("pause_monitor", id=monitor)
     await tell("resume_monitor", id=monitor)
     await tell("add_monitor_targets", {"targets": ["1.1.1.1"]}, id=monitor)
+    files = {"file": ("servers.csv", b"ip,name\n9.9.9.9,Quad9\nnobody,\n", "text/csv")}
+    await tell("import_monitor_targets", files=files, id=monitor)
     await tell("list_monitor_targets", id=monitor)
     await tell("remove_monitor_targets", {"targets": ["1.1.1.1"]}, id=monitor)
     run = (await tell("run_monitor", id=monitor))["run_id"]

@@ -114,6 +114,10 @@ for _list in ("/api/lists/{id}", "/api/agent/lists/{id}"):
         MATRIX.update(
             {f"{method} {_list}{_path}": Case(a_list, json=body) for method, body in _bodies.items()}
         )
+for _mount, _makes in (("lists", a_list), ("monitors", a_monitor)):
+    for _prefix in ("/api", "/api/agent"):
+        _name = f"POST {_prefix}/{_mount}/{{id}}/targets/import"
+        MATRIX[_name] = Case(_makes, files={"file": ("a.csv", "email\nada@example.com\n")})
 _OF_MONITORS: dict[str, Any] = {
     "GET ": None, "PUT ": {"name": "changed"}, "PATCH ": {"name": "changed"}, "DELETE ": None,
     "POST /pause": None, "POST /resume": None, "POST /run": None, "GET /runs": None, "GET /targets": None,

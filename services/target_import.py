@@ -1,0 +1,59 @@
+"""Targets of a file on their way into a list or a monitor: what is none is counted and named by its row."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from typing import NamedTuple
+
+from models.jobs.accepting import Given
+from services.targets import LONGEST
+from services.uploads import Upload
+
+_MOST_NAMED = 1_000
+
+
+class InvalidRow(NamedTuple):
+    """A row without a target: its number, the text of its cell, and what is wrong with that."""
+
+    number: int
+    text: str
+    code: str
+    message: str
+
+
+class TargetImport:
+    """A file that is imported.
+
+    Attributes:
+        column: the name of the column that has the targets.
+        rows: how many rows were read so far.
+        invalid_rows: how many of them have no target.
+        invalid: the first 1,000 of these.
+    """
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self.column = upload.header[upload.column]
+        self.rows = 0
+        self.invalid_rows = 0
+        self.invalid: list[InvalidRow] = []
+
+    def read(self) -> AsyncGenerator[list[tuple[int, Given]]]:
+        """The rows in their order, in batches; see `Upload.numbered_rows`."""
+        return self._upload.numbered_rows()
+
+    async def targets_of(
+        self, batches: AsyncIterable[Sequence[tuple[int, Given]]]
+    ) -> AsyncGenerator[list[str]]:
+        """Give the targets of batches of rows, and count the rows."""
+        async for batch in batches:
+            self.rows += len(batch)
+            for number, row in batch:
+                if row.error is not None:
+                    self._note(number, row.cells[self._upload.column], *row.error)
+            yield [row.target for _, row in batch if row.target is not None]
+
+    def _note(self, number: int, text: str, code: str, message: str) -> None:
+        self.invalid_rows += 1
+        if len(self.invalid) < _MOST_NAMED:
+            self.invalid.append(InvalidRow(number, text[:LONGEST], code, message))
