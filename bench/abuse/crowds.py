@@ -79,10 +79,13 @@ async def _fill(
     limit: int | None = None,
     apart: bool = False,
     status: str = "queued",
-) -> None:
+) -> UUID:
     """Store so many workflows, of one account or each of its own, and so many runs of each, by SQL.
 
     What takes seconds so would take an hour through the API, which stores the same rows.
+
+    Returns:
+        The account, or one of them.
     """
     of = await new_target(database, await new_account(database), steps, limit)
     given = {
@@ -94,6 +97,7 @@ async def _fill(
     ) as connection:
         for query in (*_COPY, *_RUNS, "analyze run_work", "analyze automations"):
             await connection.execute(query, given if "%(" in query else None)
+    return of.account_id
 
 
 class _Neighbour:
@@ -163,12 +167,17 @@ def _line(values: Sequence[float]) -> str:
     return f"{len(values)} runs began after {p50:.0f} ms, p99 {p99:.0f}, at most {max(values):.0f}"
 
 
-async def _until_count(database: Database, where: LiteralString, count: int, seconds: float) -> int:
-    """Wait until so many unfinished runs are as this says; how many are at last."""
+async def _until_count(
+    database: Database, account_id: UUID, status: LiteralString, count: int, seconds: float
+) -> int:
+    """Wait until so many unfinished runs of an account have this status; how many do at last."""
     deadline = time.monotonic() + seconds
     while True:
         async with database.connection() as connection:
-            cursor = await connection.execute("select count(*)::int as runs from run_work where " + where)
+            cursor = await connection.execute(
+                "select count(*)::int as runs from run_work where account_id = %s and status = %s",
+                (account_id, status),
+            )
             row = await cursor.fetchone()
         found = row["runs"] if row else 0
         if found >= count or time.monotonic() > deadline:
@@ -189,9 +198,9 @@ async def full_gates(target: Target, tally: Tally) -> None:
     """An account that can be given nothing more costs its neighbour nothing."""
     count = target.times(10_000, 30)
     async with _crowd(target, tally) as database:
-        await _fill(target, database, workflows=count, runs=2, steps=[_YEAR], limit=1)
-        waiting = await _until_count(database, "status = 'waiting'", count, target.times(300, 120))
-        held = await _until_count(database, "status = 'queued'", count, 1)
+        of = await _fill(target, database, workflows=count, runs=2, steps=[_YEAR], limit=1)
+        waiting = await _until_count(database, of, "waiting", count, target.times(300, 120))
+        held = await _until_count(database, of, "queued", count, 1)
         tally.check((waiting, held) == (count, count), "one of each waits, one is queued", (waiting, held))
 
 
