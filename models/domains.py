@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 from typing import NamedTuple
+from unicodedata import category
 
 import idna
 import tldextract
@@ -14,6 +15,9 @@ from models.errors import FieldError, Invalid
 LONGEST_LABEL = 63
 _LONGEST = 253
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_ACE = "xn--"
+# Skin colours, and what joins two into one.
+_IN_EMOJI = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u200d")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 # The public suffix list that comes with the library: nothing is fetched.
 _suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
@@ -83,14 +87,40 @@ def _ascii(text: str) -> str:
 
 
 def _label(label: str) -> str:
-    """A label as DNS knows it (IDNA 2008); plain ones are taken as registries do, with any hyphens within."""
+    """A label as DNS knows it: by IDNA 2008, and with the emoji that some registries allow beside it.
+
+    Plain ones are taken as registries do, with any hyphens within.
+    """
     if len(label) > LONGEST_LABEL:  # encoding takes time by the square of its length
         raise ValueError
     if label.isascii() and not label.startswith("xn--"):
         if not _LABEL.fullmatch(label):
             raise ValueError
         return label
-    return idna.alabel(label).decode()
+    try:
+        return idna.alabel(label).decode()
+    except idna.IDNAError:
+        name = _with_emoji(label)
+        if name is None:
+            raise
+        return name
+
+
+def _with_emoji(label: str) -> str | None:
+    """The label that DNS has for one with emoji, whose other characters IDNA allows; None if it is none."""
+    shown = label[len(_ACE) :].encode().decode("punycode") if label.startswith(_ACE) else label
+    rest, in_emoji = "", False
+    for character in shown:
+        in_emoji = category(character) == "So" or (in_emoji and character in _IN_EMOJI)
+        rest += "" if in_emoji else character
+    if rest == shown or shown != shown.strip("-") or idna.uts46_remap(shown) != shown:
+        return None
+    if not rest.isascii():
+        idna.alabel(rest.strip("-"))
+    name = _ACE + shown.encode("punycode").decode()
+    # A label has one form: what is in another is none.
+    is_same = name == label or not label.startswith(_ACE)
+    return name if is_same and len(name) <= LONGEST_LABEL else None
 
 
 def _invalid(pointer: str, complaint: str) -> Invalid:

@@ -9,6 +9,7 @@ from providers import abstract
 from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 from providers.ip.answer import AutonomousSystem, Company, Location, Security
 from providers.ip.countries import with_names
+from providers.ip.timezones import current_zone
 
 # Their fields have our names.
 _BLOCKS = {
@@ -26,7 +27,8 @@ def parse(raw: Any) -> Fields:
         return {}
     told = {block: abstract.block(raw, block) for block in _BLOCKS} | {"location": raw["location"]}
     fields = {f"{block}.{name}": told[block].get(name) for block, names in _BLOCKS.items() for name in names}
-    return with_names(fields)
+    zone = fields["timezone.name"]
+    return with_names(fields | {"timezone.name": current_zone(zone) if zone else None})
 
 
 SOURCE = RemoteSource(
@@ -46,7 +48,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=abstract.RATE,
-        parser_version=2,
+        parser_version=3,
     ),
     abstract.asking("ip_address", lambda query: query.text),
     parse,

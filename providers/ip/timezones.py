@@ -13,6 +13,22 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+# Former names whose links lead to another zone with the same clocks; see the file `backward` of the database.
+_RENAMED = {
+    "Africa/Asmera": "Africa/Asmara",
+    "Africa/Timbuktu": "Africa/Bamako",
+    "America/Coral_Harbour": "America/Atikokan",
+    "America/Virgin": "America/St_Thomas",
+    "Antarctica/South_Pole": "Antarctica/McMurdo",
+    "Atlantic/Jan_Mayen": "Arctic/Longyearbyen",
+    "Iceland": "Atlantic/Reykjavik",
+    "Pacific/Ponape": "Pacific/Pohnpei",
+    "Pacific/Truk": "Pacific/Chuuk",
+    "Pacific/Yap": "Pacific/Chuuk",
+}
+# They say what clocks show, and no place.
+_ABBREVIATIONS = frozenset("CET CST6CDT EET EST EST5EDT HST MET MST MST7MDT PST8PDT WET".split())
+
 
 class LocalTime(NamedTuple):
     """What clocks in a zone show at a moment: the abbreviation (None where there is none) and UTC + hours."""
@@ -42,9 +58,14 @@ def zone_of(
     # Loads the borders, some 35 MB: only once they are needed.
     from tzfpy import get_tz
 
-    found = get_tz(longitude, latitude)
+    found = current_zone(get_tz(longitude, latitude))
     # Not every code is in the table: Kosovo's is not. Zones at sea are no country's.
     return found if found in names or not (names or found.startswith("Etc/")) else None
+
+
+def current_zone(name: str) -> str:
+    """The name that a zone has now: `Asia/Kolkata` for what was `Asia/Calcutta`. Unknown ones stay."""
+    return name if name in _current() else _former().get(name, name)
 
 
 def local_time(zone: str, moment: datetime) -> LocalTime | None:
@@ -63,6 +84,21 @@ def _local_time(zone: str, moment: datetime) -> LocalTime | None:
         return None
     # Zones without an abbreviation of their own are named by their offset (+03).
     return LocalTime(name if name and name.isalpha() else None, offset.total_seconds() / 3600)
+
+
+@cache
+def _current() -> frozenset[str]:
+    """The zones that the table of countries lists."""
+    return frozenset(name for _, names in _zones().values() for name in names)
+
+
+@cache
+def _former() -> dict[str, str]:
+    """Former name of a zone → its name now. The links of the database lead there, but for a few."""
+    data = importlib.resources.files("tzdata.zoneinfo") / "tzdata.zi"
+    links = [line.split()[1:] for line in data.read_text(encoding="utf-8").splitlines() if line[:2] == "L "]
+    renamed = {name: target for target, name in links if target in _current() and name not in _ABBREVIATIONS}
+    return renamed | _RENAMED
 
 
 @cache

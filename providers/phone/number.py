@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ABROAD = re.compile(r"00[ ().-]*[1-9]")
 _EXAMPLE = "give one with its country code, such as +14155552671, or name the country."
 
 
@@ -50,7 +51,7 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
     try:
         if len(text) > _LONGEST or _CONTROL.search(text.strip()):
             raise phonenumbers.NumberParseException(phonenumbers.NumberParseException.TOO_LONG, "")
-        found = phonenumbers.parse(text, region)
+        found = _read(text, region)
         # Extensions are not part of the number; a number that does not survive its own form is none.
         e164 = phonenumbers.format_number(found, phonenumbers.PhoneNumberFormat.E164)
         again = phonenumbers.parse(e164)
@@ -58,3 +59,25 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
         message = f"This is not a phone number; {_EXAMPLE}"
         raise Invalid([FieldError(pointer, "invalid_phone", message)]) from None
     return Number(e164, phonenumbers.is_valid_number(again))
+
+
+def _read(text: str, region: str | None) -> PhoneNumber:
+    """Read a number. `00` before the country code is understood where the country dials otherwise, too.
+
+    Raises:
+        phonenumbers.NumberParseException: it is no number.
+    """
+    import phonenumbers
+
+    bare = text.strip()
+    abroad = f"+{bare[2:]}" if _ABROAD.match(bare) else None
+    if region is None:
+        return phonenumbers.parse(abroad or text)
+    found = phonenumbers.parse(text, region)
+    if abroad is None or phonenumbers.is_valid_number(found):
+        return found
+    try:
+        other = phonenumbers.parse(abroad)
+    except phonenumbers.NumberParseException:
+        return found
+    return other if phonenumbers.is_valid_number(other) else found

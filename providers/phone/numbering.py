@@ -9,6 +9,7 @@ from datetime import date
 
 from providers.base import Evidence, Fields, LocalSource, Query, Spec
 from providers.installed import Datasets
+from providers.ip.timezones import current_zone
 from providers.phone.number import Number
 
 _FIELDS = frozenset(
@@ -68,7 +69,7 @@ def _placed(wanted: Number) -> Fields:
     city, comma, region = place.rpartition(", ")
     if not comma and (number.country_code != _NORTH_AMERICA or place == country):
         region = ""
-    zones = timezone.time_zones_for_number(number)
+    zones = sorted(set(map(current_zone, timezone.time_zones_for_number(number))))
     return {
         "type": sort,
         "location": place,
@@ -91,6 +92,7 @@ SOURCE = LocalSource(
         licence="Apache-2.0",
         attribution="libphonenumber, https://github.com/google/libphonenumber",
         evidence=Evidence("https://github.com/google/libphonenumber", date(2026, 11, 21)),
+        parser_version=2,
     ),
     find,
 )

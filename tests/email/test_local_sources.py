@@ -24,9 +24,29 @@ def test_a_disposable_domain_is_known_with_all_below_it(address: str) -> None:
     assert known(disposable.SOURCE, address) == {"is_disposable": True}
 
 
-@pytest.mark.parametrize("address", ["info@example.com", "Postmaster@example.com", "sales+eu@example.com"])
-def test_a_function_is_told_from_a_person(address: str) -> None:
-    assert known(roles.SOURCE, address) == {"is_role_account": True}
+@pytest.mark.parametrize(
+    "local",
+    [
+        "info", "Postmaster", "sales+eu", "noreply", "no-reply", "no_reply", "no.reply", "NoReply",
+        "noreply-orders", "no-reply.billing", "do-not-reply", "donotreply", "do_not.reply", "dont-reply",
+        "nicht-antworten", "mailer-daemon", "customer.service", "help-desk", "support-de", "support.fr",
+        "support_en", "info-emea", "sales-us", "uk-sales", "de_support", "info2", "support-01", "hr-team",
+        "it-support", "sales-support", "notifications", "bounces+ada=example.org",
+    ],
+)  # fmt: skip
+def test_a_function_is_told_from_a_person(local: str) -> None:
+    assert known(roles.SOURCE, f"{local}@example.com") == {"is_role_account": True}
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        "ada", "ada.lovelace", "jo.list", "al.press", "jo-anne", "ada-de", "de", "uk-ada", "infoada",
+        "dev.singh", "1", "-", "nora.eply", "reply", "supporter", "mail.ada",
+    ],
+)  # fmt: skip
+def test_a_person_is_not_taken_for_a_function(local: str) -> None:
+    assert known(roles.SOURCE, f"{local}@example.com") == {}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,15 @@ def known(text: str) -> dict[str, Any]:
         ("+447400123456", "US", "+447400123456", True),
         ("+1 000 000 0000", None, "+10000000000", False),
         ("123", "US", "+1123", False),
+        ("0049 30 123456", "US", "+4930123456", True),
+        ("004930123456", "us", "+4930123456", True),
+        ("00 (49) 30 123456", "US", "+4930123456", True),
+        ("0049 30 123456", "JP", "+4930123456", True),
+        ("0049 30 123456", "DE", "+4930123456", True),
+        ("0049 30 123456", None, "+4930123456", True),
+        ("001 415 555 2671", "US", "+14155552671", True),
+        ("011 49 30 123456", "US", "+4930123456", True),
+        ("00999 123", "US", "+100999123", False),
     ],
 )
 def test_all_ways_to_write_a_number_become_one(
@@ -132,6 +141,24 @@ def test_a_lone_name_of_a_place_is_a_state_in_north_america_only(
 ) -> None:
     fields = known(text)
     assert (fields.get("country.city"), fields.get("country.region")) == (city, region)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("+911123456789", "Asia/Kolkata"),
+        ("+97714123456", "Asia/Kathmandu"),
+        ("+842838123456", "Asia/Ho_Chi_Minh"),
+        ("+9512345678", "Asia/Yangon"),
+        ("+2917123456", "Africa/Asmara"),
+        ("+6913201234", "Pacific/Pohnpei"),
+        ("+5491123456789", "America/Argentina/Buenos_Aires"),
+        ("+380441234567", "Europe/Kyiv"),
+        ("+4930123456", "Europe/Berlin"),
+    ],
+)
+def test_a_zone_has_the_name_that_it_has_now(text: str, zone: str) -> None:
+    assert known(text)["country.timezone"] == zone
 
 
 def test_of_an_invalid_number_only_its_forms_are_known() -> None:

@@ -209,6 +209,40 @@ def test_a_special_address_is_reserved(address: str, tmp_path: Path) -> None:
     assert reserved.find(query, Datasets(tmp_path)) == {"threat.usage_type": "Reserved"}
 
 
+@pytest.mark.parametrize(
+    ("address", "special"),
+    [
+        ("192.0.0.8", True),
+        ("192.0.0.9", False),  # Port Control Protocol, anycast
+        ("192.0.0.10", False),  # TURN, anycast
+        ("192.0.0.11", True),
+        ("192.0.0.170", True),
+        ("192.31.196.1", False),  # AS112
+        ("192.88.99.1", True),
+        ("2001::1", True),  # Teredo
+        ("2001:1::", True),
+        ("2001:1::1", False),
+        ("2001:1::4", True),
+        ("2001:2::1", True),  # benchmarks
+        ("2001:3::1", False),  # AMT
+        ("2001:4:111:ffff::1", True),
+        ("2001:4:112::1", False),  # AS112
+        ("2001:4:113::1", True),
+        ("2001:10::1", True),  # ORCHID
+        ("2001:20::1", False),  # ORCHIDv2
+        ("2001:db8::1", True),
+        ("::ffff:192.0.0.9", False),
+    ],
+)
+def test_what_is_reached_from_everywhere_is_not_reserved(address: str, special: bool, tmp_path: Path) -> None:
+    query = normalise(address, "/ip")
+    try:
+        found = reserved.find(query, Datasets(tmp_path))
+    except SourceError:
+        found = {}
+    assert bool(found) is special
+
+
 def test_on_a_public_address_the_standards_have_no_say(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as skipped:
         reserved.find(normalise("8.8.8.8", "/ip"), Datasets(tmp_path))

@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from providers.ip.timezones import _zones, local_time, zone_of  # pyright: ignore[reportPrivateUsage]
+from providers.ip.timezones import (
+    _current,  # pyright: ignore[reportPrivateUsage]
+    _former,  # pyright: ignore[reportPrivateUsage]
+    _zones,  # pyright: ignore[reportPrivateUsage]
+    current_zone,
+    local_time,
+    zone_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +64,40 @@ def test_clocks_show_the_abbreviation_and_the_hours_from_utc(
     zone: str, month: int, expected: tuple[str | None, float]
 ) -> None:
     assert local_time(zone, datetime(2026, month, 15, tzinfo=UTC)) == expected
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("Asia/Calcutta", "Asia/Kolkata"),
+        ("Asia/Katmandu", "Asia/Kathmandu"),
+        ("Asia/Rangoon", "Asia/Yangon"),
+        ("Asia/Saigon", "Asia/Ho_Chi_Minh"),
+        ("Europe/Kiev", "Europe/Kyiv"),
+        ("America/Buenos_Aires", "America/Argentina/Buenos_Aires"),
+        ("America/Godthab", "America/Nuuk"),
+        ("Atlantic/Faeroe", "Atlantic/Faroe"),
+        ("US/Pacific", "America/Los_Angeles"),
+        ("Africa/Asmera", "Africa/Asmara"),
+        ("Pacific/Ponape", "Pacific/Pohnpei"),
+        ("Pacific/Truk", "Pacific/Chuuk"),
+        ("Asia/Kolkata", "Asia/Kolkata"),
+        ("Europe/Stockholm", "Europe/Stockholm"),
+        ("UTC", "UTC"),
+        ("CET", "CET"),
+        ("Nowhere/City", "Nowhere/City"),
+    ],
+)
+def test_a_former_name_of_a_zone_gives_way_to_that_of_now(former: str, now: str) -> None:
+    assert current_zone(former) == now
+
+
+def test_a_zone_shows_the_same_under_both_of_its_names() -> None:
+    assert {*_former().values()} <= _current()
+    for month in (1, 7):
+        moment = datetime(2026, month, 15, tzinfo=UTC)
+        for former, now in _former().items():
+            assert local_time(former, moment) == local_time(now, moment), former
 
 
 @pytest.mark.parametrize("zone", ["", "Nowhere/City", "../../etc/passwd", "/etc/passwd", "America/New York"])
