@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from models.lookups import LookupAnswer
-from models.names import bare_name
+from models.names import bare_name, company_name
 from providers.base import Fields, Rule, Source, Spec, Unsure
 
 
@@ -154,13 +154,18 @@ def merge(
         if rule in UNIONS:
             merged.sources[path] = list(values)
             continue
-        merged.sources[path] = [name for name, given_value in values.items() if given_value == value]
-        if any(given_value != value for given_value in values.values()):
+        same = company_name if rule == "company" else _as_it_is
+        merged.sources[path] = [name for name, given in values.items() if same(given) == same(value)]
+        if len(merged.sources[path]) < len(values):
             merged.conflicts[path] = values
     for path, rule in rules.items():
         if rule in UNIONS and path in merged.fields and path not in several:
             merged.fields[path] = _RULES[rule]([merged.fields[path]])
     return merged
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _first(values: list[Any]) -> Any:
@@ -208,6 +213,7 @@ UNIONS: frozenset[Rule | None] = frozenset({"union", "union_by_name", "union_by_
 
 _RULES: dict[Rule, Any] = {
     "first": _first,
+    "company": _first,
     "any_true": _any_true,
     "union": _union,
     "union_by_name": _union_by_name,

@@ -27,10 +27,11 @@ from providers.verdicts import Sign
 from settings import Rate, Settings
 
 Fields = dict[str, Any]
-Rule = Literal["first", "any_true", "union", "union_by_name", "union_by_url", "max"]
-"""How the values of several sources become one: the first in the order of precedence, true if any says so,
-all of their items, all of the things that their items name (`Last.fm` and `LastFM` are one), all
-of the pages that the `url`s of their items lead to, or the greatest."""
+Rule = Literal["first", "company", "any_true", "union", "union_by_name", "union_by_url", "max"]
+"""How the values of several sources become one: the first in the order of precedence, the first name of a
+company (`Cloudflare` and `Cloudflare, Inc.` are one), true if any says so, all of their items, all of the
+things that their items name (`Last.fm` and `LastFM` are one), all of the pages that the `url`s of their items
+lead to, or the greatest."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,20 @@ class Query:
 
     Attributes:
         kind: the kind of lookup.
-        text: the normalised form, the same for all ways to write it.
+        text: the normalised form, the same for all ways to write it: what is kept and paid goes by it.
         value: the same, parsed, in the type that the kind's sources take.
+        written: the text with its own case, where `text` lacks that.
     """
 
     kind: str
     text: str
     value: Any = None
+    written: str = ""
+
+    @property
+    def words(self) -> str:
+        """What is searched for, and repeated by the answer."""
+        return self.written or self.text
 
 
 @dataclass(frozen=True)
@@ -297,6 +305,9 @@ class Resolution:
     fields: Mapping[str, Fields]
 
 
+Resolve = Callable[[Query, Mapping[str, Fields], bool], Resolution]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One kind of lookup.
@@ -329,8 +340,8 @@ class Kind:
         signs: by which a target is judged, for a kind with a `verdict`.
         priced: fields by which the price goes whichever are wanted: they are always asked for.
         absent: fields that the answer does not have when nobody fills them.
-        resolve: for a kind whose sources are asked in two rounds: the query, and source → what it answered
-            in the first → the query of the second round.
+        resolve: for a kind whose sources are asked in two rounds: the query, source → what it answered
+            in the first, and whether all of them did → the query of the second round.
         cut: the merged fields, an offset and a limit (None: as the kind has it) → the part to deliver.
         block: how many results, counted by offset, are charged once together; 0 where that is not so.
     """
@@ -356,7 +367,7 @@ class Kind:
     signs: tuple[Sign, ...] = ()
     priced: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
-    resolve: Callable[[Query, Mapping[str, Fields]], Resolution] | None = None
+    resolve: Resolve | None = None
     cut: Callable[[Fields, int, int | None], Fields] = whole
     block: int = 0
 

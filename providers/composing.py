@@ -56,7 +56,7 @@ def compose(
         answered = [outcome.fields for _, outcome in outcomes if outcome.status in ANSWERS]
         merged.fields[kind.count] = sum(own.get(kind.count, 1) for own in answered)
         merged.sources.pop(kind.count, None)  # all of them have a part in it
-    merged.fields[kind.echo] = query.text
+    merged.fields[kind.echo] = query.words
     delivered = kind.cut(merged.fields, offset, limit)
     if delivered is not merged.fields:
         for path in merged.fields.keys() - delivered.keys():

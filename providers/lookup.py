@@ -8,7 +8,7 @@ its way to a source is not sent again. A source that fails is named in the answe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,7 @@ from outbound.client import Outbound
 from providers import samples
 from providers.aggregate import types_of
 from providers.asking import Asker
-from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Resolution, Source
+from providers.base import Kind, LocalSource, Query, RemoteSource, Resolve, Source
 from providers.charging import Payer, Till
 from providers.composing import compose
 from providers.gates import Gates
@@ -58,7 +58,7 @@ class _Question:
     def place(self) -> Hashable:
         """What tells it from other questions to which another answer would be given."""
         fields = None if self.fields is None else frozenset(self.fields)
-        return self.kind.name, self.query.text, fields, self.offset, self.limit
+        return self.kind.name, self.query.words, fields, self.offset, self.limit
 
     def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
         """The sources, each with the query as in its own kind."""
@@ -306,7 +306,7 @@ class Lookups:
 
     async def _ask_in_two_rounds(
         self,
-        resolve: Callable[[Query, Mapping[str, Fields]], Resolution],
+        resolve: Resolve,
         sources: Sequence[RemoteSource],
         question: _Question,
         found: Found,
@@ -320,7 +320,10 @@ class Lookups:
         searching = [source for source in sources if source.takes(question.query)]
         half = replace(question, deadline=question.deadline / 2)
         first = await self._ask_remote(searching, half, found)
-        resolution = resolve(question.query, {name: outcome.fields for name, outcome in first.items()})
+        told = {name: outcome.fields for name, outcome in first.items()}
+        # An older answer that stands in for a failure names what was found then: it is not silence.
+        heard = not any(outcome.silent and not outcome.stale for outcome in first.values())
+        resolution = resolve(question.query, told, heard)
         left = question.deadline - (time.perf_counter() - started)
         exact = replace(question, query=resolution.query, deadline=left)
         knowing = [source for source in sources if source.takes(exact.query)]

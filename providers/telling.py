@@ -92,7 +92,7 @@ class LookupTeller:
 def _told(payer: Payer, result: LookupResult) -> LookupCompleted:
     return LookupCompleted(
         kind=result.kind,
-        query=result.query,
+        query=result.data[result.echo],
         credits_used=result.credits,
         cached=result.cached,
         partial=result.partial,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,6 +17,7 @@ from models import audit, credits
 from models.audit import Actor, Target
 from models.errors import Conflict
 from models.jobs.jobs import JobType
+from models.names import folded_name
 
 MOST_UNFINISHED = 100
 """How many jobs of an account may wait or run at a time."""
@@ -82,16 +83,26 @@ class NewJob:
     price: int
 
 
+# Their targets are names, kept as they are written; see `services.targets`.
+_NAMED = ("company", "darkweb")
+
+
 @dataclass
 class _Targets:
-    """The different targets so far, in the order of the first row of each, with how many rows have it."""
+    """The different targets so far, in the order of the first row of each, with how many rows have it.
 
+    `fold` makes one text of all ways to write a target.
+    """
+
+    fold: Callable[[str], str]
+    texts: list[str] = field(default_factory=list[str])
     numbers: dict[str, int] = field(default_factory=dict[str, int])
     row_counts: list[int] = field(default_factory=list[int])
 
     def number_of(self, target: str) -> int:
-        number = self.numbers.setdefault(target, len(self.numbers))
+        number = self.numbers.setdefault(self.fold(target), len(self.numbers))
         if number == len(self.row_counts):
+            self.texts.append(target)
             self.row_counts.append(0)
         self.row_counts[number] += 1
         return number
@@ -122,7 +133,7 @@ async def accept(
     if await _known(connection, job_id):
         return
     await _check_room(connection, actor.account_id)
-    targets, total, invalid = _Targets(), 0, 0
+    targets, total, invalid = _Targets(folded_name if new.type in _NAMED else str), 0, 0
     copying = "copy job_rows (job_id, position, cells, query, error) from stdin"
     async with connection.cursor() as cursor, cursor.copy(copying) as copy:
         async for batch in batches:
@@ -177,7 +188,7 @@ async def _check_room(connection: Connection, account_id: UUID) -> None:
 
 
 async def _insert_chunks(connection: Connection, job_id: UUID, targets: _Targets) -> None:
-    texts = list(targets.numbers)
+    texts = targets.texts
     async with connection.cursor() as cursor:
         await cursor.executemany(
             "insert into job_chunks (job_id, number, targets, row_counts) values (%s, %s, %s, %s)",

@@ -6,7 +6,6 @@ it only shares its name. One that stands out is asked about by its ids alone; el
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -14,6 +13,7 @@ from typing import Any
 
 from models import domains
 from models.errors import FieldError, Invalid
+from models.names import company_name, folded_name, plain_name
 from providers.base import Fields, Query, Resolution
 
 _SHORTEST, _LONGEST = 1, 160
@@ -24,11 +24,6 @@ _NO_TEXT = frozenset({"Cc", "Cs", "Cn", "Co"})
 _WHOLE, _OTHER, _BARE, _CONFIRMED = 90, 85, 80, 10
 _LEAD = 10
 _CERTAIN = 100
-_LEGAL_FORMS = frozenset(
-    "ab ag aktiengesellschaft aps as asa bhd bv co company corp corporation cv eg gmbh inc incorporated"
-    " kabushiki kaisha kg kgaa kk limited llc llp lp ltd ltda nv oy oyj plc pte pty public pvt sa sab sarl"
-    " sas se spa srl zrt".split()
-)
 
 
 @dataclass(frozen=True)
@@ -54,15 +49,15 @@ _IDS = tuple(field.name for field in fields(Company))
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """A company's name with its spaces put in order, or a registered domain.
+    """A company's name with its spaces put in order, or a registered domain. One name has one query.
 
     Raises:
         Invalid: if `text` is neither.
     """
     if any(unicodedata.category(character) in _NO_TEXT for character in text.strip()):
         raise _invalid(pointer, "This has control characters in it")
-    name = " ".join(text.split())
-    if not _SHORTEST <= len(name) <= _LONGEST or not plain(name):
+    name = unicodedata.normalize("NFC", " ".join(text.split()))
+    if not _SHORTEST <= len(name) <= _LONGEST or not plain_name(name):
         raise _invalid(pointer, f"A company's name has {_SHORTEST} to {_LONGEST} characters")
     if "://" in name:
         raise _invalid(pointer, "This is a URL; only its domain belongs here")
@@ -71,7 +66,7 @@ def normalise(text: str, pointer: str) -> Query:
     domain = None if " " in name else registered(name)
     if domain is not None:
         return Query("company", domain, Wanted(domain.partition(".")[0], domain))
-    return Query("company", name, Wanted(name))
+    return Query("company", folded_name(name), Wanted(name), name)
 
 
 def _invalid(pointer: str, complaint: str) -> Invalid:
@@ -100,29 +95,13 @@ def by(name: str) -> Callable[[Query], Query]:
     return asks
 
 
-def plain(name: str) -> str:
-    """A name without what is written in several ways: case, accents, punctuation, `&`."""
-    decomposed = unicodedata.normalize("NFKD", name.casefold().replace("&", " and "))
-    kept = "".join(character for character in decomposed if not unicodedata.combining(character))
-    kept = re.sub(r"(?<=\b\w)\.(?=\w\b)", "", kept)  # S.A. and SA are one
-    return " ".join(re.sub(r"[^\w]+", " ", kept).split())
-
-
-def bare(name: str) -> str:
-    """The same without a leading `the` and the legal form at the end."""
-    words = plain(name).removeprefix("the ").split()
-    while len(words) > 1 and (words[-1] in _LEGAL_FORMS or words[-1] == "and"):
-        words.pop()
-    return " ".join(words)
-
-
 def likeness(wanted: str, name: str, others: tuple[str, ...] = ()) -> int:
     """Points of a hundred for a company of that name and those other names; 0 if it is another one."""
-    if plain(wanted) == plain(name):
+    if plain_name(wanted) == plain_name(name):
         return _WHOLE
-    if plain(wanted) in map(plain, others):
+    if plain_name(wanted) in map(plain_name, others):
         return _OTHER
-    return _BARE if bare(wanted) in map(bare, (name, *others)) else 0
+    return _BARE if company_name(wanted) in map(company_name, (name, *others)) else 0
 
 
 def candidate(
@@ -151,12 +130,15 @@ def candidates(found: Iterable[dict[str, Any] | None]) -> Fields:
     return {"candidates": wanted} if wanted else {}
 
 
-def resolve(query: Query, answers: Mapping[str, Fields]) -> Resolution:
-    """The one company that stands out among what the sources found, or else all of them as candidates."""
+def resolve(query: Query, answers: Mapping[str, Fields], complete: bool) -> Resolution:
+    """The one company that stands out among what the sources found, or else all of them as candidates.
+
+    While a source is silent, none stands out: it may know the one that is meant.
+    """
     found = [(source, one) for source, told in answers.items() for one in told.get("candidates", [])]
     groups = _grouped(found)
     groups.sort(key=lambda group: -group.points)
-    if groups and (len(groups) == 1 or groups[0].points - groups[1].points >= _LEAD):
+    if groups and complete and (len(groups) == 1 or groups[0].points - groups[1].points >= _LEAD):
         return Resolution(_exact(groups[0].ids), {})
     left: dict[str, Fields] = {}
     for group in groups[:_MOST_CANDIDATES]:

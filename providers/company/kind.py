@@ -61,7 +61,7 @@ KIND = Kind(
     ),
     answer=CompanyAnswer,
     example="Example Bank plc",
-    rules={"candidates": "union"},
+    rules={"candidates": "union", "profile.name": "company"},
     normalise=normalise,
     echo="company",
     derive=derive,

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
+from models.names import company_name
 from providers.base import (
     Context,
     Evidence,
@@ -28,7 +29,7 @@ from providers.base import (
     json_answer,
 )
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, bare, by, candidate, candidates, registered
+from providers.company.identity import Company, Wanted, by, candidate, candidates, registered
 from settings import Rate
 
 _DATA, _FILES = "https://data.sec.gov", "https://www.sec.gov"
@@ -52,7 +53,7 @@ async def fetch(query: Query, context: Context) -> Any:
     """Look in the list, or read what is known of a company; None if the SEC does not know it."""
     if isinstance(query.value, Wanted):
         index = await _list(context)
-        return Found(query.value, index.get(bare(query.value.name), []))
+        return Found(query.value, index.get(company_name(query.value.name), []))
     response = await context.client.get(
         f"{context.base_url}/submissions/CIK{query.value.cik}.json",
         headers=user_agent(context),
@@ -83,8 +84,8 @@ def indexed(told: Any) -> _Index:
     try:
         for row in told.values():
             company = (f"{int(row['cik_str']):010d}", _STATE.sub("", row["title"]))
-            if company not in index[bare(company[1])]:
-                index[bare(company[1])].append(company)
+            if company not in index[company_name(company[1])]:
+                index[company_name(company[1])].append(company)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise SourceError("bad_response", "company_list") from None
     return dict(index)

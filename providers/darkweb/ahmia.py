@@ -49,7 +49,7 @@ async def fetch(query: Query, context: Context) -> str:
     if not form.hidden:
         raise SourceError("bad_response", "no_form_token")
     response = await context.client.get(
-        f"{context.base_url}/search/", params={"q": query.text, **form.hidden}, timeout=context.timeout
+        f"{context.base_url}/search/", params={"q": query.words, **form.hidden}, timeout=context.timeout
     )
     return _page(response)
 
@@ -193,5 +193,5 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=lambda query: len(query.text) <= _LONGEST and len(query.text.split(" ")) <= _MOST_WORDS,
+    takes=lambda query: len(query.words) <= _LONGEST and len(query.words.split(" ")) <= _MOST_WORDS,
 )

@@ -80,7 +80,7 @@ async def _start(query: Query, context: Context) -> tuple[str, str]:
             f"{host}/intelligent/search",
             headers=_headers(context),
             json={
-                "term": query.text,
+                "term": query.words,
                 "buckets": [],
                 "lookuplevel": 0,
                 "maxresults": _PER_BUCKET,

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from models.errors import FieldError, Invalid
+from models.names import folded_name
 from providers.base import Fields, Kind, Query
 from providers.darkweb import ahmia, intelx, ransomwarelive
 from providers.darkweb.answer import DarkwebAnswer
@@ -28,18 +29,22 @@ _DOMAIN = re.compile(r"(?!-)[^\W_][\w-]{0,62}(\.[\w-]{1,63})*\.(?!\d+$)[\w-]{2,6
 def normalise(text: str, pointer: str) -> Query:
     """The query with its spaces put in order; `value` is its sort: `email`, `domain`, `ip` or `text`.
 
+    Words are one query in whatever case they are written, and one block of their results is paid once.
+
     Raises:
         Invalid: if there is nothing in `text` that could be searched for.
     """
     if any(unicodedata.category(character) in _NO_TEXT for character in text.strip()):
         raise _invalid(pointer, "This has control characters in it")
-    bare = " ".join(text.split())
+    bare = unicodedata.normalize("NFC", " ".join(text.split()))
     if not _SHORTEST <= len(bare) <= _LONGEST:
         raise _invalid(pointer, f"A query has {_SHORTEST} to {_LONGEST} characters")
     if not any(character.isalnum() for character in bare):
         raise _invalid(pointer, "There is no letter or digit in this")
     sort = _sort(bare)
-    return Query("darkweb", bare if sort == "text" else bare.lower(), sort)
+    if sort == "text":
+        return Query("darkweb", folded_name(bare), sort, bare)
+    return Query("darkweb", bare.lower(), sort)
 
 
 def _sort(text: str) -> str:

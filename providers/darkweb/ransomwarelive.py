@@ -173,10 +173,10 @@ def find(query: Query, datasets: Datasets) -> Fields:
     victims = datasets.get(DATASET.name, Victims)
     if victims is None:
         raise SourceError("skipped", "no_data")
-    whole = rf"(?<![\w-]){re.escape(query.text)}(?![\w-]|\.\w)"
+    whole = rf"(?<![\w-]){re.escape(query.words)}(?![\w-]|\.\w)"
     try:
         mentions, total = victims.search(
-            query.text, re.compile(whole, re.IGNORECASE) if query.value == "domain" else None
+            query.words, re.compile(whole, re.IGNORECASE) if query.value == "domain" else None
         )
     except sqlite3.Error:
         raise SourceError("error", "index_unreadable") from None

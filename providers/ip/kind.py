@@ -34,6 +34,7 @@ from providers.ip.timezones import local_time
 _LONGEST = 45  # an IPv4 address mapped into IPv6, written out
 _RULES: dict[str, Rule] = {
     **{f"security.{flag}": "any_true" for flag in Security.model_fields},
+    **dict.fromkeys(("asn.name", "company.name"), "company"),
     "threat.is_tor": "any_true",
     "threat.abuse_score": "max",
     "threat.total_reports": "max",

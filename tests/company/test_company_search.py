@@ -47,7 +47,7 @@ async def test_without_keys_three_registers_describe_one_company(keyless_api: Ap
 
 
 async def test_one_country_in_two_spellings_is_no_conflict(keyless_api: Api, servers: Servers) -> None:
-    for name in ("wikidata", "gleif"):
+    for name in KEYLESS:
         servers.say(name, "ok")
     labels = servers.exchanges["wikidata"][-1]["body"]["entities"]
     labels["Q145"]["labels"]["en"]["value"] = "United Kingdom of Great Britain and Northern Ireland"
@@ -154,13 +154,28 @@ async def test_a_register_that_knows_another_company_of_the_name_is_not_mixed_in
     assert statuses(answer)["gleif"] == "empty"
 
 
-async def test_one_register_that_fails_fails_no_other(keyless_api: Api, servers: Servers) -> None:
-    servers.say("sec", "ok")
-    servers.say("gleif", "empty")
+@pytest.mark.parametrize("silent", KEYLESS)
+async def test_while_a_register_is_silent_there_are_candidates_and_never_a_profile(
+    silent: str, keyless_api: Api, servers: Servers
+) -> None:
+    for name in {*KEYLESS} - {silent}:
+        servers.say(name, "ok")
     person = await keyless_api.person(credits=100)
     answer = (await person.key.post(PATH, json=QUERY)).json()
-    assert (answer["profile"]["ticker"], answer["partial"]) == ("EXB", True)
-    assert statuses(answer)["wikidata"] == "error"
+    assert (answer["profile"], answer["partial"], answer["credits"]) == (None, True, 0)
+    assert answer["candidates"]
+    assert statuses(answer)[silent] == "error"
+
+
+async def test_a_company_of_the_name_is_not_taken_for_another_that_a_silent_register_knows(
+    keyless_api: Api, servers: Servers
+) -> None:
+    servers.say("sec", "ok")[0]["body"] = {"0": {"cik_str": 1, "ticker": "CCF", "title": "CHASE CORP"}}
+    servers.say("gleif", "empty")[0]["query"]["filter[entity.legalName]"] = "Chase"
+    person = await keyless_api.person(credits=100)
+    answer = (await person.key.post(PATH, json={"company": "Chase"})).json()
+    assert answer["profile"] is None
+    assert [one["name"] for one in answer["candidates"]] == ["CHASE CORP"]
 
 
 async def test_a_company_that_nobody_knows_is_an_answer(keyless_api: Api, servers: Servers) -> None:

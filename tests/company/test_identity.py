@@ -28,7 +28,21 @@ from providers.company.identity import Company, Wanted, by, candidate, likeness,
 )
 def test_a_company_is_named_by_its_name_or_its_domain(text: str, normalised: str, wanted: Wanted) -> None:
     query = normalise(text, "/company")
-    assert (query.kind, query.text, query.value) == ("company", normalised, wanted)
+    assert (query.kind, query.words, query.value) == ("company", normalised, wanted)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Example Bank", "EXAMPLE  BANK"),
+        ("Société Générale", "Socie\u0301te\u0301 Ge\u0301ne\u0301rale"),
+        ("SOCIÉTÉ GÉNÉRALE", "socie\u0301te\u0301 ge\u0301ne\u0301rale"),
+        ("Straße & Söhne", "STRASSE & SÖHNE"),
+        ("Example.COM", "example.com"),
+    ],
+)
+def test_a_name_is_one_query_in_whatever_case_and_encoding_it_comes(one: str, other: str) -> None:
+    assert normalise(one, "/company").text == normalise(other, "/company").text
 
 
 @pytest.mark.parametrize(
@@ -67,6 +81,9 @@ def test_what_is_neither_is_refused_with_a_good_example(text: str, says: str) ->
         ("Example Bank", "Example Bank Nominees", (), 0),
         ("Example", "Example Bank", (), 0),
         ("The Company", "The Corporation", (), 0),
+        ("Cloudflare", "Cloudflare, Inc.", (), 80),
+        ("Cloudflare, Inc.", "CLOUDFLARE INC", (), 90),
+        ("Chase", "CHASE CORP", (), 80),
     ],
 )
 def test_names_are_alike_but_for_spelling_and_legal_form(
@@ -84,9 +101,11 @@ def found(name: str, wanted: Wanted = NAMED, **ids: str) -> dict[str, Any]:
     return one
 
 
-def resolved(answers: dict[str, list[dict[str, Any]]], wanted: Wanted = NAMED) -> Any:
+def resolved(
+    answers: dict[str, list[dict[str, Any]]], wanted: Wanted = NAMED, *, complete: bool = True
+) -> Any:
     told = {source: {"candidates": candidates} for source, candidates in answers.items()}
-    return resolve(Query("company", wanted.name, wanted), told)
+    return resolve(Query("company", wanted.name, wanted), told, complete)
 
 
 def test_what_shares_an_id_is_one_company_with_all_their_ids() -> None:
@@ -124,6 +143,18 @@ def test_who_is_confirmed_by_another_source_stands_out() -> None:
     alone, confirmed = found("Example", lei="L2"), found("Example", wikidata="Q1", lei="L1")
     resolution = resolved({"wikidata": [confirmed], "gleif": [alone, found("Example", lei="L1")]})
     assert resolution.query.value == Company("Q1", "L1")
+
+
+def test_while_a_source_is_silent_none_stands_out() -> None:
+    alone = {"sec": [found("Example Corp", cik="1")]}
+    resolution = resolved(alone, complete=False)
+    assert resolution.query.value == Company()
+    assert resolution.fields == {"sec": {"candidates": alone["sec"]}}
+
+
+def test_a_domain_is_an_id_whoever_is_silent() -> None:
+    wanted = Wanted("example", "example.com")
+    assert resolved({}, wanted, complete=False).query.value == Company(domain="example.com")
 
 
 def test_a_whole_name_stands_out_from_one_with_a_legal_form() -> None:

@@ -99,6 +99,18 @@ async def test_offsets_lead_through_the_pages_without_asking_again(
     assert (beyond["results"], beyond["total"], beyond["credits"]) == ([], 130, 0)
 
 
+async def test_a_name_in_another_case_or_encoding_is_not_paid_again(
+    person: Person, servers: Servers, settings: Settings
+) -> None:
+    servers.say("ahmia", "empty")
+    install_victims(settings.data, victim(post_title="Société Sample"))
+    asked = ("Société Sample", "SOCIÉTÉ  SAMPLE", "socie\u0301te\u0301 sample")
+    answers = [(await person.key.post(PATH, json={"query": query})).json() for query in asked]
+    assert [answer["total"] for answer in answers] == [1, 1, 1]
+    assert [answer["credits"] for answer in answers] == [1, 0, 0]
+    assert answers[1]["query"] == "SOCIÉTÉ SAMPLE"
+
+
 async def test_the_result_tells_which_block_it_is_from(darkweb_api: Any, servers: Servers) -> None:
     servers.say("ahmia", "empty")
     lookups = darkweb_api.services.lookups

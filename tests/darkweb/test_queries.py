@@ -28,7 +28,20 @@ from providers.darkweb.redaction import redact
 )
 def test_a_query_is_of_a_sort(text: str, normalised: str, sort: str) -> None:
     query = normalise(text, "/query")
-    assert (query.kind, query.text, query.value) == ("darkweb", normalised, sort)
+    assert (query.kind, query.words, query.value) == ("darkweb", normalised, sort)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Example Bank", "EXAMPLE  bank"),
+        ("Société Générale", "socie\u0301te\u0301 ge\u0301ne\u0301rale"),
+        ("Straße", "STRASSE"),
+        ("BÜCHER.example", "bu\u0308cher.example"),
+    ],
+)
+def test_words_are_one_query_in_whatever_case_and_encoding_they_come(one: str, other: str) -> None:
+    assert normalise(one, "/query").text == normalise(other, "/query").text
 
 
 @pytest.mark.parametrize("text", ["", "ab", "...", "x" * 10_000, "a\x00bc", "a\tbc", "abc\ue000"])

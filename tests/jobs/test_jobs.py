@@ -9,6 +9,7 @@ import pytest
 import providers.known
 import providers.lookup
 from database import Notifier
+from models.jobs.jobs import JobType
 from providers.base import Kind, Query
 from providers.result import LookupResult
 from sealing import Keyring
@@ -38,6 +39,17 @@ async def test_a_target_of_several_rows_is_looked_up_and_paid_once(
     assert (job.processed_rows, job.succeeded_rows) == (4, 4)
     assert len(await jobber.answers(job.id)) == 2
     assert scanner.asked["abuseipdb", first] == 1
+
+
+@pytest.mark.parametrize(("type", "different"), [("company", 2), ("darkweb", 2), ("username", 5)])
+async def test_a_name_in_another_case_or_encoding_is_the_same_target(
+    type: JobType, different: int, jobber: Jobber
+) -> None:
+    names = ["Société Sample", "SOCIÉTÉ  SAMPLE", "socie\u0301te\u0301 sample", "Sample", "sample"]
+    job_id = await jobber.accept(names, type=type, price=0)
+    [chunk] = await jobber.rows("select targets, row_counts from job_chunks where job_id = %s", job_id)
+    assert len(chunk["targets"]) == different
+    assert (chunk["targets"][0], sum(chunk["row_counts"])) == (names[0], 5)
 
 
 async def test_a_row_without_a_target_has_failed_and_the_others_go_on(

@@ -198,6 +198,20 @@ def test_what_one_source_names_twice_counts_once() -> None:
     assert (result.data["breaches"], result.data["services"]) == (1, ["Last.fm"])
 
 
+def test_one_company_is_no_conflict_whatever_its_legal_form_and_spelling() -> None:
+    said = {
+        "abstractip": {"asn.name": "Cloudflare", "company.name": "Cloudflare"},
+        "asn": {"asn.name": "Cloudflare, Inc."},
+        "cloud": {"company.name": "CLOUDFLARE INC"},
+        "rdap": {"company.name": "APNIC and Cloudflare DNS Resolver project"},
+    }
+    result = of_ip(**{name: Outcome("ok", fields) for name, fields in said.items()})
+    assert (result.data["asn"]["name"], result.data["company"]["name"]) == ("Cloudflare", "Cloudflare")
+    assert result.sources["asn.name"] == ["abstractip", "asn"]
+    assert result.sources["company.name"] == ["abstractip", "cloud"]
+    assert result.conflicts.keys() == {"company.name"}
+
+
 # A choice of fields
 
 

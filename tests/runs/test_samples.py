@@ -39,7 +39,7 @@ def test_a_sample_fills_every_field_that_a_source_can_tell_in_the_right_shape(ki
     kind.answer.model_validate(answer)
     known = {name: answer[name] for name in sorted(answer.keys() - {"conflicts"})}
     assert unfilled(known) == NEVER.get(kind.name, [])
-    assert answer[kind.echo] == kind.normalise(kind.example, "/x").text
+    assert answer[kind.echo] == kind.normalise(kind.example, "/x").words
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
