@@ -15,7 +15,7 @@ from database import Database, Notifier
 from engine.calls import Call, Outcome, failure
 from language.definition import EmitStep, RememberStep, WaitStep, WorkflowStep
 from language.delays import written
-from language.step_evaluation import alert_data_of, child_input_of, key_of, prompt_of
+from language.step_evaluation import alert_data_of, child_input_of, key_of, keys_of, prompt_of
 from micro_batcher import MicroBatcher
 from models import accepting, alerts, answers, children, prompts, targets
 from models.accepting import Event
@@ -87,15 +87,20 @@ class Answering:
     async def remember(
         self, automation_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
     ) -> Outcome:
-        """Count a key for the workflow."""
+        """Count a key for the workflow, or several."""
         step = call.step
         assert isinstance(step, RememberStep)
-        key = key_of(step.config, scope)
+        several = step.config.keys is not None
+        keys = keys_of(step.config, scope) if several else [key_of(step.config, scope)]
         async with self._database.connection() as connection:
             counted = await answers.remember(
-                connection, automation_id, key, step.config.ttl, run_id=run_id, step_id=step.id
+                connection,
+                answers.Counting(automation_id, keys, step.config.ttl, renew=step.config.renew),
+                run_id=run_id,
+                step_id=step.id,
+                several=several,
             )
-        return Outcome({"key": key}, counted)
+        return Outcome({"keys": keys} if several else {"key": keys[0]}, counted)
 
     async def emit(
         self,

@@ -235,6 +235,9 @@ class DryRun:
                 text = step_evaluation.target_of(step.config, scope, budget)
                 return text, lambda: self._look_up(step, text)
             if isinstance(step, RememberStep):
+                if step.config.keys is not None:
+                    keys: list[JSON] = [*step_evaluation.keys_of(step.config, scope, budget)]
+                    return {"keys": keys}, lambda: {"new": keys, "known": [], "sample": True}
                 key = step_evaluation.key_of(step.config, scope, budget)
                 return {"key": key}, lambda: {"seen": False, "first_at": now, "count": 1, "sample": True}
             if isinstance(step, EmitStep):

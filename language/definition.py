@@ -91,10 +91,10 @@ Share = Annotated[float, Field(gt=0, le=1)]
 class OnItems(_Model):
     """What the items that fail mean for their step."""
 
-    fail_if: Share | Literal["any", "all"] = Field(
+    fail_if: Share | Literal["any", "all", "never"] = Field(
         default="all",
-        description="How many must fail, once all are done, to fail the step: any, all, or a share of all"
-        " items, such as 0.25. A step without items completes.",
+        description="How many must fail, once all are done, to fail the step: any, all, never, or a share of"
+        " all items, such as 0.25. A step without items completes.",
     )
 
 
@@ -341,14 +341,21 @@ class WorkflowStep(IteratingStep):
 class RememberConfig(_Model):
     """What to remember, and for how long."""
 
-    key: Text = Field(description="A template that gives what to remember: text, at most 512 characters.")
+    key: Text | None = Field(
+        None, description="A template that gives what to remember: text, at most 512 characters."
+    )
+    keys: Text | None = Field(None, description="Or an expression that gives up to 1,000 such texts.")
     ttl: float = Field(
         gt=0, le=MAX_DELAY_SECONDS, description="Seconds, from the first time; then it is forgotten."
     )
+    renew: bool = Field(default=False, description="Count `ttl` from the last time.")
 
 
 class RememberStep(StepBase):
-    """Remembers a key for all runs of the workflow; the output is `{"seen", "first_at", "count"}`."""
+    """Remembers a key, or several, for all runs of the workflow.
+
+    The output is `{"seen", "first_at", "count"}`, that of `keys` `{"new", "known"}`.
+    """
 
     type: Literal["remember"] = Field(description="Always `remember`.")
     config: RememberConfig = Field(description="What, and for how long.")

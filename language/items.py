@@ -29,6 +29,8 @@ def error_of(step: Step, items: ItemTally) -> StepError | None:
     if not isinstance(step, IteratingStep) or items.first is None:
         return None
     limit = (step.on_items or OnItems()).fail_if
+    if limit == "never":
+        return None
     if limit != "any" and items.failed / items.total < (1 if limit == "all" else limit):
         return None
     item, first = items.first

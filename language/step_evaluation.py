@@ -345,7 +345,26 @@ def key_of(config: RememberConfig, scope: Scope, budget: Budget | None = None) -
         ExpressionError: `missing_value` if its template gives nothing, `bad_key` if that is too long or holds
             a NUL, or as `Template.render`.
     """
-    value = templates.compile_template(config.key).render(scope, budget)
+    return _key(templates.compile_template(config.key).render(scope, budget))
+
+
+def keys_of(config: RememberConfig, scope: Scope, budget: Budget | None = None) -> list[str]:
+    """What a step with `keys` is to remember, each text once and in order.
+
+    Raises:
+        ExpressionError: `not_an_array`, `too_many_items`, as `key_of`, or as `Expression.evaluate`.
+    """
+    assert config.keys is not None
+    values = expressions.compile(config.keys).evaluate(scope, budget)
+    if not isinstance(values, list):
+        raise ExpressionError("not_an_array", "keys must give an array; give [] for nothing to remember.")
+    if len(values) > MAX_ITEMS:
+        message = f"keys gives {len(values)} texts; at most {MAX_ITEMS} are allowed."
+        raise ExpressionError("too_many_items", message)
+    return list(dict.fromkeys(map(_key, values)))
+
+
+def _key(value: JSON) -> str:
     key = value if isinstance(value, str) else "" if value is None else compact_json(value)
     if not key:
         raise ExpressionError("missing_value", "The template of the key gives nothing to remember.")

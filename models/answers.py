@@ -6,7 +6,8 @@ over. It is kept while its run goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -81,40 +82,68 @@ async def wake(connection: Connection, run_ids: Collection[UUID]) -> None:
     await connection.execute("select wake_runs_2(%s)", (sorted(run_ids),))
 
 
+@dataclass(frozen=True)
+class Counting:
+    """What a workflow is to count.
+
+    Attributes:
+        automation_id: of the workflow.
+        keys: what is counted, each once.
+        ttl: the seconds after which a key is forgotten.
+        renew: count them from the key's last time, and not from its first.
+    """
+
+    automation_id: UUID
+    keys: Sequence[str]
+    ttl: float
+    renew: bool = False
+
+
+# In the order of the keys, so that two runs that count the same ones cannot wait for each other.
 _REMEMBER = """
 insert into remembered_keys as k (automation_id, key, first_at, expires_at, count)
-values (%(automation)s, %(key)s, now(), now() + make_interval(secs => %(ttl)s), 1)
+select %(automation)s, key, now(), now() + make_interval(secs => %(ttl)s), 1
+from unnest(%(keys)s::text[]) as key order by key
 on conflict (automation_id, key) do update set
   count = case when k.expires_at <= now() then 1 else k.count + 1 end,
   first_at = case when k.expires_at <= now() then excluded.first_at else k.first_at end,
-  expires_at = case when k.expires_at <= now() then excluded.expires_at else k.expires_at end
-returning count > 1 as seen, iso_time(first_at) as first_at, count
+  expires_at = case when %(renew)s or k.expires_at <= now() then excluded.expires_at else k.expires_at end
+returning key, count > 1 as seen, iso_time(first_at) as first_at, count
 """
 
 
 async def remember(
-    connection: Connection, automation_id: UUID, key: str, ttl: float, *, run_id: UUID, step_id: str
+    connection: Connection, counting: Counting, *, run_id: UUID, step_id: str, several: bool = False
 ) -> Any:
-    """Count a key of a workflow, once for each step of a run however often it is asked.
+    """Count keys of a workflow, once for each step of a run however often it is asked.
 
     Args:
         connection: outside a transaction.
-        automation_id: of the workflow.
-        key: what is counted.
-        ttl: the seconds from its first time after which it is forgotten.
+        counting: what.
         run_id: for which run.
         step_id: for which step.
+        several: how to answer.
 
     Returns:
-        `{"seen", "first_at", "count"}`: whether it had been counted before, since when, and how often with
-        this time.
+        `{"seen", "first_at", "count"}` of the one key: whether it had been counted before, since when, and
+        how often with this time. Of several `{"new", "known"}`: those that had not been, and those that had.
     """
     async with connection.transaction():
         # Whoever does the same at this moment waits here.
         if not await answer(connection, run_id, step_id, None):
             return await find(connection, run_id, step_id)
-        cursor = await connection.execute(_REMEMBER, {"automation": automation_id, "key": key, "ttl": ttl})
-        counted = await cursor.fetchone()
+        values = {
+            "automation": counting.automation_id, "keys": list(counting.keys), "ttl": counting.ttl,
+            "renew": counting.renew,
+        }  # fmt: skip
+        rows = {row.pop("key"): row for row in await (await connection.execute(_REMEMBER, values)).fetchall()}
+        if several:
+            counted: Any = {
+                "new": [key for key in counting.keys if not rows[key]["seen"]],
+                "known": [key for key in counting.keys if rows[key]["seen"]],
+            }
+        else:
+            counted = rows[counting.keys[0]]
         await replace(connection, run_id, step_id, counted)
         return counted
 

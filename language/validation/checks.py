@@ -193,6 +193,8 @@ def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
         yield Finding(f"{pointer}/config", "field_or_value", "Give either field or value.")
     if isinstance(step, TransformStep) and (step.config.expression is None) == (step.config.mapping is None):
         yield Finding(f"{pointer}/config", "expression_or_mapping", "Give either expression or mapping.")
+    if isinstance(step, RememberStep) and (step.config.key is None) == (step.config.keys is None):
+        yield Finding(f"{pointer}/config", "key_or_keys", "Give either key or keys.")
     if isinstance(step, DelayStep):
         yield from _delay_errors(step.config, f"{pointer}/config")
 
@@ -247,6 +249,8 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
             yield from in_template(f"{config}/input", step.config.input)
         case RememberStep():
             yield from in_template(f"{config}/key", step.config.key)
+            if step.config.keys is not None:
+                yield compiled(f"{config}/keys", step.config.keys)
         case EmitStep():
             yield from in_template(f"{config}/data", step.config.data)
         case WaitStep():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from language.definition import Definition, IteratingStep, LookupStep, StepBase, TransformStep
+from language.definition import Definition, IteratingStep, LookupStep, RememberStep, StepBase, TransformStep
 from language.expressions import parser
 from language.expressions.tracing import EACH, Doubt, Place, trace
 from language.expressions.values import at
@@ -36,6 +36,7 @@ _OUTPUTS = {
     "remember": Shape(False, {"seen": _GIVEN, "first_at": _GIVEN, "count": _GIVEN}),
     "emit": Shape(False, {"event_id": ANYTHING, "webhooks": _GIVEN}),
 }
+_OF_KEYS = Shape(False, {"new": _GIVEN, "known": _GIVEN})
 # What an answer has that a dry run has made up, and an item that failed where the others go on.
 _MADE_UP, _FAILED = {"sample": ANYTHING}, {"error": ANYTHING}
 
@@ -74,6 +75,8 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
 def _output(step: StepBase, answers: Answers, shapes: Mapping[str, Shape]) -> Shape:
     """What is known of the output of a step, given the shapes of its expressions by their places in it."""
     shape = _OUTPUTS.get(getattr(step, "type", ""), ANYTHING)
+    if isinstance(step, RememberStep) and step.config.keys is not None:
+        shape = _OF_KEYS
     if isinstance(step, LookupStep) and step.kind in answers:
         shape = answers[step.kind]
         shape = shape._replace(fields={**(shape.fields or {}), **_MADE_UP})

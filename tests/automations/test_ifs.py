@@ -68,7 +68,11 @@ async def test_a_condition_that_is_skipped_takes_no_branch(run: Run) -> None:
     assert statuses(view) == {"check": "skipped", "yes": "skipped", "no": "skipped", "end": "completed"}
 
 
-REMEMBER = {"id": "known", "type": "remember", "config": {"key": "{{ trigger }}", "ttl": 3600}}
+REMEMBER: dict[str, Any] = {
+    "id": "known",
+    "type": "remember",
+    "config": {"key": "{{ trigger }}", "ttl": 3600},
+}
 
 
 async def test_a_key_is_seen_first_by_one_of_many_runs(
@@ -98,6 +102,60 @@ async def test_what_is_remembered_is_forgotten_when_its_time_is_over(
                     "update remembered_keys set expires_at = now() where automation_id = %s",
                     (target.automation_id,),
                 )
+
+
+KEYS = {"id": "known", "type": "remember", "config": {"keys": "trigger", "ttl": 3600, "renew": True}}
+
+
+async def test_of_several_keys_each_is_new_once(
+    database: Database, notifier: Notifier, new_target: NewTarget
+) -> None:
+    target = await new_target([KEYS])
+    for payload, new, known in (
+        (["b", "a", "b"], ["b", "a"], []),
+        ([], [], []),
+        (["c", "a", 7], ["c", "7"], ["a"]),
+    ):
+        [run_id] = await accept(database, target, 1, payload)
+        view = await ended(database, notifier, target.account_id, run_id)
+        assert view.output == {"new": new, "known": known}
+    assert view.steps[0].input == {"keys": ["c", "a", "7"]}
+
+
+async def test_several_keys_at_a_time_are_new_to_one_run_alone(
+    database: Database, notifier: Notifier, new_target: NewTarget
+) -> None:
+    target = await new_target([KEYS])
+    forth = await accept(database, target, 4, ["a", "b", "c"])
+    back = await accept(database, target, 4, ["c", "b", "a"])
+    views = [await ended(database, notifier, target.account_id, run_id) for run_id in (*forth, *back)]
+    assert sorted(key for view in views for key in view.output["new"]) == ["a", "b", "c"]
+
+
+async def test_a_key_that_keeps_coming_is_not_forgotten_where_that_renews_it(
+    database: Database, notifier: Notifier, new_target: NewTarget
+) -> None:
+    target = await new_target([REMEMBER | {"config": REMEMBER["config"] | {"renew": True}}])
+    for expected in (1, 2, 3):
+        [run_id] = await accept(database, target, 1, "key")
+        view = await ended(database, notifier, target.account_id, run_id)
+        assert view.output["count"] == expected
+        async with database.connection() as connection:
+            await connection.execute(
+                "update remembered_keys set expires_at = expires_at - interval '50 minutes'"
+                " where automation_id = %s",
+                (target.automation_id,),
+            )
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [({"a": 1}, "not_an_array"), ([None], "missing_value"), (["k"] * 1001, "too_many_items")],
+    ids=["object", "null", "many"],
+)
+async def test_what_are_no_keys_fails_the_step(run: Run, payload: Any, code: str) -> None:
+    view = await run([KEYS], payload)
+    assert view.error is not None and view.error["code"] == code
 
 
 @pytest.mark.parametrize(

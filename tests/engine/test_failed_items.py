@@ -74,6 +74,7 @@ FAIL_IF: dict[str, tuple[JSONObject, int, bool]] = {
     "fewer than the share fail": ({"on_items": {"fail_if": 0.5}}, 1, False),
     "as many as the share fail": ({"on_items": {"fail_if": 0.5}}, 2, True),
     "all fail, which is the share": ({"on_items": {"fail_if": 1}}, 4, True),
+    "all fail, where none matters": ({"on_items": {"fail_if": "never"}}, 4, False),
 }
 
 
