@@ -287,6 +287,11 @@ def one_credit(fields: Mapping[str, Any]) -> int:
     return 1
 
 
+def all_alike(told: Mapping[str, Fields]) -> tuple[Mapping[str, Fields], Mapping[str, Fields]]:
+    """Take all sources to speak of the same."""
+    return told, {}
+
+
 def whole(fields: Fields, offset: int, limit: int | None) -> Fields:
     """Cut nothing."""
     return fields
@@ -305,6 +310,7 @@ class Resolution:
     fields: Mapping[str, Fields]
 
 
+Apart = Callable[[Mapping[str, Fields]], tuple[Mapping[str, Fields], Mapping[str, Fields]]]
 Resolve = Callable[[Query, Mapping[str, Fields], bool], Resolution]
 
 
@@ -324,6 +330,9 @@ class Kind:
         count: where the answer tells how many sources answered, if it does. A source that asks several
             services fills it itself.
         together: groups of fields that come from one source together, as the parts of a person's name.
+        apart: source → its fields, in the order of precedence → the same without what some of them say
+            of somebody else, and that.
+        asked: field → source → what it stands for in that list of those who were asked.
         derive: the merged fields and the present moment → further fields.
         price: the most credits that one answer can cost.
         cost: the merged fields → the credits for what was delivered, between 0 and `price`.
@@ -355,6 +364,8 @@ class Kind:
     count: str | None = None
     rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
     together: tuple[frozenset[str], ...] = ()
+    apart: Apart = all_alike
+    asked: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     derive: Callable[[Mapping[str, Any], datetime], Derived] = no_more
     price: int = 0
     cost: Callable[[Mapping[str, Any]], int] = free

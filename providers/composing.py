@@ -6,7 +6,7 @@ before everyone who could know has answered.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from providers.aggregate import Merged, merge, nest
@@ -39,17 +39,16 @@ def compose(
         limit: the most results to deliver; None: as the kind has it.
         fields: the only ones that are delivered, and so paid for; None for all.
     """
-    told = {source.spec.name: _sure(outcome) for source, outcome in outcomes if outcome.fields}
+    said = {source.spec.name: _sure(outcome) for source, outcome in outcomes if outcome.fields}
+    told, of_others = kind.apart(said)
     silent = [source for source, outcome in outcomes if outcome.silent]
     merged = merge(told.items(), kind.rules, kind.together)
+    _contradict(merged, told, of_others)
     _credit(merged, outcomes)
     _doubt(merged, kind, silent)
-    for path, (value, origin) in kind.derive(merged.fields, moment).items():
-        if path not in merged.fields and value is not None:
-            merged.fields[path] = value
-            if origin in merged.sources:
-                merged.sources[path] = merged.sources[origin]
+    _derive(merged, kind, moment)
     _say_none(merged, kind, outcomes)
+    _name_asked(merged, kind, outcomes)
     if kind.message is not None:
         merged.fields["message"] = kind.message(merged.fields, [source.spec.name for source in silent])
     if kind.count is not None:
@@ -63,9 +62,8 @@ def compose(
             merged.sources.pop(path, None)
             merged.conflicts.pop(path, None)
     data = nest(delivered, kind.answer)
-    for name in kind.absent:
-        if not data[name]:
-            del data[name]
+    for name in kind.absent - delivered.keys():
+        del data[name]
     if kind.signs:
         signs = () if kind.judged.isdisjoint(delivered) else kind.signs
         complete = not any(path in source.fields for source in silent for path in kind.judged)
@@ -93,6 +91,33 @@ def _sure(outcome: Outcome) -> Fields:
     if not outcome.stale:
         return outcome.fields
     return {path: value for path, value in outcome.fields.items() if value}
+
+
+def _contradict(merged: Merged, told: Mapping[str, Fields], of_others: Mapping[str, Fields]) -> None:
+    """Note what sources say of somebody else, where the answer has another value."""
+    for source, fields in of_others.items():
+        for path, value in fields.items():
+            if path in merged.fields and merged.fields[path] != value:
+                given = {name: told[name][path] for name in merged.sources[path]}
+                merged.conflicts[path] = merged.conflicts.get(path, given) | {source: value}
+
+
+def _derive(merged: Merged, kind: Kind, moment: datetime) -> None:
+    """Add what follows. Sources stand above that, but may have counted less than they name together."""
+    for path, (value, origin) in kind.derive(merged.fields, moment).items():
+        if value is None:
+            continue
+        if path not in merged.fields or (kind.rules.get(path) == "max" and value > merged.fields[path]):
+            merged.fields[path] = value
+            if origin in merged.sources:
+                merged.sources[path] = merged.sources[origin]
+
+
+def _name_asked(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
+    """List what was asked, whether or not it has answered."""
+    asked = {source.spec.name for source, one in outcomes if one.silent or one.status != "skipped"}
+    for path, names in kind.asked.items():
+        merged.fields[path] = [names[name] for name in names if name in asked]
 
 
 def _credit(merged: Merged, outcomes: Outcomes) -> None:

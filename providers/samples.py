@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from providers.base import Fields, Kind, LocalSource, Source, Spec
+from providers.email.people import person
 from providers.result import NOT_ASKED, Outcome
 
 NAME = "sample"
@@ -58,7 +59,9 @@ _IP: Fields = {
 }
 
 _BREACH: Fields = {
-    "services": ["Example Forum", "Example Shop"],
+    "services": ["Example Forum", "Example Leads", "Example Shop"],
+    "spam_lists": ["Example Leads"],
+    "retired": ["Example Forum"],
     "exposed_data": ["Email addresses", "Passwords"],
 }
 
@@ -89,9 +92,9 @@ _EMAIL: Fields = {
     "socials.instagram": "https://www.instagram.com/ada_example",
     "socials.facebook": "https://www.facebook.com/ada.example",
     "socials.github": "https://github.com/ada-example",
-    "breach.services": _BREACH["services"],
-    "breach.exposed_data": _BREACH["exposed_data"],
+    **{f"breach.{name}": value for name, value in _BREACH.items()},
     "registered_services.services": ["GitHub", "Gravatar"],
+    "other_people": [person(NAME, {"name": "Grace Sample", "company": "Example Shop Ltd"})],
 }
 
 _VALIDATE: Fields = {

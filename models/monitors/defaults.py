@@ -30,7 +30,7 @@ class Defaults:
 
     Attributes:
         clocks: fields that say what clocks show now. They never count.
-        spoken: texts that say in words what other fields say. They never count.
+        spoken: what only tells of other fields: in words, or who was asked for them. They never count.
         tolerances: field → by how much it may move, unless a monitor chooses another tolerance.
         rotating: values that come from a set of which each answer has one member.
         addresses: IP addresses, and arrays of them: with a tolerance compared by network and country.
@@ -54,12 +54,23 @@ class Defaults:
 _REASONS: dict[str, Key] = {"verdict.reasons": (("code", "source"),)}
 
 EMAIL = Defaults(
+    spoken=frozenset({"registered_services.asked"}),
     tolerances={"publications.cited_by": Tolerance(10, "grows by itself")},
-    keys=_REASONS | {"news": (("url",),), "publications": (("url",), ("title", "year"))},
-    caseless=frozenset({"email", "company_domain"}),
-    names=frozenset({"breach.services", "breach.exposed_data", "registered_services.services"}),
-    pictures=frozenset({"photo"}),
-)
+    keys=_REASONS
+    | {
+        "news": (("url",),),
+        "publications": (("url",), ("title", "year")),
+        "other_people": (("source", "name"), ("source",)),
+    },
+    caseless=frozenset({"email", "company_domain", "other_people.company_domain"}),
+    names=frozenset(
+        {
+            "breach.services", "breach.exposed_data", "breach.spam_lists", "breach.retired",
+            "registered_services.services",
+        }
+    ),
+    pictures=frozenset({"photo", "other_people.photo"}),
+)  # fmt: skip
 PHONE = Defaults(
     tolerances={"validation.minimum_age": Tolerance(365, "grows with each day")},
     caseless=frozenset({"country.code", "messaging.sms_domain", "messaging.sms_email"}),

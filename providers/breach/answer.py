@@ -8,7 +8,10 @@ from models.lookups import LookupAnswer
 
 
 class BreachAnswer(LookupAnswer):
-    """The known breaches that an address is in. `services` and `exposed_data` are there if there are any."""
+    """The known breaches that an address is in. `services` and `exposed_data` are there if there are any.
+
+    Breaches that a source counts without naming them are in `breaches` alone.
+    """
 
     email: str = Field(description="The address.")
     breaches: int = Field(
@@ -21,4 +24,8 @@ class BreachAnswer(LookupAnswer):
         default_factory=list[str],
         description="The sorts of data that were exposed; absent if there are none.",
     )
+    spam_lists: list[str] = Field(
+        description="Those of `services` that are lists of spam recipients, and no service's breach."
+    )
+    retired: list[str] = Field(description="Those of `services` whose data was withdrawn from the catalogue.")
     message: str = Field(description="The same in words.")

@@ -1,7 +1,8 @@
 """Have I Been Pwned: the breaches that an address is in. It needs a key.
 
-Left out are breaches that are made up, retired or mere lists of spam recipients, and sensitive ones, which
-would tell more of a person than that their data was stolen. Status 404 says that there is none.
+Left out are breaches that are made up, and sensitive ones, which would tell more of a person than that their
+data was stolen. Lists of spam recipients and retired breaches are told as such. Status 404 says that there is
+none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from providers.breach.exposed import usual
 from providers.rest import Get, rest
 from settings import Rate
 
-_LEFT_OUT = ("IsFabricated", "IsRetired", "IsSpamList", "IsSensitive")
+_LEFT_OUT = ("IsFabricated", "IsSensitive")
 
 
 def parse(raw: Any) -> Fields:
@@ -27,6 +28,8 @@ def parse(raw: Any) -> Fields:
         return {}
     return {
         "services": list(dict.fromkeys(breach["Title"] for breach in known)),
+        "spam_lists": [breach["Title"] for breach in known if breach["IsSpamList"]] or None,
+        "retired": [breach["Title"] for breach in known if breach["IsRetired"]] or None,
         "exposed_data": usual(name for breach in known for name in breach["DataClasses"]),
     }
 
@@ -35,7 +38,7 @@ SOURCE = rest(
     RemoteSpec(
         name="hibp",
         kind="breach",
-        fields=frozenset({"services", "exposed_data"}),
+        fields=frozenset({"services", "spam_lists", "retired", "exposed_data"}),
         licence="CC BY 4.0",
         attribution="Have I Been Pwned, https://haveibeenpwned.com",
         evidence=Evidence("https://haveibeenpwned.com/API/v3", date(2026, 11, 22)),
@@ -46,7 +49,7 @@ SOURCE = rest(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(10, 60),  # of the smallest plan
-        parser_version=2,
+        parser_version=3,
     ),
     Get(
         path="/breachedaccount/{query}",

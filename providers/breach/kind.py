@@ -18,32 +18,38 @@ from providers.email.address import normalise
 from providers.wording import may_be_more
 
 _NAMED = 5
+_SORTS = {"spam_lists": "a spam list", "retired": "retired"}
 _NONE = "No known breach contains this address."
 _NONE_SO_FAR = "Nobody who has answered knows of a breach that contains this address."
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """How many breaches there are."""
+    """How many breaches there are. The lists are there once there are any, although a source names none."""
     services: list[str] = fields.get("services", [])
-    if not services:
-        return {}
-    return {"breaches": (len(services), "services")}
+    found: dict[str, tuple[Any, str | None]] = {"breaches": (len(services), "services")} if services else {}
+    if services or fields.get("breaches"):
+        found |= dict.fromkeys(("services", "exposed_data"), ([], "breaches"))
+    return found
 
 
 def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
     """How many breaches there are in words; and who has not answered, and so may know of others."""
-    if fields.get("services"):
-        return _named(fields["services"]) + may_be_more(silent)
+    services: list[str] = fields.get("services", [])
+    if count := max(len(services), fields.get("breaches", 0)):
+        return _counted(services, count, fields) + may_be_more(silent)
     if "breaches" not in fields:
         return "Whether a known breach contains this address is not known: no source was asked."
     return _NONE_SO_FAR + may_be_more(silent) if silent else _NONE
 
 
-def _named(services: list[str]) -> str:
-    count = "one known breach" if len(services) == 1 else f"{len(services)} known breaches"
-    more = len(services) - _NAMED
-    names = ", ".join(services[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"This address is in {count}: {names}."
+def _counted(services: list[str], count: int, fields: Mapping[str, Any]) -> str:
+    found = f"This address is in {'one known breach' if count == 1 else f'{count} known breaches'}"
+    if not services:
+        return f"{found}, of which no source gives the name."
+    sorts = {name: sort for path, sort in _SORTS.items() for name in fields.get(path, [])}
+    names = [f"{name} ({sorts[name]})" if name in sorts else name for name in services[:_NAMED]]
+    more = count - len(names)
+    return f"{found}: {', '.join(names)}" + (f" and {more} more." if more else ".")
 
 
 KIND = Kind(
@@ -51,7 +57,10 @@ KIND = Kind(
     sources=(titled(hibp.SOURCE), titled(xposedornot.SOURCE), titled(leakcheck.SOURCE), hudsonrock.SOURCE),
     answer=BreachAnswer,
     example="ada@example.com",
-    rules={"services": "union_by_name", "exposed_data": "union_by_name"},
+    rules={
+        "breaches": "max",
+        **dict.fromkeys(("services", "spam_lists", "retired", "exposed_data"), "union_by_name"),
+    },
     normalise=partial(normalise, "breach"),
     echo="email",
     derive=derive,

@@ -10,21 +10,27 @@ from typing import Any
 
 from providers.base import Evidence, Fields, RemoteSpec, SourceError
 from providers.breach.exposed import usual
-from providers.rest import Get, rest
+from providers.rest import Get, integer, rest
 from settings import Rate
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. "Not found" comes as a failure, with status 200."""
+    """Read an answer. "Not found" comes as a failure, with status 200. Some leaks are counted, not named."""
     if raw["success"] is not True:
         reason = str(raw.get("error") or raw.get("message") or "")
         if reason.strip().lower() == "not found":
             return {}
         raise SourceError("bad_response", "not_successful")
-    if not raw["found"]:
+    leaks: list[dict[str, Any]] = raw["sources"]
+    found = integer(raw["found"])
+    if not leaks and not found:
         return {}
+    names = [leak["name"] for leak in leaks if leak["name"].strip()]
+    unnamed = len(leaks) - len(names) if leaks else found
+    services = list(dict.fromkeys(names))
     return {
-        "services": list(dict.fromkeys(leak["name"] for leak in raw["sources"])),
+        "services": services or None,
+        "breaches": len(services) + unnamed if unnamed else None,
         "exposed_data": usual(raw["fields"]),
     }
 
@@ -33,7 +39,7 @@ SOURCE = rest(
     RemoteSpec(
         name="leakcheck",
         kind="breach",
-        fields=frozenset({"services", "exposed_data"}),
+        fields=frozenset({"breaches", "services", "exposed_data"}),
         licence="LeakCheck terms: free with attribution",
         attribution="Powered by LeakCheck, https://leakcheck.io",
         evidence=Evidence(
@@ -45,7 +51,7 @@ SOURCE = rest(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(1, 1),
-        parser_version=2,
+        parser_version=3,
     ),
     Get(path="/api/public", params={"check": "{query}"}),
     parse,

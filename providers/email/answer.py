@@ -24,16 +24,21 @@ class Socials(Block):
 class Breach(Block):
     """The known breaches that the address is in."""
 
-    count: int | None = Field(description="How many there are.")
+    count: int | None = Field(description="How many there are, those included that no source names.")
     services: list[str] = Field(description="The services that were breached.")
     exposed_data: list[str] = Field(description="The sorts of data that were exposed.")
+    spam_lists: list[str] = Field(
+        description="Those of `services` that are lists of spam recipients, and no service's breach."
+    )
+    retired: list[str] = Field(description="Those of `services` whose data was withdrawn from the catalogue.")
 
 
 class RegisteredServices(Block):
     """The services that are known to have an account for the address."""
 
-    count: int | None = Field(description="How many there are.")
+    count: int | None = Field(description="How many there are; 0 once all that were asked have answered.")
     services: list[str] = Field(description="The services.")
+    asked: list[str] = Field(description="The services that were asked themselves.")
 
 
 class NewsItem(Block):
@@ -52,6 +57,30 @@ class Publication(Block):
     url: str | None = Field(description="Its URL.")
     year: int | None = Field(description="When it appeared.")
     cited_by: int | None = Field(description="How many works cite it.")
+
+
+class OtherPerson(Block):
+    """Somebody else of whom a source speaks, by another name than the profile's or by none."""
+
+    source: str = Field(description="The source that says so.")
+    name: str | None = Field(description="The full name.")
+    first_name: str | None = Field(description="The first name.")
+    last_name: str | None = Field(description="The last name.")
+    company: str | None = Field(description="The company that the person works for.")
+    job_role: str | None = Field(description="The job.")
+    seniority: str | None = Field(description="The rank of the job.")
+    department: str | None = Field(description="The department.")
+    industry: str | None = Field(description="The company's industry.")
+    company_domain: str | None = Field(description="The domain of the company's site.")
+    company_size: str | None = Field(description="How many people the company employs.")
+    location: str | None = Field(description="Where the person is, in one text.")
+    country: str | None = Field(description="The country of that.")
+    city: str | None = Field(description="The city of that.")
+    bio: str | None = Field(description="What the person says of themselves.")
+    phone: str | None = Field(description="A phone number.")
+    photo: str | None = Field(description="The URL of a picture.")
+    languages: list[str] = Field(description="The languages that the person speaks.")
+    socials: list[str] = Field(description="The URLs of the person's pages.")
 
 
 class EmailAnswer(LookupAnswer):
@@ -94,4 +123,7 @@ class EmailAnswer(LookupAnswer):
     registered_services: RegisteredServices = Field(description="Services with an account for the address.")
     news: list[NewsItem] = Field(description="Pages in the news that name the person.")
     publications: list[Publication] = Field(description="Works of the person.")
+    other_people: list[OtherPerson] = Field(
+        description="Who else the sources speak of. Nothing of them is in the profile."
+    )
     verdict: Verdict = Field(description="Whether it is bad, as far as the sources tell.")

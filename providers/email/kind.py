@@ -1,6 +1,7 @@
 """The kind `email`: its sources in the order of precedence, and how their fields become one profile.
 
-What people say of themselves comes first. The sources of the kind `breach` stand here too, under `breach`.
+What people say of themselves comes first. The profile is of the person whom the first source names. The
+sources of the kind `breach` stand here too, under `breach`.
 """
 
 from __future__ import annotations
@@ -27,19 +28,41 @@ from providers.email import (
     maildomain,
     mx,
     openpgp,
+    people,
     roles,
 )
 from providers.email.address import normalise
 from providers.email.answer import EmailAnswer
 
-_BREACHES = {"services": "breach.services", "exposed_data": "breach.exposed_data"}
+_BREACHES = {"breaches": "breach.count"} | {
+    name: f"breach.{name}" for name in ("services", "exposed_data", "spam_lists", "retired")
+}
+_SOURCES = (
+    disposable.SOURCE,
+    roles.SOURCE,
+    freemail.SOURCE,
+    maildomain.SOURCE,
+    gravatar.SOURCE,
+    github.SOURCE,
+    openpgp.SOURCE,
+    hunterperson.SOURCE,
+    mx.SOURCE,
+    hunter.SOURCE,
+    titled(abstractemail.SOURCE, "breach.services"),
+    employer.WIKIDATA,
+    employer.ABSTRACT,
+    *(replace(source, places=_BREACHES) for source in BREACH.sources),
+)
+_PEOPLE = frozenset(source.spec.name for source in _SOURCES if "name" in source.fields)
+_SERVICES = {"gravatar": "Gravatar", "github": "GitHub", "openpgp": "keys.openpgp.org"}
 _VALIDITY = ("mx_found", "is_disposable", "is_role_account")
 # What tells of the address, and not of the person: on its own that is not charged.
 _OF_THE_ADDRESS = frozenset(
     {
         "email", "validity", "is_disposable", "is_role_account", "is_free_provider", "mx_found",
         "company_domain", "industry", "company_size", "breach.count", "breach.services",
-        "breach.exposed_data", "registered_services.count",
+        "breach.exposed_data", "breach.spam_lists", "breach.retired", "registered_services.count",
+        "registered_services.asked",
     }
 )  # fmt: skip
 
@@ -87,22 +110,7 @@ def cost(fields: Mapping[str, Any]) -> int:
 
 KIND = Kind(
     name="email",
-    sources=(
-        disposable.SOURCE,
-        roles.SOURCE,
-        freemail.SOURCE,
-        maildomain.SOURCE,
-        gravatar.SOURCE,
-        github.SOURCE,
-        openpgp.SOURCE,
-        hunterperson.SOURCE,
-        mx.SOURCE,
-        hunter.SOURCE,
-        titled(abstractemail.SOURCE, "breach.services"),
-        employer.WIKIDATA,
-        employer.ABSTRACT,
-        *(replace(source, places=_BREACHES) for source in BREACH.sources),
-    ),
+    sources=_SOURCES,
     answer=EmailAnswer,
     example="ada@example.com",
     rules={
@@ -110,10 +118,13 @@ KIND = Kind(
         "is_role_account": "any_true",
         "is_free_provider": "any_true",
         "languages": "union",
+        "company": "company",
         "registered_services.services": "union_by_name",
-        "breach.services": "union_by_name",
-        "breach.exposed_data": "union_by_name",
+        "other_people": "union",
+        **{place: BREACH.rules[path] for path, place in _BREACHES.items()},
     },
+    apart=partial(people.apart, people=_PEOPLE),
+    asked={"registered_services.asked": _SERVICES},
     together=(
         frozenset({"name", "first_name", "last_name"}),
         frozenset({"location", "country", "city"}),
@@ -128,12 +139,15 @@ KIND = Kind(
     signs=verdicts.EMAIL,
     cut=cut,
     origins={
-        "company_domain": ("is_free_provider", "is_disposable"),
+        # Whose they are, the names tell.
+        **dict.fromkeys((people.OTHERS, "socials", *people.PERSONAL), ("name",)),
+        "company_domain": ("name", "is_free_provider", "is_disposable"),
         "validity": _VALIDITY,
         "role": ("job_role",),
         "current_location": ("location",),
         "breach.count": ("breach.services",),
         "registered_services.count": ("registered_services.services",),
+        "registered_services.asked": ("registered_services.services",),
     },
     none={
         "breach.count": (0, "breach.services"),

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
-from providers.breach.kind import message
+from providers.breach import leakcheck
+from providers.breach.kind import KIND, message
+from providers.composing import compose
+from providers.result import Outcome
 from settings import Settings
 from tests.api_server import Person
 from tests.email.sources import Sources, running_with, sources_on_loopback
@@ -94,6 +100,91 @@ async def test_kept_local_there_is_no_one_to_ask(settings: Settings, sources: So
     assert not sources.asked
 
 
-def test_the_message_names_five_breaches_at_most() -> None:
-    fields = {"services": [f"B{number}" for number in range(8)]}
-    assert message(fields, []) == "This address is in 8 known breaches: B0, B1, B2, B3, B4 and 3 more."
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (
+            {"services": [f"B{number}" for number in range(8)]},
+            "8 known breaches: B0, B1, B2, B3, B4 and 3 more.",
+        ),
+        ({"breaches": 1, "services": ["A"]}, "one known breach: A."),
+        ({"breaches": 5, "services": []}, "5 known breaches, of which no source gives the name."),
+        ({"breaches": 1, "services": []}, "one known breach, of which no source gives the name."),
+        ({"breaches": 5, "services": ["A", "B"]}, "5 known breaches: A, B and 3 more."),
+        (
+            {"breaches": 2, "services": ["A", "B"], "spam_lists": ["A"], "retired": ["B"]},
+            "2 known breaches: A (a spam list), B (retired).",
+        ),
+    ],
+)
+def test_the_message_counts_all_and_names_five_at_most(fields: dict[str, Any], told: str) -> None:
+    assert message(fields, []) == f"This address is in {told}"
+
+
+@pytest.mark.parametrize(
+    ("said", "breaches", "services", "sources"),
+    [
+        ({"leakcheck": [5]}, 5, [], ["leakcheck"]),
+        ({"leakcheck": [5], "xposedornot": ["A", "B"]}, 5, ["A", "B"], ["leakcheck"]),
+        ({"leakcheck": [1], "xposedornot": ["A", "B"]}, 2, ["A", "B"], ["xposedornot"]),
+        ({"leakcheck": [3, "A"], "hibp": ["B"]}, 3, ["B", "A"], ["leakcheck"]),
+    ],
+)
+def test_breaches_without_a_name_count_and_are_never_none(
+    said: dict[str, list[Any]], breaches: int, services: list[str], sources: list[str]
+) -> None:
+    told: list[tuple[Any, Outcome]] = []
+    for source in KIND.sources:
+        counts, names = [], list[str]()
+        for one in said.get(source.spec.name, []):
+            names += [one] if isinstance(one, str) else []
+            counts += [one] if isinstance(one, int) else []
+        fields: dict[str, Any] = {"services": names} if names else {}
+        fields |= {"breaches": counts[0]} if counts else {}
+        told.append((source, Outcome("ok", fields) if source.spec.name in said else Outcome("empty")))
+    result = compose(KIND, KIND.normalise("ada@example.com", ""), told, datetime.now(UTC))
+    assert (result.data["breaches"], result.data["services"]) == (breaches, services)
+    assert result.sources["breaches"] == sources
+    assert f"{breaches} known breaches" in result.data["message"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "fields"),
+    [
+        ({"found": 5, "sources": []}, {"breaches": 5, "services": None}),
+        ({"found": 0, "sources": []}, None),
+        ({"found": 2, "sources": [{"name": "A"}, {"name": "B"}]}, {"breaches": None, "services": ["A", "B"]}),
+        (
+            {"found": 3, "sources": [{"name": "A"}, {"name": ""}, {"name": " "}]},
+            {"breaches": 3, "services": ["A"]},
+        ),
+        ({"found": 2, "sources": [{"name": "A"}, {"name": "A"}]}, {"breaches": None, "services": ["A"]}),
+    ],
+)
+def test_a_leak_without_a_name_is_a_leak(raw: dict[str, Any], fields: dict[str, Any] | None) -> None:
+    told = leakcheck.parse({"success": True, "fields": ["email"], **raw})
+    assert told == ({} if fields is None else fields | {"exposed_data": ["Email addresses"]})
+
+
+async def test_breaches_that_no_source_names_are_told_by_their_number(
+    person: Person, sources: Sources
+) -> None:
+    sources.say("empty")
+    sources.say("unnamed", "leakcheck")
+    answer = (await person.key.post(PATH, json={"email": "ada@example.com"})).json()
+    assert (answer["breaches"], answer["services"], answer["exposed_data"]) == (5, [], ["Passwords"])
+    assert answer["message"] == "This address is in 5 known breaches, of which no source gives the name."
+    profile = (await person.key.post("/api/agent/lookup", json={"email": "ada@example.com"})).json()
+    assert (profile["breach"]["count"], profile["breach"]["services"]) == (5, [])
+
+
+async def test_a_spam_list_and_a_retired_breach_are_told_as_such_and_are_not_none(settings: Settings) -> None:
+    async with sources_on_loopback(keys=True) as sources, running_with(sources, settings) as api:
+        sources.say("empty")
+        sources.say("spam_list_and_retired", "hibp")
+        person = await api.person()
+        answer = (await person.key.post(PATH, json={"email": "fay@example.com"})).json()
+    assert (answer["breaches"], answer["services"]) == (2, ["Gone", "Spam"])
+    assert (answer["spam_lists"], answer["retired"]) == (["Spam"], ["Gone"])
+    told = "This address is in 2 known breaches: Gone (retired), Spam (a spam list)."
+    assert answer["message"].startswith(told)

@@ -33,6 +33,7 @@ async def test_a_profile_is_made_from_all_sources(person: Person, sources: Sourc
     }  # fmt: skip
     assert answer["registered_services"] == {
         "count": 5, "services": ["Gravatar", "GitHub", "X", "Tumblr", "keys.openpgp.org"],
+        "asked": ["Gravatar", "GitHub", "keys.openpgp.org"],
     }  # fmt: skip
     assert answer["breach"]["count"] == len(answer["breach"]["services"]) == 5
     assert (answer["validity"], answer["mx_found"], answer["company_domain"]) == (
@@ -52,8 +53,11 @@ async def test_of_a_stranger_only_the_address_is_known_and_that_is_free(
     sources.say("empty")
     answer = (await person.key.post(PATH, json=ADA)).json()
     assert (answer["credits"], answer["validity"], answer["name"]) == (0, "valid", None)
-    assert answer["breach"] == {"count": 0, "services": [], "exposed_data": []}
-    assert answer["registered_services"] == {"count": 0, "services": []}
+    assert answer["breach"] == {
+        "count": 0, "services": [], "exposed_data": [], "spam_lists": [], "retired": [],
+    }  # fmt: skip
+    assert answer["registered_services"]["count"] == 0
+    assert answer["registered_services"]["asked"] == ["Gravatar", "GitHub", "keys.openpgp.org"]
     assert (answer["languages"], answer["news"], answer["publications"]) == ([], [], [])
 
 
@@ -86,7 +90,10 @@ async def test_keys_bring_the_sources_that_need_them(settings: Settings) -> None
         "Benjamin", "Richard", "Benjamin Richard",
     )  # fmt: skip
     assert (answer["validity"], answer["sources"]["validity"]) == ("risky", ["hunter", "abstractemail"])
-    assert answer["breach"]["services"] == ["apollo.io", "canva.com", "Adobe", "Battlefield Heroes"]
+    assert answer["breach"]["services"] == [
+        "apollo.io", "canva.com", "Adobe", "Battlefield Heroes", "Gone", "Spam",
+    ]  # fmt: skip
+    assert (answer["breach"]["spam_lists"], answer["breach"]["retired"]) == (["Spam"], ["Gone"])
 
 
 async def test_a_persons_name_and_place_come_from_one_source_each() -> None:
@@ -156,12 +163,13 @@ async def test_nocache_asks_anew(person: Person, sources: Sources) -> None:
     ("fields", "asked"),
     [
         ("name", {"gravatar", "github", "openpgp"}),
-        ("photo,bio", {"gravatar", "github"}),
+        ("photo,bio", {"gravatar", "github", "openpgp"}),
         ("breach", {"xposedornot", "leakcheck", "hudsonrock"}),
         ("breach.count", {"xposedornot", "leakcheck", "hudsonrock"}),
-        ("socials.github", {"gravatar", "github"}),
+        ("socials.github", {"gravatar", "github", "openpgp"}),
+        ("registered_services.asked", {"gravatar", "github", "openpgp"}),
         ("validity", set[str]()),
-        ("role", {"gravatar"}),
+        ("role", {"gravatar", "github", "openpgp"}),
     ],
 )
 async def test_only_who_can_fill_the_chosen_fields_is_asked(
@@ -197,6 +205,7 @@ async def test_what_is_no_address_is_refused(person: Person, sources: Sources) -
         ({"email": "a@b.de", "validity": "valid", "mx_found": True, "is_disposable": False}, 0),
         ({"breach.services": ["Adobe"], "breach.count": 1}, 0),
         ({"company_domain": "example.com", "registered_services.count": 0}, 0),
+        ({"registered_services.asked": ["GitHub"], "breach.spam_lists": ["Spam"]}, 0),
         ({"name": "Ada"}, 1),
         ({"registered_services.services": ["GitHub"]}, 1),
         ({"socials.github": "https://github.com/ada"}, 1),

@@ -45,9 +45,7 @@ def section(kind: str) -> str:
     if defaults.clocks:
         lines.append(f"- {code(sorted(defaults.clocks))} say what clocks show now, and never count.")
     if defaults.spoken:
-        lines.append(
-            f"- {code(sorted(defaults.spoken))} says in words what other fields say, and never counts."
-        )
+        lines.append(f"- {code(sorted(defaults.spoken))} only tells of other fields, and never counts.")
     for path, groups in defaults.keys.items():
         known = ", else ".join(" and ".join(f"`{name}`" for name in group) for group in groups)
         lines.append(f"- Items of `{path}` are known by {known}.")

@@ -17,10 +17,19 @@ def answered(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> dict[str, An
     return compose(kind, query, [*outcomes, *samples.added(kind, outcomes)], datetime.now(UTC)).answer()
 
 
-# What lists alone tell, and only where it is true; and what no source tells.
+# What lists alone tell, and only where it is true; what no source tells; and who was asked: nobody.
 NEVER = {
     "validate": ["/checks/disposable", "/checks/role", "/checks/free_provider"],
-    "email": ["/age", "/birthplace", "/education", "/gender", "/news", "/publications", "/skills"],
+    "email": [
+        "/age",
+        "/birthplace",
+        "/education",
+        "/gender",
+        "/news",
+        "/publications",
+        "/registered_services/asked",
+        "/skills",
+    ],
     "company": ["/profile/total_funding"],
 }
 
