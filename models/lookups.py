@@ -75,6 +75,10 @@ class ProviderReport(BaseModel):
         default_factory=_absent, description="In how many seconds it can be asked again."
     )
     detail: str = Field(default_factory=_absent, description="Why it was skipped or failed.")
+    failed: dict[str, str] = Field(
+        default_factory=_absent,
+        description="Of a source that has answered, the dotted fields that it could not find out, and why.",
+    )
 
 
 class Block(BaseModel):
@@ -88,15 +92,20 @@ class Reason(Block):
 
     code: str = Field(description="What speaks for it, as a stable snake_case word.")
     source: str = Field(description="Who says that.")
+    field: str = Field(description="The dotted field that shows it.")
+    weight: int = Field(
+        description="How much it counts, in points: above zero against the target, below zero for it."
+    )
 
 
 class Verdict(Block):
     """Whether the target is bad, as far as the sources tell."""
 
     level: Literal["clean", "suspicious", "malicious", "unknown"] = Field(
-        description="The judgement; `unknown` where nobody has judged, or not everyone has answered."
+        description="The judgement: `malicious` from 80 points on, `suspicious` from 30, `clean` below 0;"
+        " `unknown` in between, and where those who have not answered could say otherwise."
     )
-    reasons: list[Reason] = Field(description="What it follows from.")
+    reasons: list[Reason] = Field(description="All that was weighed, the heaviest first.")
 
 
 class LookupAnswer(Block):

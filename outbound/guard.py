@@ -57,6 +57,11 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 
 
+def is_onion(name: str) -> bool:
+    """Whether it is a name of Tor's, which DNS must never be asked for (RFC 7686)."""
+    return f".{name}".lower().rstrip(".").endswith(".onion")
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Why a URL or a header is not accepted: a stable code, and a message that says what would be right."""
@@ -169,7 +174,13 @@ class SystemResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Resolve `host` as every other program here does, `/etc/hosts` included."""
+        """Resolve `host` as every other program here does, `/etc/hosts` included; but never an onion name.
+
+        Raises:
+            OSError: if there is no address.
+        """
+        if is_onion(host):
+            raise socket.gaierror(socket.EAI_NONAME, "onion names have no address")
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)

@@ -43,11 +43,13 @@ class Declared(NamedTuple):
         fields: what it knows, without the unknown and what has drifted.
         unsure: the fields of which it may know more, or otherwise, than it could find out now.
         drifted: the fields that it should not have, or not with such a value.
+        doubts: of the unsure fields those of which it says why, or who contradicts whom.
     """
 
     fields: Fields
     unsure: frozenset[str]
     drifted: list[str]
+    doubts: Mapping[str, Unsure]
 
 
 def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> Declared:
@@ -59,9 +61,12 @@ def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) 
     known: Fields = {}
     unsure: set[str] = set()
     drifted: list[str] = []
+    doubts: dict[str, Unsure] = {}
     for path, value in fields.items():
         if isinstance(value, Unsure):
             unsure.add(path)
+            if value.why or value.said:
+                doubts[path] = value
             value = value.value
         if path not in spec.fields:
             drifted.append(path)
@@ -70,7 +75,7 @@ def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) 
                 known[path] = value
             else:
                 drifted.append(path)
-    return Declared(known, frozenset(unsure), drifted)
+    return Declared(known, frozenset(unsure), drifted, doubts)
 
 
 def types_of(source: Source, kind: type[BaseModel]) -> Types:
@@ -271,9 +276,15 @@ def _unknown_value(model: type[BaseModel], name: str) -> Any:
     annotation: Any = model.model_fields[name].annotation
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return orjson.loads(_nothing(annotation))
-    if get_origin(annotation) is list:
+    if _is_list(annotation):
         return []
     return 0 if annotation is int else None
+
+
+def _is_list(annotation: Any) -> bool:
+    """Whether it is an array, be it one that is null where it could not be found out."""
+    arms = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
+    return any(get_origin(arm) is list for arm in arms)
 
 
 def _own_fields(model: type[BaseModel]) -> list[str]:
@@ -286,7 +297,7 @@ def _own_fields(model: type[BaseModel]) -> list[str]:
 def _block(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """The model of a nested block, which may be optional; None for a plain field or a list."""
     annotation: Any = model.model_fields[name].annotation
-    if get_origin(annotation) is list:
+    if _is_list(annotation):
         return None
     candidates = (annotation, *get_args(annotation))
     return next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)

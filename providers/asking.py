@@ -128,7 +128,7 @@ class Asker:
         except SourceError as error:
             return _failure(error, started)
         try:
-            fields, unsure, drifted = await self._answer(source, query)
+            fields, unsure, drifted, doubts = await self._answer(source, query)
         except SourceError as error:
             # A target that does not answer, a query that is not taken, a source that has no say: none of that
             # is a reason to leave the source alone.
@@ -143,9 +143,10 @@ class Asker:
             await self._gates.failed(source, error)
             return _failure(error, started)._replace(fields=fields)
         self._gates.succeeded(source)
-        await self._kept.keep(source, query, fields, unsure)
-        status = "ok" if fields else "empty"
-        return Outcome(status, fields, _ms(started), fetched_at=time.time(), unsure=unsure)
+        if not doubts:  # what has failed in part is asked again the next time
+            await self._kept.keep(source, query, fields, unsure)
+        status = "ok" if fields or doubts else "empty"
+        return Outcome(status, fields, _ms(started), fetched_at=time.time(), unsure=unsure, doubts=doubts)
 
     async def _answer(self, source: RemoteSource, query: Query) -> Declared:
         """What the source says.

@@ -36,9 +36,18 @@ lead to, or the greatest."""
 
 @dataclass(frozen=True)
 class Unsure:
-    """What `parse` says of a field where a part of what was asked has failed: what it has, if anything."""
+    """What `parse` says of a field that it could not find out, or not all of it.
+
+    Attributes:
+        value: what it has, if anything.
+        why: how that part failed, as a stable snake_case word; the lookup is partial then. Empty where
+            nothing has failed, but nobody could know.
+        said: who says what, where those whom it asked contradict each other.
+    """
 
     value: Any = None
+    why: str = ""
+    said: tuple[tuple[str, Any], ...] = ()
 
 
 class SourceError(Exception):
@@ -110,6 +119,7 @@ class Spec:
         exclusive: when it knows the query, no other source is asked. It comes first in its kind.
         proves_absence: its empty answer means that there is nothing. Not so for a source that holds another
             sort of data than the rest, as a list of infected computers among lists of breaches.
+        suffices: that it alone was heard makes an answer. Not so for what only helps to judge.
         credited: field → the source whose data it is, for what this one only passes on.
         parser_version: raise it when the same answer or data gives other fields, or other forms of a value.
             Then kept answers of the old one are not used, and for a monitor the source begins anew.
@@ -125,6 +135,7 @@ class Spec:
     dataset: str | None = None
     exclusive: bool = False
     proves_absence: bool = True
+    suffices: bool = True
     credited: Mapping[str, str] = field(default_factory=dict[str, str])
     parser_version: int = 1
 
@@ -277,6 +288,11 @@ def no_more(fields: Mapping[str, Any], moment: datetime) -> Derived:
     return {}
 
 
+def no_comparison(told: Mapping[str, Fields]) -> Fields:
+    """Find nothing by comparing."""
+    return {}
+
+
 def free(fields: Mapping[str, Any]) -> int:
     """Cost nothing."""
     return 0
@@ -352,6 +368,7 @@ class Kind:
         resolve: for a kind whose sources are asked in two rounds: the query, source → what it answered
             in the first, and whether all of them did → the query of the second round.
         cut: the merged fields, an offset and a limit (None: as the kind has it) → the part to deliver.
+        compare: what each source says → further fields, which follow from how much they differ.
         block: how many results, counted by offset, are charged once together; 0 where that is not so.
     """
 
@@ -380,12 +397,13 @@ class Kind:
     absent: frozenset[str] = frozenset()
     resolve: Resolve | None = None
     cut: Callable[[Fields, int, int | None], Fields] = whole
+    compare: Callable[[Mapping[str, Fields]], Fields] = no_comparison
     block: int = 0
 
     @cached_property
     def judged(self) -> frozenset[str]:
         """The fields that its signs read."""
-        return frozenset(path for sign in self.signs for path in sign.tests)
+        return frozenset(path for sign in self.signs for path in sign.fields)
 
     def needed(self, fields: Collection[str]) -> frozenset[str]:
         """The fields and blocks that sources are asked for where only `fields` are wanted.

@@ -13,10 +13,7 @@ from providers.aggregate import Merged, merge, nest
 from providers.base import Fields, Kind, Query, Source
 from providers.hearing import credits_for, leaves_open
 from providers.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept
-from providers.verdicts import judge
-
-COMPUTED = "computed"
-"""Stands in `sources` for a value that no source has given."""
+from providers.verdicts import COMPUTED, judge
 
 
 def compose(
@@ -46,7 +43,8 @@ def compose(
     _contradict(merged, told, of_others)
     _credit(merged, outcomes)
     _doubt(merged, kind, silent)
-    _derive(merged, kind, moment)
+    _show_doubts(merged, outcomes)
+    _add_what_follows(merged, kind, told, moment)
     _say_none(merged, kind, outcomes)
     _name_asked(merged, kind, outcomes)
     if kind.message is not None:
@@ -61,13 +59,14 @@ def compose(
         for path in merged.fields.keys() - delivered.keys():
             merged.sources.pop(path, None)
             merged.conflicts.pop(path, None)
-    data = nest(delivered, kind.answer)
+    failed = {path for _, outcome in outcomes for path in outcome.doubts}
+    data = nest({**dict.fromkeys(failed), **delivered}, kind.answer)
     for name in kind.absent - delivered.keys():
         del data[name]
     if kind.signs:
         signs = () if kind.judged.isdisjoint(delivered) else kind.signs
-        complete = not any(path in source.fields for source in silent for path in kind.judged)
-        data["verdict"] = judge(signs, delivered, merged.sources, told, moment, complete=complete)
+        unheard = _unheard(outcomes)
+        data["verdict"] = judge(signs, delivered, merged.sources, told, moment, unheard=unheard)
     for path in kind.scored:
         if delivered.get(path.rpartition(".")[0]):
             merged.sources[path] = [COMPUTED]
@@ -78,12 +77,37 @@ def compose(
         data=data,
         credits=credits_for(kind, outcomes, delivered, fields),
         cached=all_kept(outcomes),
-        partial=bool(silent),
+        partial=bool(silent) or any(outcome.failures for _, outcome in outcomes),
         outcomes=outcomes,
         sources=merged.sources,
         conflicts=merged.conflicts,
         block=offset // kind.block if kind.block else 0,
     )
+
+
+def _add_what_follows(merged: Merged, kind: Kind, told: Mapping[str, Fields], moment: datetime) -> None:
+    """Add what follows from comparing the sources, and then from all that is known.
+
+    Sources stand above the latter, but may have counted less than they name together.
+    """
+    for path, value in kind.compare(told).items():
+        if path not in merged.fields:
+            merged.fields[path] = value
+            merged.sources[path] = [COMPUTED]
+    for path, (value, origin) in kind.derive(merged.fields, moment).items():
+        if value is None:
+            continue
+        if path not in merged.fields or (kind.rules.get(path) == "max" and value > merged.fields[path]):
+            merged.fields[path] = value
+            if origin in merged.sources:
+                merged.sources[path] = merged.sources[origin]
+
+
+def _unheard(outcomes: Outcomes) -> set[str]:
+    """Name the fields of which a source may know more, or otherwise, than it has said now."""
+    return {
+        path for source, outcome in outcomes for path in (source.fields if outcome.silent else outcome.unsure)
+    }
 
 
 def _sure(outcome: Outcome) -> Fields:
@@ -100,17 +124,6 @@ def _contradict(merged: Merged, told: Mapping[str, Fields], of_others: Mapping[s
             if path in merged.fields and merged.fields[path] != value:
                 given = {name: told[name][path] for name in merged.sources[path]}
                 merged.conflicts[path] = merged.conflicts.get(path, given) | {source: value}
-
-
-def _derive(merged: Merged, kind: Kind, moment: datetime) -> None:
-    """Add what follows. Sources stand above that, but may have counted less than they name together."""
-    for path, (value, origin) in kind.derive(merged.fields, moment).items():
-        if value is None:
-            continue
-        if path not in merged.fields or (kind.rules.get(path) == "max" and value > merged.fields[path]):
-            merged.fields[path] = value
-            if origin in merged.sources:
-                merged.sources[path] = merged.sources[origin]
 
 
 def _name_asked(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
@@ -141,6 +154,14 @@ def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
         if liftable and any(path in source.fields for source in silent):
             del merged.fields[path], merged.sources[path]
             merged.conflicts.pop(path, None)
+
+
+def _show_doubts(merged: Merged, outcomes: Outcomes) -> None:
+    """Show what those whom a source has asked say against each other."""
+    for _, outcome in outcomes:
+        for path, doubt in outcome.doubts.items():
+            if doubt.said:
+                merged.conflicts[path] = {**merged.conflicts.get(path, {}), **dict(doubt.said)}
 
 
 def _say_none(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:

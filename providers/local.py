@@ -127,12 +127,12 @@ class LocalSources:
         ]
 
     def _checked(self, source: LocalSource, found: Fields, ms: int, fetched_at: float | None) -> Outcome:
-        fields, unsure, drifted = declared(source.spec, found, self._types[source.spec.name])
+        fields, unsure, drifted, doubts = declared(source.spec, found, self._types[source.spec.name])
         if drifted:
             outcome = Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
         else:
             status = "ok" if fields else "empty"
-            outcome = Outcome(status, fields, ms, fetched_at=fetched_at, unsure=unsure)
+            outcome = Outcome(status, fields, ms, fetched_at=fetched_at, unsure=unsure, doubts=doubts)
         return outcome.placed(source)
 
 

@@ -19,7 +19,7 @@ import dns.resolver
 from dns.rdtypes.IN.A import A
 from dns.rdtypes.IN.AAAA import AAAA
 
-from outbound.guard import Address, Networks, forbidden_address
+from outbound.guard import Address, Networks, forbidden_address, is_onion
 from providers.base import SourceError
 
 # Quad9's servers that filter nothing and take no part in deciding what is malicious.
@@ -98,8 +98,10 @@ async def response(resolver: Resolver, name: str, kind: str, seconds: float) -> 
         seconds: for all its tries.
 
     Raises:
-        SourceError: `timeout` or `error`, if it does not know.
+        SourceError: `timeout` or `error`, if it does not know; `skipped`, for an onion name.
     """
+    if is_onion(name):
+        raise SourceError("skipped", "onion_name")
     try:
         answer = await resolver.resolve(
             f"{name}.", kind, lifetime=seconds, search=False, raise_on_no_answer=False

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from models.lookups import FAILURES, Status
-from providers.base import Fields, RemoteSource, Source
+from providers.base import Fields, RemoteSource, Source, Unsure
 
 ANSWERS: frozenset[Status] = frozenset({"ok", "empty", "cached"})
 """The outcomes after which it is known what a source knows."""
@@ -26,6 +26,7 @@ SUPPRESSED = "suppressed"
 """Why a source was skipped where nothing is to be looked up, nor kept, of the person."""
 
 _NOTHING: Fields = {}
+_NO_DOUBTS: Mapping[str, Unsure] = {}
 
 Shown = Literal["asked", "all", "failed"]
 """Which sources an answer lists."""
@@ -44,6 +45,7 @@ class Outcome(NamedTuple):
         fetched_at: when its answer, or the data on this machine, was fetched; Unix seconds.
         unsure: fields of which it may know more, or otherwise, than it could find out this time.
         about: what exactly it was asked about, where the query may mean several things.
+        doubts: of the unsure fields those of which it says why, or who contradicts whom.
     """
 
     status: Status
@@ -55,6 +57,7 @@ class Outcome(NamedTuple):
     fetched_at: float | None = None
     unsure: frozenset[str] = frozenset()
     about: str = ""
+    doubts: Mapping[str, Unsure] = _NO_DOUBTS
 
     @property
     def failed(self) -> bool:
@@ -66,14 +69,19 @@ class Outcome(NamedTuple):
         """Whether the source was to say what it knows of the query, and has not said it now."""
         return self.status in FAILURES or self.stale or self.detail == NO_DATA
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """The fields that it could not find out since a part of what was asked has failed, and how."""
+        return {path: doubt.why for path, doubt in self.doubts.items() if doubt.why}
+
     def placed(self, source: Source) -> Outcome:
         """The outcome with the fields named as in the kind that `source` stands in."""
         if not source.places:
             return self
         fields = {source.places.get(path, path): value for path, value in self.fields.items()}
-        return self._replace(
-            fields=fields, unsure=frozenset(source.places.get(path, path) for path in self.unsure)
-        )
+        doubts = {source.places.get(path, path): doubt for path, doubt in self.doubts.items()}
+        unsure = frozenset(source.places.get(path, path) for path in self.unsure)
+        return self._replace(fields=fields, unsure=unsure, doubts=doubts)
 
     def report(self, source: Source) -> dict[str, Any]:
         """The outcome as `models.lookups.ProviderReport`; what does not apply is left out."""
@@ -93,6 +101,8 @@ class Outcome(NamedTuple):
             report["retry_after"] = math.ceil(self.retry_after)
         if self.detail is not None:
             report["detail"] = _SAID.get(self.detail, self.detail)
+        if self.failures:
+            report["failed"] = self.failures
         return report
 
 
@@ -103,9 +113,11 @@ Outcomes = Sequence[tuple[Source, Outcome]]
 def is_heard(source: Source, outcome: Outcome) -> bool:
     """Whether the source has told what it knows of the query, be it nothing.
 
-    A source that holds another sort of data than the rest tells nothing when it has none.
+    A source that holds another sort of data than the rest tells nothing when it has none, and one that only
+    helps to judge never does.
     """
-    return outcome.status in ANSWERS and bool(outcome.fields or source.spec.proves_absence)
+    spec = source.spec
+    return outcome.status in ANSWERS and spec.suffices and bool(outcome.fields or spec.proves_absence)
 
 
 def suppressed(outcomes: Outcomes) -> bool:

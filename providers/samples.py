@@ -37,6 +37,8 @@ _IP: Fields = {
     "location.continent": "North America",
     "location.longitude": -122.085,
     "location.latitude": 37.422,
+    "location.accuracy_km": 20.0,
+    "location.is_anycast": False,
     "timezone.name": "America/Los_Angeles",
     "threat.abuse_score": 0,
     "threat.total_reports": 3,
@@ -87,6 +89,8 @@ _EMAIL: Fields = {
     "is_role_account": False,
     "is_free_provider": False,
     "mx_found": True,
+    "checks.domain": True,
+    "checks.mailbox": True,
     "socials.linkedin": "https://www.linkedin.com/in/ada-example",
     "socials.twitter": "https://x.com/ada_example",
     "socials.instagram": "https://www.instagram.com/ada_example",
@@ -99,6 +103,7 @@ _EMAIL: Fields = {
 
 _VALIDATE: Fields = {
     "checks.syntax": True,
+    "checks.domain": True,
     "checks.mx": True,
 }
 
@@ -152,7 +157,12 @@ _DOMAIN: Fields = {
     "ssl.valid_to": "2026-12-31",
     "ssl.subject_alt_names": ["example.com", "www.example.com"],
     "threat.malicious": False,
+    "threat.is_known_service": False,
     "threat.categories": ["abused_legit_malware"],
+    "threat.malicious_count": 0,
+    "threat.suspicious_count": 0,
+    "threat.harmless_count": 60,
+    "threat.undetected_count": 32,
     "hosting.ip": "192.0.2.10",
     "hosting.asn": 64496,
     "hosting.asn_name": "Example Hosting",

@@ -1,110 +1,274 @@
-"""Whether a target is bad, by rules that one can read: what the sources say → a level with its reasons.
+"""Whether a target is bad, weighed by all that the sources say of it: a level, and the reasons for it. Pure.
 
-The worst level of which a sign is seen counts. Nothing is called clean while a source that could say
-otherwise has not answered, and what nobody has judged is unknown.
+Each sign that is seen has a weight in points, above zero where it speaks against the target, and below where
+it speaks for it. From 80 points on a target is malicious, from 30 on suspicious, below 0 clean. In between
+there is too little to judge by. Four sorts of signs are added up differently:
+
+- what a target is used for (Tor, a VPN), which counts once, by the greatest weight, and never makes it
+  malicious alone;
+- accusations;
+- that somebody looked and found nothing, which weighs against accusations, but not against a use;
+- who it is, which weighs against everything.
+
+Nothing is called clean while a source is silent that could yet make it suspicious.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as made
 from datetime import date, datetime
 from typing import Any, Literal
 
 Level = Literal["clean", "suspicious", "malicious", "unknown"]
-_WORST_FIRST: tuple[Level, ...] = ("malicious", "suspicious", "clean")
+Sort = Literal["use", "accusation", "absence", "identity"]
+MALICIOUS, SUSPICIOUS = 80, 30
 _YOUNG_DAYS = 30
+_OLD_REPORT_DAYS, _OLD_SCAN_DAYS = 30, 90
+# So few people, or reports, may be one person's mistake.
+_FEW = 2
+# More reports than that are many, whatever the score.
+_MANY_REPORTS = 20
+COMPUTED = "computed"
+"""Stands in the place of a source for what no source has given."""
 
-Test = Callable[[Any, datetime], bool]
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known: path → value, and the moment of the answer."""
+
+    fields: Mapping[str, Any]
+    moment: datetime
+
+    def number(self, path: str) -> float | None:
+        """The number that is known there."""
+        return self.fields.get(path)
+
+    def days_since(self, path: str) -> int | None:
+        """How long ago the day or moment was that is known there; None where none is, or none yet."""
+        try:
+            day = date.fromisoformat(str(self.fields[path])[:10])
+        except (KeyError, ValueError):
+            return None
+        days = (self.moment.date() - day).days
+        return days if days >= 0 else None
+
+
+Test = Callable[[Any, Facts], bool]
+"""What a field has as its value, and all that is known → whether the sign is seen."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """What makes one think that a target is of a level.
+    """What makes one think that a target is good or bad.
 
     Attributes:
-        level: which.
-        code: names the sign.
-        tests: field → what holds of its value at the moment of the answer, if it is known. All must
-            hold; the reason names the sources of the first field.
+        code: names it.
+        weight: in points, see above.
+        field: the field that shows it. Its reasons name the sources of that.
+        test: whether it is seen, where the field is known.
+        sort: how its weight is added up.
+        reads: other fields that the test reads.
+        by_source: the weight where it is a certain source that says so; 0: its word does not count here.
     """
 
-    level: Level
     code: str
-    tests: Mapping[str, Test]
+    weight: int
+    field: str
+    test: Test
+    sort: Sort = "accusation"
+    reads: tuple[str, ...] = ()
+    by_source: Mapping[str, int] = made(default_factory=dict[str, int])
 
-    def holds(self, fields: Mapping[str, Any], moment: datetime) -> bool:
-        """Whether all its tests hold of the fields, path → value."""
-        for path, test in self.tests.items():
-            if path not in fields or not test(fields[path], moment):
-                return False
-        return True
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All that it reads."""
+        return (self.field, *self.reads)
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether it is seen."""
+        return self.field in facts.fields and self.test(facts.fields[self.field], facts)
+
+    def weight_of(self, source: str) -> int:
+        """The weight of it where this source says so."""
+        return self.by_source.get(source, self.weight)
 
 
-def _true(value: Any, now: datetime) -> bool:
+@dataclass(frozen=True)
+class Reason:
+    """A sign that is seen, and who says so."""
+
+    sign: Sign
+    source: str
+    weight: int
+
+    def told(self) -> dict[str, Any]:
+        """Give it as the answer has it."""
+        return {
+            "code": self.sign.code,
+            "source": self.source,
+            "field": self.sign.field,
+            "weight": self.weight,
+        }
+
+
+def _true(value: Any, facts: Facts) -> bool:
     return value is True
 
 
-def _false(value: Any, now: datetime) -> bool:
+def _false(value: Any, facts: Facts) -> bool:
     return value is False
 
 
 def _is(*wanted: str) -> Test:
-    return lambda value, now: value in wanted
+    return lambda value, facts: value in wanted
 
 
 def _within(least: float, most: float) -> Test:
-    return lambda value, now: least <= value <= most
+    return lambda value, facts: least <= value <= most
 
 
 def _has(name: str) -> Test:
-    return lambda value, now: name in value
+    return lambda value, facts: name in value
 
 
-def _any(value: Any, now: datetime) -> bool:
+def _any(value: Any, facts: Facts) -> bool:
     return bool(value)
 
 
-def _young(value: str, now: datetime) -> bool:
-    try:
-        created = date.fromisoformat(value[:10])
-    except ValueError:
-        return False
-    return 0 <= (now.date() - created).days < _YOUNG_DAYS
+def _young(path: str) -> Test:
+    def test(value: Any, facts: Facts) -> bool:
+        days = facts.days_since(path)
+        return days is not None and days < _YOUNG_DAYS
+
+    return test
+
+
+def _engines(block: str) -> tuple[Sign, ...]:
+    """What engines say: by how many object, and by their share of all that have looked."""
+    objecting, wary, harmless, undetected = (
+        f"{block}.{name}_count" for name in ("malicious", "suspicious", "harmless", "undetected")
+    )
+    reads = (wary, harmless, undetected)
+
+    def share(least: float, below: float) -> Test:
+        def test(value: Any, facts: Facts) -> bool:
+            looked = value + sum(facts.number(path) or 0 for path in reads)
+            return value > _FEW and least <= value / looked < below
+
+        return test
+
+    def none(value: Any, facts: Facts) -> bool:
+        return value == 0 and not facts.number(wary)
+
+    def mostly(value: Any, facts: Facts) -> bool:
+        objects = facts.number(objecting) or 0
+        return objects > 0 and value >= 25 * (objects + (facts.number(wary) or 0))
+
+    return (
+        Sign("many_engines_object", 80, objecting, share(0.1, MOST), reads=reads),
+        Sign("engines_object", 40, objecting, share(0.0, 0.1), reads=reads),
+        Sign("an_engine_objects", 15, objecting, _within(1, _FEW)),
+        Sign("engines_are_wary", 30, wary, _within(_FEW + 1, MOST)),
+        Sign("an_engine_is_wary", 10, wary, _within(1, _FEW)),
+        Sign("no_engine_objects", -30, objecting, none, "absence", (wary,)),
+        Sign("most_engines_find_nothing", -30, harmless, mostly, "absence", (objecting, wary)),
+    )
+
+
+_SCORE, _REPORTS, _REPORTERS = "threat.abuse_score", "threat.total_reports", "threat.distinct_users"
+_REPORTED, _WHITELISTED = "threat.last_reported_at", "threat.is_whitelisted"
+
+
+def _reports(least: float, most: float, code: str, weight: int) -> Iterator[Sign]:
+    """Reports of abuse with such a score: half as much where they are few, or long past."""
+
+    def old(facts: Facts) -> bool:
+        return (facts.days_since(_REPORTED) or 0) > _OLD_REPORT_DAYS
+
+    def few(facts: Facts) -> bool:
+        counts = (facts.number(path) for path in (_REPORTS, _REPORTERS))
+        return any(count is not None and count <= _FEW for count in counts)
+
+    def test(wanted: Callable[[Facts], bool]) -> Test:
+        return lambda value, facts: least <= value <= most and wanted(facts)
+
+    reads = (_REPORTS, _REPORTERS, _REPORTED)
+    yield Sign(code, weight, _SCORE, test(lambda facts: not old(facts) and not few(facts)), reads=reads)
+    yield Sign(f"{code}_long_ago", weight // 2, _SCORE, test(old), reads=reads)
+    by_few = test(lambda facts: few(facts) and not old(facts))
+    yield Sign(f"{code}_by_few", weight // 2, _SCORE, by_few, reads=reads)
+
+
+def _little_reported(value: Any, facts: Facts) -> bool:
+    reports = facts.number(_REPORTS)
+    return value < 25 and (reports is None or 0 < reports <= _MANY_REPORTS)
+
+
+def _often_reported(value: Any, facts: Facts) -> bool:
+    score = facts.number(_SCORE)
+    believed = score is not None and score >= 25
+    return value > _MANY_REPORTS and not believed and facts.fields.get(_WHITELISTED) is not True
+
+
+def _seen_of_late(value: Any, facts: Facts) -> bool:
+    return value == "malicious" and (facts.days_since("threat.last_seen") or 0) <= _OLD_SCAN_DAYS
+
+
+def _seen_long_ago(value: Any, facts: Facts) -> bool:
+    return value == "malicious" and not _seen_of_late(value, facts)
 
 
 MOST = float("inf")
 INFOSTEALER = "Infostealer malware"
 """The name under which breaches list a computer that was infected."""
+_CLASS = "threat.classification"
+_KNOWN = Sign(
+    "known_service", -60, "threat.is_known_service", _true, "identity",
+    by_source={"wellknown": -200, "wellknowndomain": -200},
+)  # fmt: skip
 
 IP = (
-    Sign("malicious", "listed_for_abuse", {"security.is_abuse": _true}),
-    Sign("malicious", "abuse_reported", {"threat.abuse_score": _within(75, 100)}),
-    Sign("malicious", "malicious_scanner", {"threat.classification": _is("malicious")}),
-    Sign("malicious", "engines_object", {"malware.malicious_count": _within(3, MOST)}),
-    Sign("suspicious", "some_abuse_reported", {"threat.abuse_score": _within(25, 74.99)}),
-    Sign("suspicious", "an_engine_objects", {"malware.malicious_count": _within(1, 2)}),
-    Sign("suspicious", "engines_are_wary", {"malware.suspicious_count": _within(1, MOST)}),
-    Sign("suspicious", "suspicious_scanner", {"threat.classification": _is("suspicious")}),
-    Sign("suspicious", "tor_exit", {"security.is_tor": _true}),
-    Sign("suspicious", "open_proxy", {"security.is_proxy": _true}),
-    Sign("suspicious", "vpn_exit", {"security.is_vpn": _true}),
-    Sign("clean", "little_abuse_reported", {"threat.abuse_score": _within(0, 24.99)}),
-    Sign("clean", "no_engine_objects", {"malware.malicious_count": _within(0, 0)}),
-    Sign("clean", "known_service", {"threat.is_known_service": _true}),
-    Sign("clean", "benign_scanner", {"threat.classification": _is("benign")}),
+    Sign("listed_for_abuse", 80, "security.is_abuse", _true, by_source={"abstractip": 40}),
+    *_reports(75, 100, "abuse_reported", 80),
+    *_reports(25, 74.99, "some_abuse_reported", 40),
+    Sign("often_reported", 10, _REPORTS, _often_reported, reads=(_SCORE, _WHITELISTED)),
+    Sign("malicious_scanner", 80, _CLASS, _seen_of_late, reads=("threat.last_seen",)),
+    Sign("malicious_scanner_long_ago", 40, _CLASS, _seen_long_ago, reads=("threat.last_seen",)),
+    Sign("suspicious_scanner", 40, _CLASS, _is("suspicious")),
+    *_engines("malware"),
+    Sign("tor_exit", 30, "security.is_tor", _true, "use"),
+    Sign("open_proxy", 30, "security.is_proxy", _true, "use"),
+    Sign("vpn_exit", 30, "security.is_vpn", _true, "use"),
+    Sign("never_reported", -20, _REPORTS, _within(0, 0), "absence"),
+    Sign("little_abuse_reported", -10, _SCORE, _little_reported, "absence", (_REPORTS,)),
+    Sign("whitelisted", -60, _WHITELISTED, _true, "identity"),
+    Sign("benign_scanner", -40, _CLASS, _is("benign"), "identity"),
+    _KNOWN,
 )
+# Where the counts of VirusTotal's engines are known, these are weighed, and not what follows from them.
+_COUNTED = {"virustotaldomain": 0}
 DOMAIN = (
-    Sign("malicious", "listed_as_malicious", {"threat.malicious": _true}),
-    Sign("suspicious", "listed_as_threat", {"threat.categories": _any}),
-    Sign("suspicious", "young_domain", {"whois.created": _young}),
-    Sign("clean", "not_malicious", {"threat.malicious": _false}),
+    Sign("listed_as_malicious", 80, "threat.malicious", _true, by_source=_COUNTED),
+    # What ThreatFox lists as a threat it has called malicious already.
+    Sign("listed_as_threat", 40, "threat.categories", _any, by_source=_COUNTED | {"threatfox": 0}),
+    *_engines("threat"),
+    Sign("young_domain", 30, "whois.created", _young("whois.created"), "use"),
+    Sign("not_malicious", -30, "threat.malicious", _false, "absence", by_source=_COUNTED),
+    _KNOWN,
 )
+
+
+def _is_lasting(value: Any, facts: Facts) -> bool:
+    return value == "valid" and facts.fields.get("is_disposable") is False
+
+
 EMAIL = (
-    Sign("suspicious", "disposable_address", {"is_disposable": _true}),
-    Sign("suspicious", "takes_no_mail", {"validity": _is("invalid")}),
-    Sign("suspicious", "infected_computer", {"breach.services": _has(INFOSTEALER)}),
-    Sign("clean", "takes_mail", {"validity": _is("valid"), "is_disposable": _false}),
+    Sign("infected_computer", 40, "breach.services", _has(INFOSTEALER), "use"),
+    Sign("disposable_address", 30, "is_disposable", _true, "use"),
+    Sign("takes_no_mail", 30, "validity", _is("invalid"), "use"),
+    Sign("takes_mail", -20, "validity", _is_lasting, "absence", ("is_disposable",)),
 )
 
 
@@ -115,9 +279,11 @@ def judge(
     told: Mapping[str, Mapping[str, Any]],
     moment: datetime,
     *,
-    complete: bool,
+    unheard: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Judge by the signs; returns `{level, reasons: [{code, source}]}`.
+    """Judge by the signs; returns `{level, reasons: [{code, source, field, weight}]}`.
+
+    The reasons are all that was weighed, the heaviest first.
 
     Args:
         signs: of the kind.
@@ -125,25 +291,44 @@ def judge(
         sources: path → the sources that the value is from.
         told: source → what it says itself: of a list, a reason names those whose part it is.
         moment: of the answer.
-        complete: every source that could show one of the signs has answered.
+        unheard: fields that silent sources could fill.
     """
-    seen = [sign for sign in signs if sign.holds(fields, moment)]
-    for level in _WORST_FIRST:
-        found = [sign for sign in seen if sign.level == level]
-        if found and (level != "clean" or complete):
-            return {
-                "level": level,
-                "reasons": [one for sign in found for one in _reasons(sign, sources, told, moment)],
-            }
-    return {"level": "unknown", "reasons": []}
+    facts = Facts(fields, moment)
+    seen = [sign for sign in signs if sign.holds(facts)]
+    reasons = [reason for sign in seen for reason in _reasons(sign, facts, sources, told) if reason.weight]
+    reasons.sort(key=lambda reason: (-abs(reason.weight), reason.sign.code, reason.source))
+    score = _score(reasons)
+    level: Level = "unknown"
+    if score >= SUSPICIOUS:
+        level = "malicious" if score >= MALICIOUS else "suspicious"
+    elif score < 0 and score + _could_come(signs, seen, unheard) < SUSPICIOUS:
+        level = "clean"
+    return {"level": level, "reasons": [reason.told() for reason in reasons]}
+
+
+def _score(reasons: list[Reason]) -> int:
+    """Add up the weights."""
+    by_sort: dict[Sort, list[int]] = {"use": [], "accusation": [], "absence": [], "identity": []}
+    for reason in reasons:
+        by_sort[reason.sign.sort].append(reason.weight)
+    use = max(by_sort["use"], default=0)
+    weighed = sum(by_sort["accusation"]) + sum(by_sort["absence"])
+    return use + (max(0, weighed) if use else weighed) + sum(by_sort["identity"])
+
+
+def _could_come(signs: tuple[Sign, ...], seen: Collection[Sign], unheard: Collection[str]) -> int:
+    """How much those who are silent could add: of the signs of one field, the worst."""
+    worst: dict[str, int] = {}
+    for sign in signs:
+        if sign.weight > 0 and sign not in seen and sign.field in unheard:
+            worst[sign.field] = max(worst.get(sign.field, 0), sign.weight)
+    return sum(worst.values())
 
 
 def _reasons(
-    sign: Sign, sources: Mapping[str, list[str]], told: Mapping[str, Mapping[str, Any]], moment: datetime
-) -> list[dict[str, str]]:
-    path, test = next(iter(sign.tests.items()))
-    return [
-        {"code": sign.code, "source": source}
-        for source in sources.get(path, [])
-        if path not in told.get(source, {}) or test(told[source][path], moment)
-    ]
+    sign: Sign, facts: Facts, sources: Mapping[str, list[str]], told: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Reason]:
+    for source in sources.get(sign.field) or [COMPUTED]:
+        own = told.get(source, {})
+        if sign.field not in own or sign.test(own[sign.field], facts):
+            yield Reason(sign, source, sign.weight_of(source))

@@ -66,7 +66,7 @@ def _errors(
 def _misfit(condition: Condition, annotation: Any) -> str | None:
     """What keeps an operator from ever being true of a field of this type."""
     sorts = {*_sorts(annotation)}
-    is_list = get_origin(annotation) is list
+    is_list = any(get_origin(sort) is list for sort in sorts)
     if condition.operator in _SIDES:
         if is_number(condition.value):
             return None if not is_list and sorts & {int, float} else "The field is no number."

@@ -19,6 +19,7 @@ from providers.registry import KINDS
 from services.conditions import annotation_of, check_conditions
 
 _MOVABLE: tuple[Any, ...] = (int, float, str, int | None, float | None, str | None)
+_MOVABLE_LISTS: tuple[Any, ...] = (list[str], list[str] | None)
 _STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error")
 
 
@@ -82,7 +83,7 @@ def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
             (item,) = get_args(annotation)
             texts = (member for member in members if annotation_of(item, member) in _MOVABLE)
             yield from (f"{field}.{member}" for member in texts)
-        elif (annotation in _MOVABLE or annotation == list[str]) and field not in DEFAULTS[type].clocks:
+        elif annotation in (*_MOVABLE, *_MOVABLE_LISTS) and field not in DEFAULTS[type].clocks:
             yield field
 
 

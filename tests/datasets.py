@@ -14,7 +14,7 @@ from netaddr import IPSet
 from providers import installed, ranges
 from tests.darkweb.victims import install_victims, victim
 
-# The records are those of the published files.
+# The records have the form of the published files.
 CITIES: dict[str, dict[str, Any]] = {
     "8.8.8.0/24": {
         "city": "Mountain View",
@@ -36,6 +36,16 @@ CITIES: dict[str, dict[str, Any]] = {
         "state2": "",
         "timezone": "",
     },
+    "193.0.6.0/24": {
+        "city": "Amsterdam",
+        "country_code": "NL",
+        "latitude": 52.3676,
+        "longitude": 4.9041,
+        "postcode": "",
+        "state1": "North Holland",
+        "state2": "",
+        "timezone": "",
+    },
     "2606:4700::/44": {
         "city": "Montreal",
         "country_code": "CA",
@@ -50,6 +60,7 @@ CITIES: dict[str, dict[str, Any]] = {
 NETWORKS: list[tuple[str, str, str]] = [
     ("8.8.8.0", "8.8.8.255", "15169 Google LLC"),
     ("1.1.1.0", "1.1.1.255", "13335 Cloudflare, Inc."),
+    ("193.0.6.0", "193.0.6.255", "3333 RIPE NCC"),
     ("2606:4700::", "2606:4700:f:ffff:ffff:ffff:ffff:ffff", "13335 Cloudflare, Inc."),
 ]
 
@@ -122,7 +133,7 @@ def packed(address: str) -> bytes:
 
 
 def write_small_datasets(data: Path) -> None:
-    """Install a handful of known addresses, 8.8.8.8, 1.1.1.1 and 2606:4700::1111, and small lists."""
+    """Install a few known addresses, 8.8.8.8, 1.1.1.1, 193.0.6.139 and 2606:4700::1111, and small lists."""
     write_cities(data, CITIES)
     write_networks(data, NETWORKS)
     write_lists(data)

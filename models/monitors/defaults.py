@@ -77,12 +77,17 @@ PHONE = Defaults(
 )
 _HOSTING = ("hosting.country_code", "hosting.asn", "hosting.asn_name", "hosting.company")
 _ADDRESSES = "large networks give out other addresses from one minute to the next"
+_ENGINES = "moves with the number of engines"
 DOMAIN = Defaults(
     tolerances={
         "dns.a": Tolerance(64, _ADDRESSES),
         "dns.aaaa": Tolerance(64, _ADDRESSES),
         "dns.soa": Tolerance(1, "its serial moves with every edit of the zone"),
         "ssl.issuer": Tolerance(1, "an authority signs with several keys by turns: R12 and R13"),
+        "threat.malicious_count": Tolerance(1, "moves with single engines"),
+        "threat.suspicious_count": Tolerance(1, "moves with single engines"),
+        "threat.harmless_count": Tolerance(10, _ENGINES),
+        "threat.undetected_count": Tolerance(10, _ENGINES),
         "hosting.ip": Tolerance(64, "one of `dns.a`, whichever came first"),
         **dict.fromkeys(_HOSTING, Tolerance(16, "moves with `hosting.ip`")),
     },
@@ -96,12 +101,12 @@ DOMAIN = Defaults(
         }
     ),
 )  # fmt: skip
-_ENGINES = "moves with the number of engines"
 IP = Defaults(
     clocks=frozenset({"timezone.abbreviation", "timezone.utc_offset"}),
     tolerances={
         "location.longitude": Tolerance(0.5, "moves with each edition of the data"),
         "location.latitude": Tolerance(0.5, "moves with each edition of the data"),
+        "location.accuracy_km": Tolerance(100, "moves with each edition of the data"),
         "threat.abuse_score": Tolerance(10, "a score, which moves daily"),
         "threat.total_reports": Tolerance(10, "grows with each report"),
         "threat.last_reported_at": Tolerance(30, "moves with each report"),

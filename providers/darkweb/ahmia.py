@@ -2,6 +2,9 @@
 
 The search form has a hidden field whose name and value change; without it every search is sent back to the
 start page. That is a failure, and never "no mentions": those are a results page that says so.
+
+Its search is a loose one: it also shows pages that are merely like the query. A hit counts where what Ahmia
+shows of it has the query in it; the others are told as not matched.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from providers.base import (
     RemoteSpec,
     SourceError,
 )
-from providers.darkweb.mentions import MOST, mention, timestamp
+from providers.darkweb.mentions import MOST, has_query, mention, timestamp
 from settings import Rate
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -38,8 +41,8 @@ _NO_DESCRIPTION = "No description provided"
 _LONGEST, _MOST_WORDS = 100, 10
 
 
-async def fetch(query: Query, context: Context) -> str:
-    """Read the form, then ask with its token.
+async def fetch(query: Query, context: Context) -> tuple[Query, str]:
+    """Read the form, then ask with its token; returns the query beside the page, in which others may come.
 
     Raises:
         SourceError: `bad_response`, if there is no form, or the search was sent back to it.
@@ -51,7 +54,7 @@ async def fetch(query: Query, context: Context) -> str:
     response = await context.client.get(
         f"{context.base_url}/search/", params={"q": query.words, **form.hidden}, timeout=context.timeout
     )
-    return _page(response)
+    return query, _page(response)
 
 
 def _page(response: httpx.Response) -> str:
@@ -66,16 +69,17 @@ def _page(response: httpx.Response) -> str:
     return response.text
 
 
-def parse(page: str) -> Fields:
+def parse(told: tuple[Query, str]) -> Fields:
     """Read a results page."""
+    query, page = told
     results = Results()
     results.feed(page)
     if results.none:
         return {}
-    found = [_mention(one) for one in results.found if (one.host or "").endswith(".onion")]
+    found = [_mention(one, query) for one in results.found if (one.host or "").endswith(".onion")]
     if not found:
         raise SourceError("bad_response", "not_a_results_page")
-    return {"results": found[:MOST], "total": len(found)}
+    return {"results": found[:MOST], "total": sum(one["matched"] for one in found)}
 
 
 @dataclass
@@ -83,6 +87,7 @@ class Result:
     """An entry of the page, as it is read."""
 
     host: str | None = None
+    address: str = ""
     texts: dict[str, str] = field(default_factory=dict[str, str])
     seen: str | None = None
 
@@ -131,7 +136,7 @@ class Results(HTMLParser):
             return
         if tag == "a" and self._reading == "h4" and self._entry.host is None:
             target = parse_qs(urlsplit(given.get("href") or "").query).get("redirect_url", [""])[0]
-            self._entry.host = urlsplit(target).hostname
+            self._entry.host, self._entry.address = urlsplit(target).hostname, target
         elif tag in ("h4", "p"):
             self._reading = tag
         elif tag == "span" and given.get("class") == "lastSeen":
@@ -148,16 +153,18 @@ class Results(HTMLParser):
             self._entry.texts[self._reading] = self._entry.texts.get(self._reading, "") + data
 
 
-def _mention(result: Result) -> dict[str, Any]:
+def _mention(result: Result, query: Query) -> dict[str, Any]:
     texts = {part: " ".join(text.split()) for part, text in result.texts.items()}
     body = texts.get("p")
-    return mention(
+    found = mention(
         "ahmia",
         title=texts.get("h4"),
         body=None if body == _NO_DESCRIPTION else body,
         domain=result.host,
         crawl_date=_seen(result.seen or ""),
     )
+    shown = "\n".join((*texts.values(), result.address))
+    return found | {"matched": has_query(shown, query.text, query.value)}
 
 
 def _seen(text: str) -> str | None:
@@ -190,6 +197,7 @@ SOURCE = RemoteSource(
         ttl=6 * 3600,
         negative_ttl=3600,
         rate=Rate(20, 60),
+        parser_version=2,
     ),
     fetch,
     parse,

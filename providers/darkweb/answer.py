@@ -34,7 +34,7 @@ class Chat(Block):
 
 
 def _scored(schema: dict[str, Any]) -> None:
-    schema["required"] = [*schema["required"], "hackishness"]
+    schema["required"] = [*schema["required"], "hackishness", "matched"]
 
 
 class Mention(Block):
@@ -43,7 +43,7 @@ class Mention(Block):
     From `leak` on, fields are there only where the source has them.
     """
 
-    model_config = ConfigDict(json_schema_extra=_scored)  # sources give no score, answers always have it
+    model_config = ConfigDict(json_schema_extra=_scored)  # sources may leave these out, answers have them
 
     source: str = Field(description="Who published it, or found it.")
     title: str | None = Field(description="The document's title.")
@@ -52,6 +52,11 @@ class Mention(Block):
     hackishness: float = Field(
         0.0,
         description="How much it has to do with hacking, from 0 to 1: a score of our own by fixed rules.",
+    )
+    matched: bool = Field(
+        True,
+        description="Whether the query stands in what the source shows of it. If not, it is neither counted"
+        " nor charged.",
     )
     crawl_date: str | None = Field(description="When it was found.")
     emails: list[str] = Field(description="The e-mail addresses in it.")
@@ -74,6 +79,6 @@ class DarkwebAnswer(LookupAnswer):
     total: int = Field(
         description="How many mentions those who answered know of; with `partial` there may be more."
     )
-    result_count: int = Field(description="How many there are in `results`.")
+    result_count: int = Field(description="How many of `results` matched.")
     results: list[Mention] = Field(description="The mentions of this page, the latest first.")
     message: str = Field(description="How many there are in words, and who has not answered.")

@@ -63,18 +63,31 @@ def _invalid(pointer: str, complaint: str) -> Invalid:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """One page, the latest mentions first; it ends where its block does, unless it is longer than a block."""
+    """One page, the latest mentions first; it ends where its block does, unless it is longer than a block.
+
+    What a source shows without the query in it comes last, and counts as nothing; longer lists, such as those
+    that are compared with earlier ones, do not have it.
+    """
     found = sorted(fields.get("results", []), key=lambda one: one["crawl_date"] or "", reverse=True)
+    found.sort(key=_matched, reverse=True)
     most = limit or PAGE
+    if most > BLOCK:
+        found = [one for one in found if _matched(one)]
     end = offset + most if most > BLOCK else min(offset + most, (offset // BLOCK + 1) * BLOCK)
     page = found[offset:end]
-    page = [one | {"hackishness": hackishness(one)} for one in page]
-    return {**fields, "results": page, "result_count": len(page), "total": total_of(fields)}
+    page = [one | {"hackishness": hackishness(one), "matched": _matched(one)} for one in page]
+    count = sum(map(_matched, page))
+    return {**fields, "results": page, "result_count": count, "total": total_of(fields)}
+
+
+def _matched(mention: Mapping[str, Any]) -> bool:
+    """Whether the query stands in what the source shows; some sources show nothing else."""
+    return mention.get("matched", True)
 
 
 def total_of(fields: Mapping[str, Any]) -> int:
     """How many mentions there are: the greatest number that a source tells, or what the merge has if more."""
-    return max(fields.get("total", 0), len(fields.get("results", [])))
+    return max(fields.get("total", 0), sum(map(_matched, fields.get("results", []))))
 
 
 def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
@@ -87,8 +100,8 @@ def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
 
 
 def cost(fields: Mapping[str, Any]) -> int:
-    """1 for the block that the page is from; nothing when there is nothing in it."""
-    return 1 if fields.get("results") else 0
+    """1 for the block that the page is from; nothing when there is nothing in it that counts."""
+    return int(any(map(_matched, fields.get("results", []))))
 
 
 KIND = Kind(

@@ -52,6 +52,23 @@ def mention(
     }
 
 
+def has_query(text: str, query: str, sort: str) -> bool:
+    """Whether a text has a query in it, in any case: an address or name as such, of words each.
+
+    An address or name is not there where only a longer one is: `ada@example.com` in `bada@example.com`,
+    `1.1.1.1` in `1.1.1.15`. But a domain is, where a name below it is.
+
+    Args:
+        text: in which to look.
+        query: normalised.
+        sort: `email`, `domain`, `ip` or `text`.
+    """
+    words = query.split() if sort == "text" else [query]
+    before = r"(?<![\w-])" if sort in ("domain", "text") else r"(?<![\w.+-])"
+    after = r"(?!\w)" if sort == "text" else r"(?!\.?[\w-])"
+    return all(re.search(before + re.escape(word) + after, text, re.IGNORECASE) for word in words)
+
+
 def timestamp(moment: datetime) -> str:
     """A moment, in UTC if it does not say where, as the answer has it."""
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

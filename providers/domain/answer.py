@@ -13,7 +13,9 @@ class Whois(Block):
     `created` and `expires` are dates, `YYYY-MM-DD`.
     """
 
-    registered: bool | None = Field(description="Whether the registry knows the domain.")
+    registered: bool | None = Field(
+        description="Whether the registry knows the domain; `false` only where no name server does either."
+    )
     registrar: str | None = Field(description="Where the domain is registered.")
     created: str | None = Field(description="Since when, `YYYY-MM-DD`.")
     expires: str | None = Field(description="Until when, `YYYY-MM-DD`.")
@@ -21,15 +23,18 @@ class Whois(Block):
 
 
 class Dns(Block):
-    """The records of the name itself, in the form that zone files have, and its DMARC policy."""
+    """The records of the name itself, in the form that zone files have, and its DMARC policy.
 
-    a: list[str] = Field(description="IPv4 addresses.")
-    aaaa: list[str] = Field(description="IPv6 addresses.")
-    mx: list[str] = Field(description="Mail servers with their preference.")
-    txt: list[str] = Field(description="Texts.")
-    ns: list[str] = Field(description="Name servers.")
+    A type that could not be asked for is null, and `failed` of the source `dns` in `providers` says why.
+    """
+
+    a: list[str] | None = Field(description="IPv4 addresses.")
+    aaaa: list[str] | None = Field(description="IPv6 addresses.")
+    mx: list[str] | None = Field(description="Mail servers with their preference.")
+    txt: list[str] | None = Field(description="Texts.")
+    ns: list[str] | None = Field(description="Name servers.")
     soa: str | None = Field(description="The start of authority.")
-    caa: list[str] = Field(description="Who may issue certificates.")
+    caa: list[str] | None = Field(description="Who may issue certificates.")
     dmarc: str | None = Field(description="The DMARC policy.")
 
 
@@ -47,6 +52,13 @@ class DomainThreat(Block):
 
     malicious: bool | None = Field(description="Whether someone holds the domain to be malicious.")
     categories: list[str] = Field(description="As what.")
+    is_known_service: bool | None = Field(
+        description="Whether it is the name of a service that everybody uses."
+    )
+    malicious_count: int | None = Field(description="How many engines call it malicious.")
+    suspicious_count: int | None = Field(description="How many engines call it suspicious.")
+    harmless_count: int | None = Field(description="How many engines call it harmless.")
+    undetected_count: int | None = Field(description="How many engines know nothing of it.")
 
 
 class Hosting(Block):

@@ -1,22 +1,27 @@
-"""Whether a registry that does not know a domain is the one that would.
+"""What follows from a registry's no: it takes the name servers' no, too, for a domain not to be registered.
 
-Below suffixes such as `ac.uk` others register domains than the registry of `uk`, and no list says where.
+Below suffixes such as `ac.uk` others register domains than the registry of `uk`, and no list says where. And
+a domain to which the servers of its TLD refer is somebody's, whatever the registry's other servers say.
 """
 
 from __future__ import annotations
 
 from models.domains import Domain
+from providers.base import Fields, SourceError, Unsure
 from providers.nameservers import records, resolvers
 
 
-async def may_be_elsewhere(domain: Domain, seconds: float) -> bool:
-    """Whether another registry may know the domain that the registry of its TLD does not.
+async def unless_delegated(domain: Domain, seconds: float) -> Fields:
+    """Say that a domain is not registered of which its registry knows nothing, unless name servers know it.
 
-    Not so for a domain right below the TLD, nor for one that name servers know as little of.
-
-    Raises:
-        SourceError: `timeout` or `error`, if no name server answers.
+    Where they do, the two contradict each other; but below a suffix that others may run, nothing follows.
     """
-    if domain.registered.count(".") == 1:
-        return False
-    return await records(resolvers(""), domain.registered, "NS", seconds) is not None
+    try:
+        found = await records(resolvers(""), domain.registered, "NS", seconds)
+    except SourceError as error:
+        return {"whois.registered": Unsure(why=error.detail)}
+    if found is None:
+        return {"whois.registered": False}
+    if domain.registered.count(".") > 1:
+        return {}
+    return {"whois.registered": Unsure(said=(("registry", False), ("delegation", True)))}

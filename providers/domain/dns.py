@@ -1,7 +1,7 @@
 """DNS: the records of a name, as public name servers hold them.
 
-Asked of the machine's name servers and then of a public resolver, or of those in
-`VEDETTE_PROVIDER_DNS_BASE_URL` (`dns://192.0.2.1:53`, several with commas).
+Its types are asked for one by one, and fail one by one. Asked of the machine's name servers and then of a
+public resolver, or of those in `VEDETTE_PROVIDER_DNS_BASE_URL` (`dns://192.0.2.1:53`, several with commas).
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from providers.base import Context, Evidence, Fields, Query, RemoteSource, Remot
 from providers.nameservers import records, resolvers
 
 _TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
-# Some name servers fail for types that they do not know, or for names below their zone.
-_EXTRA = frozenset({"SOA", "CAA", "DMARC", "ORGANISATION"})
 
-Answer = dict[str, list[str] | None]
-"""Type → its records as texts; None where nobody knows."""
+Answer = dict[str, list[str] | SourceError]
+"""Type → its records as texts, or why nobody could say."""
 
 
 async def fetch(query: Query, context: Context) -> Answer | None:
     """Ask for all types at once; None when there is no such name.
 
     Raises:
-        SourceError: `timeout` or `error`, if a type that every name server knows brings no answer.
+        SourceError: `timeout` or `error`, if no type of the name itself brings an answer.
     """
     domain: Domain = query.value
     asked = resolvers(context.base_url)
@@ -46,14 +44,17 @@ async def fetch(query: Query, context: Context) -> Answer | None:
     )
     texts: Answer = {}
     for (label, _, _), answer in zip(questions, answers, strict=True):
-        if isinstance(answer, SourceError) and label in _EXTRA:
-            texts[label] = None
+        if isinstance(answer, SourceError):
+            texts[label] = answer
         elif isinstance(answer, BaseException):
             raise answer
-        elif answer is None and label == "A":
+        elif answer is None and label in _TYPES:
             return None
         else:
             texts[label] = sorted(map(_text, answer or []))
+    failures = [answer for kind in _TYPES if isinstance(answer := texts[kind], SourceError)]
+    if len(failures) == len(_TYPES):
+        raise failures[0]
     return texts
 
 
@@ -80,15 +81,27 @@ def parse(raw: Answer | None) -> Fields:
     """The records as fields. The policy of the registered domain holds for names without one (RFC 7489)."""
     if raw is None:
         return {}
-    fields: Fields = {f"dns.{kind.lower()}": raw[kind] for kind in _TYPES}
-    fields["dns.mx"] = sorted(raw["MX"] or [], key=_preference)
-    fields["dns.soa"] = next(iter(raw["SOA"] or []), None)
-    own, inherited = raw["DMARC"], raw.get("ORGANISATION", [])
-    fields["dns.dmarc"] = _policy(own) or _policy(inherited)
-    unsure = {f"dns.{kind.lower()}" for kind in _TYPES if raw[kind] is None}
-    if own is None or (inherited is None and not _policy(own)):
-        unsure.add("dns.dmarc")
-    return fields | {path: Unsure(fields[path]) for path in unsure}
+    fields: Fields = {}
+    for kind in _TYPES:
+        records = raw[kind]
+        fields[f"dns.{kind.lower()}"] = (
+            Unsure(why=records.detail) if isinstance(records, SourceError) else records
+        )
+    if isinstance(raw["MX"], list):
+        fields["dns.mx"] = sorted(raw["MX"], key=_preference)
+    if isinstance(raw["SOA"], list):
+        fields["dns.soa"] = next(iter(raw["SOA"]), None)
+    return fields | {"dns.dmarc": _dmarc(raw["DMARC"], raw.get("ORGANISATION", []))}
+
+
+def _dmarc(own: list[str] | SourceError, inherited: list[str] | SourceError) -> str | Unsure | None:
+    """The policy of the name, or else of the registered domain; unsure where one could go before it."""
+    if isinstance(own, SourceError):
+        return Unsure(None if isinstance(inherited, SourceError) else _policy(inherited), own.detail)
+    policy = _policy(own)
+    if isinstance(inherited, SourceError):
+        return policy or Unsure(why=inherited.detail)
+    return policy or _policy(inherited)
 
 
 def _preference(text: str) -> tuple[int, str]:
@@ -96,8 +109,8 @@ def _preference(text: str) -> tuple[int, str]:
     return int(number), host
 
 
-def _policy(texts: list[str] | None) -> str | None:
-    return next((text for text in texts or [] if text.lower().startswith("v=dmarc1")), None)
+def _policy(texts: list[str]) -> str | None:
+    return next((text for text in texts if text.lower().startswith("v=dmarc1")), None)
 
 
 SOURCE = RemoteSource(
@@ -112,7 +125,7 @@ SOURCE = RemoteSource(
         ttl=600,
         negative_ttl=300,
         stale_ttl=86400,
-        parser_version=2,
+        parser_version=3,
         # A name server answers as fast as Postgres, and keeps answers itself.
         shared=False,
     ),

@@ -18,11 +18,14 @@ from providers.domain import (
     tls,
     urlhaus,
     virustotaldomain,
+    wellknown,
     whois,
 )
 from providers.domain.answer import DomainAnswer
 
 _RULES: dict[str, Rule] = {"threat.malicious": "any_true", "threat.categories": "union"}
+# What is known without asking anyone is not paid for.
+_FREE = frozenset({"domain", "threat.is_known_service"})
 
 
 def normalise(text: str, pointer: str) -> Query:
@@ -37,7 +40,7 @@ def normalise(text: str, pointer: str) -> Query:
 
 def cost(fields: Mapping[str, Any]) -> int:
     """One credit if anything is known of the domain."""
-    return int(any(value not in (None, []) for path, value in fields.items() if path != "domain"))
+    return int(any(value not in (None, []) for path, value in fields.items() if path not in _FREE))
 
 
 KIND = Kind(
@@ -53,6 +56,7 @@ KIND = Kind(
         threatfox.SOURCE,
         cloudflare.SOURCE,
         quad9.SOURCE,
+        wellknown.SOURCE,
     ),
     answer=DomainAnswer,
     example="example.com",

@@ -1,8 +1,9 @@
 """RDAP: the registration of a domain, from the registry that is in charge of it and the registrar it names.
 
-Which registry that is, IANA's bootstrap file says; that it answers 404 therefore means that the domain is not
-registered. With a base URL of the operator's own, that server stands in the place of all registries; a public
-redirector does not, for it answers 404 also where a registry has no RDAP server.
+Which registry that is, IANA's bootstrap file says; that it answers 404, and that no name server knows the
+domain, means that it is not registered. With a base URL of the operator's own, that server stands in the
+place of all registries; a public redirector does not, for it answers 404 also where a registry has no RDAP
+server.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from providers.base import (
     json_answer,
 )
 from providers.domain import bootstrap, registrations
-from providers.domain.delegation import may_be_elsewhere
+from providers.domain.delegation import unless_delegated
 from settings import Rate
 
 _log = logs.get(__name__)
@@ -41,15 +42,19 @@ _UNREADABLE = (SourceError, KeyError, TypeError, ValueError, AttributeError, Ind
 
 
 class Told(NamedTuple):
-    """What the registry and the registrar answered, and whether the registry's 404 can be believed.
+    """What the registry and the registrar answered.
 
-    `registrar`: None also where there is nobody to ask, or they know nothing; `missing`: they gave no answer.
+    Attributes:
+        registry: None for its 404.
+        registrar: None also where there is nobody to ask, or they know nothing.
+        missing: the registrar gave no answer.
+        unregistered: what follows from the 404 of a registry in charge.
     """
 
     registry: Any
     registrar: Any = None
-    in_charge: bool = False
     missing: bool = False
+    unregistered: Fields = {}  # noqa: RUF012 - a named tuple's, which nobody changes
 
 
 async def fetch(query: Query, context: Context) -> Told:
@@ -73,7 +78,7 @@ async def fetch(query: Query, context: Context) -> Told:
         # A page for people is no answer of a registry.
         raise SourceError("rejected", "http_404")
     if registry is None and in_charge:
-        return Told(None, in_charge=not await may_be_elsewhere(domain, left))
+        return Told(None, unregistered=await unless_delegated(domain, left))
     if registry is None:
         return Told(None)
     known = _readable(registry)
@@ -115,7 +120,7 @@ async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> 
 def parse(told: Told) -> Fields:
     """Read the answers (RFC 9083)."""
     if told.registry is None:
-        return {"whois.registered": False} if told.in_charge else {}
+        return told.unregistered
     fields = _registration(told.registry)
     if told.missing:
         fields = {path: value or Unsure(value) for path, value in fields.items()}
@@ -179,7 +184,7 @@ SOURCE = RemoteSource(
         ttl=registrations.TTL,
         negative_ttl=3600,
         rate=Rate(120, 60),
-        parser_version=3,
+        parser_version=4,
     ),
     fetch,
     parse,

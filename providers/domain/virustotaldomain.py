@@ -15,6 +15,7 @@ from settings import Rate
 
 # One vendor of ninety is often wrong; two rarely.
 _FEWEST_VERDICTS = 2
+_COUNTS = {f"threat.{name}_count": name for name in ("malicious", "suspicious", "harmless", "undetected")}
 
 
 def parse(raw: Any) -> Fields:
@@ -25,10 +26,13 @@ def parse(raw: Any) -> Fields:
     """
     told = raw["data"]["attributes"]
     counts = told["last_analysis_stats"]
+    fields: Fields = {path: counts[name] for path, name in _COUNTS.items()}
+    if not counts["malicious"] and not counts["suspicious"] and not counts["harmless"]:
+        return {}  # nobody has looked
     if counts["malicious"] >= _FEWEST_VERDICTS:
-        return {"threat.malicious": True, "threat.categories": _called(told)}
-    denied = counts["malicious"] == 0 and counts["suspicious"] == 0 and counts["harmless"] > 0
-    return {"threat.malicious": False if denied else None}
+        return fields | {"threat.malicious": True, "threat.categories": _called(told)}
+    denied = counts["malicious"] == 0 and counts["suspicious"] == 0
+    return fields | {"threat.malicious": False if denied else None}
 
 
 def _called(told: Any) -> list[str]:
@@ -41,7 +45,7 @@ SOURCE = rest(
     RemoteSpec(
         name="virustotaldomain",
         kind="domain",
-        fields=frozenset({"threat.malicious", "threat.categories"}),
+        fields=frozenset({"threat.malicious", "threat.categories", *_COUNTS}),
         licence="VirusTotal terms of service; the public API is not for commercial use",
         attribution="VirusTotal, https://www.virustotal.com",
         evidence=Evidence("https://docs.virustotal.com/docs/domains-object", date(2026, 11, 22)),
@@ -52,7 +56,7 @@ SOURCE = rest(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(4, 60),
-        parser_version=2,
+        parser_version=3,
     ),
     Get(path="/domains/{query}", headers={"x-apikey": "{key}"}, statuses={404: "empty"}),
     parse,

@@ -14,9 +14,9 @@ import logs
 from models.domains import Domain
 from outbound.errors import OutboundError
 from outbound.guard import Networks
-from providers.base import Context, Evidence, Query, RemoteSource, RemoteSpec, SourceError
+from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.domain import bootstrap, registrations
-from providers.domain.delegation import may_be_elsewhere
+from providers.domain.delegation import unless_delegated
 from providers.nameservers import addresses, checked, resolvers
 from settings import Rate
 
@@ -27,8 +27,8 @@ _MOST_BYTES = 64 * 1024
 _QUESTIONS = {"whois.denic.de": "-T dn,ace {}", "whois.jprs.jp": "{}/e"}
 
 
-async def fetch(query: Query, context: Context) -> str | None:
-    """Ask IANA for the registry's server, and that for the domain; None if another's may know it.
+async def fetch(query: Query, context: Context) -> str | Fields:
+    """Ask IANA for the registry's server, and that for the domain; of its no, what follows from that.
 
     Raises:
         SourceError: `skipped`, if the registry has an RDAP server or no WHOIS server.
@@ -50,8 +50,8 @@ async def fetch(query: Query, context: Context) -> str | None:
     address = await _reachable(registry, context.allowed, context.timeout)
     question = _QUESTIONS.get(registry, "{}").format(domain.registered)
     told = await exchange(address, port, question)
-    if registrations.unregistered(told) and await may_be_elsewhere(domain, context.timeout / 4):
-        return None
+    if registrations.unregistered(told):
+        return await unless_delegated(domain, context.timeout / 4)
     return told
 
 
@@ -111,8 +111,8 @@ SOURCE = RemoteSource(
         ttl=registrations.TTL,
         negative_ttl=3600,
         rate=Rate(30, 60),
-        parser_version=2,
+        parser_version=3,
     ),
     fetch,
-    lambda told: {} if told is None else registrations.parse(told),
+    lambda told: registrations.parse(told) if isinstance(told, str) else told,
 )

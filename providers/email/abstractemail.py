@@ -13,7 +13,7 @@ _AWAY = "unavailable_server"  # the mail server did not answer them, which tells
 _FIELDS = frozenset(
     {
         "validity", "mx_found", "is_disposable", "is_role_account", "is_free_provider", "name",
-        "first_name", "last_name", "company", "breach.services",
+        "first_name", "last_name", "company", "breach.services", "checks.mailbox",
     }
 )  # fmt: skip
 
@@ -29,6 +29,7 @@ def parse(raw: Any) -> Fields:
     return {
         "validity": _validity(delivery, quality),
         "mx_found": delivery["is_mx_valid"],
+        "checks.mailbox": _found_mailbox(delivery, quality),
         "is_disposable": quality.get("is_disposable"),
         "is_role_account": quality.get("is_role"),
         "is_free_provider": quality.get("is_free_email"),
@@ -38,6 +39,12 @@ def parse(raw: Any) -> Fields:
         "company": sender.get("organization_name") if quality.get("is_free_email") is False else None,
         "breach.services": [breach["domain"] for breach in breaches] or None,
     }
+
+
+def _found_mailbox(delivery: dict[str, Any], quality: dict[str, Any]) -> bool | None:
+    """Whether the mail server took this very name: not known where it takes all."""
+    taken = delivery["status"] == "deliverable" and delivery.get("is_smtp_valid")
+    return True if taken and not quality.get("is_catchall") else None
 
 
 def _validity(delivery: dict[str, Any], quality: dict[str, Any]) -> str | None:
@@ -66,7 +73,7 @@ SOURCE = RemoteSource(
         ttl=86400,
         negative_ttl=86400,
         rate=abstract.RATE,
-        parser_version=2,
+        parser_version=3,
     ),
     abstract.asking("email", lambda query: query.text),
     parse,

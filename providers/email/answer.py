@@ -21,6 +21,17 @@ class Socials(Block):
     github: str | None = Field(description="The page at GitHub.")
 
 
+class MailChecks(Block):
+    """What `validity` rests on. Null is not known, or not looked at."""
+
+    syntax: bool | None = Field(description="Whether it is written as an address.")
+    domain: bool | None = Field(description="Whether there is such a domain.")
+    mx: bool | None = Field(description="Whether its domain has a mail server that can be reached by others.")
+    mailbox: bool | None = Field(
+        description="Whether a service has found the mailbox. Null where nobody was asked: none is by us."
+    )
+
+
 class Breach(Block):
     """The known breaches that the address is in."""
 
@@ -112,6 +123,7 @@ class EmailAnswer(LookupAnswer):
     company_domain: str | None = Field(description="The domain of the company's site.")
     company_size: str | None = Field(description="How many people the company employs, as a range.")
     validity: Validity | None = Field(description="Whether the address can receive mail.")
+    checks: MailChecks = Field(description="What `validity` rests on.")
     is_disposable: bool | None = Field(description="Whether it is of a provider of throw-away addresses.")
     is_role_account: bool | None = Field(
         description="Whether it is a function's rather than a person's, such as info@."

@@ -28,6 +28,7 @@ def parse(raw: Any) -> Fields:
         "mx_found": found["mx_records"],
         "is_disposable": found["disposable"],
         "is_free_provider": found["webmail"],
+        "checks.mailbox": True if found["status"] == "valid" and found.get("smtp_check") else None,
     }
 
 
@@ -35,7 +36,7 @@ SOURCE = rest(
     RemoteSpec(
         name="hunter",
         kind="email",
-        fields=frozenset({"validity", "mx_found", "is_disposable", "is_free_provider"}),
+        fields=frozenset({"validity", "mx_found", "is_disposable", "is_free_provider", "checks.mailbox"}),
         licence="Hunter terms of service",
         attribution="Hunter, https://hunter.io",
         evidence=Evidence("https://hunter.io/api-documentation/v2", date(2026, 11, 21)),
@@ -47,6 +48,7 @@ SOURCE = rest(
         ttl=86400,
         negative_ttl=86400,
         rate=Rate(5, 1),  # of the account: 300 verifications a minute
+        parser_version=2,
     ),
     Get(
         path="/email-verifier",

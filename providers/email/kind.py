@@ -62,15 +62,16 @@ _OF_THE_ADDRESS = frozenset(
         "email", "validity", "is_disposable", "is_role_account", "is_free_provider", "mx_found",
         "company_domain", "industry", "company_size", "breach.count", "breach.services",
         "breach.exposed_data", "breach.spam_lists", "breach.retired", "registered_services.count",
-        "registered_services.asked",
+        "registered_services.asked", "checks.syntax", "checks.domain", "checks.mx", "checks.mailbox",
     }
 )  # fmt: skip
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     """What follows from what the sources say."""
-    found: dict[str, tuple[Any, str | None]] = {}
-    for path, origin in (("role", "job_role"), ("current_location", "location")):
+    found: dict[str, tuple[Any, str | None]] = {"checks.syntax": (True, None)}
+    same = (("role", "job_role"), ("current_location", "location"), ("checks.mx", "mx_found"))
+    for path, origin in same:
         if origin in fields:
             found[path] = (fields[origin], origin)
     for block in ("breach", "registered_services"):
@@ -143,6 +144,7 @@ KIND = Kind(
         **dict.fromkeys((people.OTHERS, "socials", *people.PERSONAL), ("name",)),
         "company_domain": ("name", "is_free_provider", "is_disposable"),
         "validity": _VALIDITY,
+        "checks.mx": ("mx_found",),
         "role": ("job_role",),
         "current_location": ("location",),
         "breach.count": ("breach.services",),

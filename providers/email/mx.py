@@ -1,7 +1,8 @@
 """Can the domain receive mail? Its MX records, or for want of them its address (RFC 5321, 5.1).
 
-A null MX (RFC 7505) says that it takes none. Asked of the system's name servers, or of the one in
-`VEDETTE_PROVIDER_MX_BASE_URL` (`dns://192.0.2.1:53`). Only the domain is sent.
+A null MX (RFC 7505) says that it takes none, and so does one that leads to `localhost`, to another name that
+no other machine can reach, or to an address in the place of a name. Asked of the system's name servers, or of
+the one in `VEDETTE_PROVIDER_MX_BASE_URL` (`dns://192.0.2.1:53`). Only the domain is sent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dns.rdtypes.ANY.MX import MX
 from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
 from providers.nameservers import own_resolvers, records
 
-Found = Literal["mx", "address", "null_mx", "nothing"]
+Found = Literal["mx", "address", "null_mx", "unreachable_mx", "nothing", "no_domain"]
+# Names that lead nowhere but to the machine that asks (RFC 6761), and those of its own network.
+_NOWHERE = frozenset({"localhost", "localdomain", "invalid", "local", "test", "example", "onion"})
 
 
 async def fetch(query: Query, context: Context) -> Found:
@@ -27,25 +30,34 @@ async def fetch(query: Query, context: Context) -> Found:
     asked, domain = own_resolvers(context.base_url), query.value.domain
     exchanges = await records(asked, domain, "MX", context.timeout)
     if exchanges:
-        null = all(isinstance(record, MX) and record.exchange == dns.name.root for record in exchanges)
-        return "null_mx" if null else "mx"
-    if exchanges is not None:  # there is such a name
-        for kind in ("A", "AAAA"):
-            if await records(asked, domain, kind, context.timeout):
-                return "address"
+        names = [record.exchange for record in exchanges if isinstance(record, MX)]
+        if all(name == dns.name.root for name in names):
+            return "null_mx"
+        return "mx" if any(map(_is_reachable, names)) else "unreachable_mx"
+    if exchanges is None:
+        return "no_domain"
+    for kind in ("A", "AAAA"):
+        if await records(asked, domain, kind, context.timeout):
+            return "address"
     return "nothing"
 
 
+def _is_reachable(exchange: dns.name.Name) -> bool:
+    """Whether it is the name of a machine that others can reach."""
+    last = exchange.to_text(omit_final_dot=True).lower().rpartition(".")[2]
+    return bool(last) and last not in _NOWHERE and not last.isdecimal()
+
+
 def parse(found: Found) -> Fields:
-    """Whether mail can be delivered."""
-    return {"mx_found": found in ("mx", "address")}
+    """Whether mail can be delivered, and whether there is such a domain."""
+    return {"mx_found": found in ("mx", "address"), "checks.domain": found != "no_domain"}
 
 
 SOURCE = RemoteSource(
     RemoteSpec(
         name="mx",
         kind="email",
-        fields=frozenset({"mx_found"}),
+        fields=frozenset({"mx_found", "checks.domain"}),
         licence="none: DNS is public",
         attribution="the domain's owner, through DNS",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc5321#section-5.1", date(2026, 11, 22)),
@@ -53,6 +65,7 @@ SOURCE = RemoteSource(
         timeout=2,
         ttl=3600,
         negative_ttl=3600,
+        parser_version=2,
         # A name server answers as fast as Postgres, and keeps answers itself.
         shared=False,
     ),

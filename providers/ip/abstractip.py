@@ -16,7 +16,7 @@ _BLOCKS = {
     "security": tuple(Security.model_fields),
     "asn": tuple(AutonomousSystem.model_fields),
     "company": tuple(Company.model_fields),
-    "location": tuple(Location.model_fields),
+    "location": tuple(name for name in Location.model_fields if name not in ("accuracy_km", "is_anycast")),
     "timezone": ("name",),  # what its clocks show was true when they were asked
 }
 

@@ -37,7 +37,7 @@ class Company(Block):
 
 
 class Location(Block):
-    """Where the address is used, as far as databases know."""
+    """Where the address is used, as far as databases know. An anycast address is in no one place."""
 
     city: str | None = Field(description="The city.")
     region: str | None = Field(description="The region or state.")
@@ -47,6 +47,12 @@ class Location(Block):
     continent: str | None = Field(description="The continent's name.")
     longitude: float | None = Field(description="In degrees, east is positive.")
     latitude: float | None = Field(description="In degrees, north is positive.")
+    accuracy_km: float | None = Field(
+        description="How far off the coordinates may be: as a source says, or else how far sources are apart."
+    )
+    is_anycast: bool | None = Field(
+        description="Whether machines in many places answer for it; then it has no city."
+    )
 
 
 class Timezone(Block):

@@ -23,7 +23,7 @@ DATASET = "dbip-city"
 
 _FIELDS = frozenset(
     "location.city location.region location.country location.country_code location.postal_code "
-    "location.continent location.longitude location.latitude timezone.name".split()
+    "location.continent location.longitude location.latitude location.accuracy_km timezone.name".split()
 )
 
 
@@ -90,6 +90,7 @@ def _flat(record: Mapping[str, Any]) -> Fields:
         "location.postal_code": record.get("postcode"),
         "location.latitude": record.get("latitude"),
         "location.longitude": record.get("longitude"),
+        "location.accuracy_km": None,
         "timezone.name": record.get("timezone"),
     }
 
@@ -106,6 +107,7 @@ def _nested(record: Mapping[str, Any]) -> Fields:
         "location.postal_code": record.get("postal", {}).get("code"),
         "location.latitude": location.get("latitude"),
         "location.longitude": location.get("longitude"),
+        "location.accuracy_km": location.get("accuracy_radius"),
         "timezone.name": location.get("time_zone"),
     }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address
+from itertools import combinations
 from typing import Any
 
 from models.errors import FieldError, Invalid
 from providers import verdicts
-from providers.base import Derived, Kind, Query, Rule
+from providers.base import Derived, Fields, Kind, Query, Rule
 from providers.ip import (
     abstractip,
     abuseipdb,
@@ -26,9 +27,11 @@ from providers.ip import (
     tor,
     urlhausip,
     virustotal,
+    wellknown,
     x4bnet,
 )
 from providers.ip.answer import AutonomousSystem, Company, IpAnswer, Security
+from providers.ip.distance import kilometres
 from providers.ip.timezones import local_time
 
 _LONGEST = 45  # an IPv4 address mapped into IPv6, written out
@@ -36,12 +39,19 @@ _RULES: dict[str, Rule] = {
     **{f"security.{flag}": "any_true" for flag in Security.model_fields},
     **dict.fromkeys(("asn.name", "company.name"), "company"),
     "threat.is_tor": "any_true",
+    "threat.is_known_service": "any_true",
+    "location.is_anycast": "any_true",
     "threat.abuse_score": "max",
     "threat.total_reports": "max",
 }
+_LONGITUDE, _LATITUDE, _ACCURACY = (f"location.{name}" for name in ("longitude", "latitude", "accuracy_km"))
 # The city of one source and the coordinates of another are nowhere.
+_PLACE = frozenset(
+    {"location.city", "location.region", "location.postal_code", _LONGITUDE, _LATITUDE, _ACCURACY}
+)
+_CLOCKS = frozenset(f"timezone.{name}" for name in ("name", "abbreviation", "utc_offset"))
 _TOGETHER = (
-    frozenset(f"location.{name}" for name in ("city", "region", "postal_code", "longitude", "latitude")),
+    _PLACE,
     frozenset(f"asn.{name}" for name in AutonomousSystem.model_fields),
     frozenset(f"company.{name}" for name in Company.model_fields),
 )
@@ -78,10 +88,27 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     }
 
 
+def compare(told: Mapping[str, Fields]) -> Fields:
+    """How far apart the places are that sources name, where more than one does."""
+    points = [
+        (own[_LATITUDE], own[_LONGITUDE]) for own in told.values() if {_LATITUDE, _LONGITUDE} <= own.keys()
+    ]
+    apart = [kilometres(*pair) for pair in combinations(points, 2)]
+    return {_ACCURACY: float(round(max(apart)))} if apart else {}
+
+
+def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+    """All, but no one place, nor what clocks show there, of an address that is in many."""
+    if not fields.get("location.is_anycast"):
+        return fields
+    return {path: value for path, value in fields.items() if path not in _PLACE | _CLOCKS}
+
+
 KIND = Kind(
     name="ip",
     sources=(
         reserved.SOURCE,
+        wellknown.SOURCE,
         abstractip.SOURCE,
         dbip.SOURCE,
         asn.SOURCE,
@@ -105,7 +132,13 @@ KIND = Kind(
     echo="ip_address",
     together=_TOGETHER,
     derive=derive,
-    origins={f"timezone.{name}": ("timezone.name",) for name in ("abbreviation", "utc_offset")},
+    compare=compare,
+    cut=cut,
+    origins={
+        **dict.fromkeys(_PLACE | _CLOCKS, ("location.is_anycast",)),
+        **dict.fromkeys(_CLOCKS - {"timezone.name"}, ("timezone.name", "location.is_anycast")),
+        "timezone": ("location.is_anycast",),
+    },
     signs=verdicts.IP,
     main=frozenset({"location.country_code", "asn.asn"}),
 )

@@ -12,7 +12,9 @@ class Checks(Block):
     """What was looked at. Null is not known, or not looked at since the syntax is wrong already."""
 
     syntax: bool | None = Field(description="Whether it is written as an address.")
-    mx: bool | None = Field(description="Whether its domain has a mail server.")
+    domain: bool | None = Field(description="Whether there is such a domain.")
+    mx: bool | None = Field(description="Whether its domain has a mail server that can be reached by others.")
+    mailbox: bool | None = Field(description="Whether the mailbox was found. Null: nobody was asked for it.")
     disposable: bool | None = Field(description="Whether it is of a provider of throw-away addresses.")
     role: bool | None = Field(description="Whether it is a function's rather than a person's.")
     free_provider: bool | None = Field(description="Whether it is of a free provider.")

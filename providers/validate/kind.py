@@ -27,6 +27,7 @@ _PLACES = {
 _UNKNOWN = "Whether the domain takes mail could not be found out."
 _MESSAGES = {
     "checks.syntax": "This is not an e-mail address.",
+    "checks.domain": "There is no such domain.",
     "checks.mx": "The domain takes no mail.",
     "checks.disposable": "The domain gives out addresses to throw away.",
     "checks.role": "This is the address of a function and not of a person.",
@@ -51,7 +52,8 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     if judgement == "valid":
         message = "The domain takes mail."
     else:
-        message = _MESSAGES[origin] if origin else _UNKNOWN
+        place = "checks.domain" if fields.get("checks.domain") is False else origin
+        message = _MESSAGES[place] if place else _UNKNOWN
     return {
         "checks.syntax": (True, None),
         "validity": (judgement, origin),
@@ -74,6 +76,7 @@ KIND = Kind(
     echo="email",
     derive=derive,
     origins=dict.fromkeys(
-        ("checks.syntax", "validity", "message"), ("checks.mx", "checks.disposable", "checks.role")
+        ("checks.syntax", "validity", "message"),
+        ("checks.mx", "checks.disposable", "checks.role", "checks.domain"),
     ),
 )

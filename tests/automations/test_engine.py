@@ -36,14 +36,14 @@ async def test_a_workflow_without_steps_completes_at_once(run: Run) -> None:
 async def test_lookup_condition_transform_and_webhook_run_in_order(run: Run, receiver: Endpoint) -> None:
     steps = [
         {"id": "lookup", "type": "ip_lookup", "config": {"field": "trigger.ip"}},
-        {"id": "us", "type": "condition", "config": {"expression": "lookup.location.country_code == 'US'"}},
+        {"id": "near", "type": "condition", "config": {"expression": "lookup.location.country_code == 'NL'"}},
         transform("shape", "{city: lookup.location.city, asn: lookup.asn.asn}"),
         webhook(receiver.url, body={"text": "from {{ shape.city }}", "data": "{{ shape }}"}),
     ]
-    view = await run(steps, {"ip": "8.8.8.8"})
+    view = await run(steps, {"ip": "193.0.6.139"})
     assert view.status == "completed" and set(statuses(view).values()) == {"completed"}
     assert json.loads(receiver.requests[0]["body"]) == {
-        "text": "from Mountain View", "data": {"city": "Mountain View", "asn": 15169},
+        "text": "from Amsterdam", "data": {"city": "Amsterdam", "asn": 3333},
     }  # fmt: skip
     assert view.output["status"] == 200 and view.output["body"] == {"ok": True}
     assert view.started_at and view.completed_at and view.started_at <= view.completed_at

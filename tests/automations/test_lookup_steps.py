@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, int, str, dict[str, Any]]] = {
         "email first_name last_name name company job_role role seniority department industry location country"
         " city birthplace current_location bio age gender education phone photo languages skills"
         " company_domain company_size validity is_disposable is_role_account is_free_provider mx_found"
-        " socials breach registered_services news publications other_people",
+        " checks socials breach registered_services news publications other_people",
         {"email": "ada@example.com", "name": "Ada Lovelace", "mx_found": True},
     ),
     "phone": (
@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, int, str, dict[str, Any]]] = {
     ),
     "darkweb": (
         "example.com", 1, "query total result_count results message",
-        {"query": "example.com", "total": 4, "result_count": 4},
+        {"query": "example.com", "total": 2, "result_count": 2},
     ),
     "breach": (
         "ada@example.com", 0, "email breaches services exposed_data spam_lists retired message",

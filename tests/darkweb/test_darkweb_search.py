@@ -28,9 +28,10 @@ async def test_the_mentions_of_all_sources_are_one_page_the_latest_first(
     assert response.status_code == 200, response.text
     answer = response.json()
     assert (answer["query"], answer["total"], answer["result_count"], answer["credits"]) == (
-        "example.com", 4, 4, 1,
+        "example.com", 2, 2, 1,
     )  # fmt: skip
-    assert [one["source"] for one in answer["results"]] == ["ahmia", "lockbit3", "ahmia", "ahmia"]
+    told = [(one["source"], one["matched"]) for one in answer["results"]]
+    assert told == [("ahmia", True), ("lockbit3", True), ("ahmia", False), ("ahmia", False)]
     assert answer["sources"]["results"] == ["ransomwarelive", "ahmia"]
     assert statuses(answer).keys() == {"ransomwarelive", "ahmia"}
 
@@ -39,7 +40,7 @@ async def test_a_mention_has_only_the_parts_that_its_source_has(person: Person, 
     servers.say("ahmia", "empty")
     answer = (await person.key.post(PATH, json=QUERY)).json()
     assert answer["results"][0].keys() == {
-        "source", "title", "body", "domain", "hackishness", "crawl_date", "emails", "leak", "cves",
+        "source", "title", "body", "domain", "hackishness", "matched", "crawl_date", "emails", "leak", "cves",
     }  # fmt: skip
     assert answer["results"][0]["leak"]["affected_records"] is None
 
@@ -58,6 +59,17 @@ async def test_no_mention_is_an_answer_and_free(person: Person, servers: Servers
     answer = (await person.key.post(PATH, json=QUERY)).json()
     assert (answer["total"], answer["result_count"], answer["results"], answer["credits"]) == (0, 0, [], 0)
     assert answer["partial"] is False
+
+
+async def test_hits_without_the_query_are_neither_counted_nor_charged(
+    person: Person, servers: Servers, settings: Settings
+) -> None:
+    install_victims(settings.data)
+    servers.say("ahmia", "other_pages")
+    answer = (await person.key.post(PATH, json=QUERY)).json()
+    assert [one["matched"] for one in answer["results"]] == [False, False]
+    assert (answer["total"], answer["result_count"], answer["credits"]) == (0, 0, 0)
+    assert answer["message"] == "No mentions were found."
 
 
 async def test_a_search_that_was_sent_back_is_a_failure_and_not_no_mention(

@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import Invalid
 from providers.darkweb.kind import cost, cut, normalise
-from providers.darkweb.mentions import iso_timestamp, mention
+from providers.darkweb.mentions import has_query, iso_timestamp, mention
 from providers.darkweb.redaction import redact
 
 
@@ -155,6 +155,45 @@ def test_a_page_has_the_latest_mentions_first(
     assert (page["total"], page["result_count"], len(page["results"])) == (count, size, size)
     assert (page["results"][0]["title"] if size else None) == first
     assert cost(page) == credits
+
+
+def test_hits_without_the_query_come_last_and_count_as_nothing() -> None:
+    fields = mentions(3)
+    fields["results"][2]["matched"] = False
+    fields["total"] = 2
+    page = cut(fields, 0, None)
+    assert [(one["title"], one["matched"]) for one in page["results"]] == [
+        ("001", True), ("000", True), ("002", False),
+    ]  # fmt: skip
+    assert (page["total"], page["result_count"], cost(page)) == (2, 2, 1)
+    assert cost(cut(fields, 2, None)) == 0
+    assert len(cut(fields, 0, 1000)["results"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "sort", "text", "found"),
+    [
+        ("example.com", "domain", "Accounts of EXAMPLE.com", True),
+        ("example.com", "domain", "at mail.example.com.", True),
+        ("example.com", "domain", "https://example.com/login", True),
+        ("example.com", "domain", "ada@example.com:pass", True),
+        ("example.com", "domain", "notexample.com", False),
+        ("example.com", "domain", "not-example.com", False),
+        ("example.com", "domain", "example.com.evil.org", False),
+        ("example.com", "domain", "example.company", False),
+        ("ada@example.com", "email", "<Ada@Example.com>", True),
+        ("ada@example.com", "email", "bada@example.com", False),
+        ("ada@example.com", "email", "x.ada@example.com", False),
+        ("1.1.1.1", "ip", "from 1.1.1.1, and", True),
+        ("1.1.1.1", "ip", "from 1.1.1.15", False),
+        ("1.1.1.1", "ip", "from 11.1.1.1 and 2.1.1.1.1", False),
+        ("ada lovelace", "text", "Lovelace, Ada", True),
+        ("ada lovelace", "text", "Ada Byron", False),
+        ("ada", "text", "Canada", False),
+    ],
+)
+def test_what_a_text_must_have_to_match(query: str, sort: str, text: str, found: bool) -> None:
+    assert has_query(text, query, sort) is found
 
 
 def test_the_total_is_the_greatest_that_a_source_tells_and_no_less_than_what_is_there() -> None:

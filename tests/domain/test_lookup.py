@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 from aiohttp import web
 
 from providers.aggregate import merge, paths
+from providers.base import Unsure
+from providers.composing import compose
 from providers.domain import threatfox, urlhaus, virustotaldomain
 from providers.domain.answer import DomainAnswer
 from providers.domain.kind import KIND
 from providers.ip import threatfoxip, urlhausip
+from providers.result import Outcome
 from settings import ProviderSettings, Settings
 from tests import datasets as small
 from tests.api_server import Api, Person, running
@@ -101,7 +105,15 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
             "valid_to": "2020-03-31",
             "subject_alt_names": ["192.0.2.1", "example.com", "www.example.com"],
         },
-        "threat": {"malicious": True, "categories": []},
+        "threat": {
+            "malicious": True,
+            "categories": [],
+            "is_known_service": None,
+            "malicious_count": None,
+            "suspicious_count": None,
+            "harmless_count": None,
+            "undetected_count": None,
+        },
         "hosting": {
             "ip": "8.8.8.8",
             "asn": 15169,
@@ -128,7 +140,37 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
         "hosting": "ok",
         "cloudflare": "empty",
         "quad9": "ok",
+        "wellknowndomain": "empty",
     }
+
+
+async def test_a_type_that_fails_is_null_with_its_reason_and_asked_again(
+    settings: Settings, stack: AsyncExitStack, name_server: Serve
+) -> None:
+    server, names = await name_server({"example.com": {"A": ["8.8.8.8"], "MX": ["SERVFAIL"]}})
+    chosen = {source.spec.name: ProviderSettings(enabled=False) for source in KIND.sources}
+    chosen["dns"] = ProviderSettings(base_url=names)
+    api = await stack.enter_async_context(running(settings, local_only=False, providers=chosen))
+    person = await api.person(credits=10)
+    answer = (await person.key.post("/api/agent/domain", json={"domain": "example.com"})).json()
+    assert (answer["dns"]["a"], answer["dns"]["mx"], answer["dns"]["txt"]) == (["8.8.8.8"], None, [])
+    [report] = answer["providers"]
+    assert (report["status"], report["failed"], answer["partial"]) == ("ok", {"dns.mx": "dns_failed"}, True)
+    server.zone["example.com"]["MX"] = ["10 mail.example.com."]
+    again = await person.key.post("/api/agent/domain?nocache=1", json={"domain": "example.com"})
+    while again.json()["partial"]:  # what was answered a moment ago is said again
+        again = await person.key.post("/api/agent/domain?nocache=1", json={"domain": "example.com"})
+    assert again.json()["dns"]["mx"] == ["10 mail.example.com"]
+
+
+def test_a_contradiction_about_the_registration_is_null_and_shown() -> None:
+    doubt = Unsure(said=(("registry", False), ("delegation", True)))
+    told = Outcome("ok", unsure=frozenset({"whois.registered"}), doubts={"whois.registered": doubt})
+    off = Outcome("skipped", detail="disabled")
+    outcomes = [(source, told if source.spec.name == "rdapdomain" else off) for source in KIND.sources]
+    result = compose(KIND, KIND.normalise("example.com", ""), outcomes, datetime.now(UTC))
+    assert (result.data["whois"]["registered"], result.partial) == (None, False)
+    assert result.conflicts == {"whois.registered": {"registry": False, "delegation": True}}
 
 
 async def test_query_is_another_name_of_the_field(person: Person) -> None:

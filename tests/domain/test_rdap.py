@@ -73,7 +73,9 @@ class Servers:
 
 
 @pytest.fixture
-async def servers(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Servers]:
+async def servers(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, name_server: Serve
+) -> AsyncGenerator[Servers]:
     opened = settings.model_copy(update={"allow_private_networks": (ip_network("127.0.0.1/32"),)})
     async with AsyncExitStack() as stack, Outbound(opened) as outbound:
         context = Context(outbound.provider_client("rdapdomain"), bootstrap.IANA, None, 6)
@@ -81,10 +83,12 @@ async def servers(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncG
         url = await servers.serve(servers.answer)
         known = bootstrap._Known({"com": url}, float("inf"))  # pyright: ignore[reportPrivateUsage]
         monkeypatch.setitem(bootstrap._known, bootstrap.IANA, known)  # pyright: ignore[reportPrivateUsage]
+        _, names = await name_server({})
+        ask_here(monkeypatch, delegation, names)
         yield servers
 
 
-async def test_a_domain_of_which_the_registry_in_charge_knows_nothing_is_not_registered(
+async def test_a_domain_that_neither_the_registry_in_charge_nor_name_servers_know_is_not_registered(
     servers: Servers,
 ) -> None:
     assert await servers.ask() == {"whois.registered": False}
@@ -119,8 +123,16 @@ async def test_whether_name_servers_know_the_domain_must_be_found_out(
     ask_here(monkeypatch, delegation, url)
     known = bootstrap._known[bootstrap.IANA].servers  # pyright: ignore[reportPrivateUsage]
     known["uk"] = known["com"]
-    with pytest.raises(SourceError):
-        await servers.ask("www.example.ac.uk")
+    assert await servers.ask("www.example.ac.uk") == {"whois.registered": Unsure(why="dns_failed")}
+
+
+async def test_a_registry_and_name_servers_that_contradict_each_other_leave_it_open(
+    servers: Servers, name_server: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, url = await name_server({"example.com": {"NS": ["ns1.example.com."]}})
+    ask_here(monkeypatch, delegation, url)
+    contradiction = (("registry", False), ("delegation", True))
+    assert await servers.ask() == {"whois.registered": Unsure(said=contradiction)}
 
 
 async def test_a_server_that_the_operator_puts_in_the_place_of_all_registries_is_in_charge(

@@ -88,14 +88,14 @@ async def test_when_one_resolver_fails_the_next_is_asked(name_server: Serve) -> 
 async def test_a_type_that_old_servers_fail_for_is_unknown_and_fails_nothing_else(name_server: Serve) -> None:
     _, url = await name_server({"example.com": {"A": ["192.0.2.1"], "CAA": ["SERVFAIL"]}})
     fields = await ask(dns.SOURCE, "example.com", url)
-    assert (fields["dns.a"], fields["dns.caa"]) == (["192.0.2.1"], Unsure())
+    assert (fields["dns.a"], fields["dns.caa"]) == (["192.0.2.1"], Unsure(why="dns_failed"))
 
 
 @pytest.mark.parametrize(
     ("own", "organisations", "policy"),
     [
-        (["SERVFAIL"], ['"v=DMARC1;p=none"'], Unsure("v=DMARC1;p=none")),
-        ([], ["SERVFAIL"], Unsure()),
+        (["SERVFAIL"], ['"v=DMARC1;p=none"'], Unsure("v=DMARC1;p=none", "dns_failed")),
+        ([], ["SERVFAIL"], Unsure(why="dns_failed")),
         (['"v=DMARC1;p=reject"'], ["SERVFAIL"], "v=DMARC1;p=reject"),
     ],
 )
@@ -111,11 +111,40 @@ async def test_a_policy_is_unsure_where_one_that_could_go_before_it_is_not_known
     assert (await ask(dns.SOURCE, "www.example.com", url))["dns.dmarc"] == policy
 
 
-async def test_a_type_that_every_server_knows_fails_the_source(name_server: Serve) -> None:
-    _, url = await name_server({"example.com": {"A": ["192.0.2.1"], "MX": ["SERVFAIL"]}})
+TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+async def test_each_type_fails_alone(kind: str, name_server: Serve) -> None:
+    zone = ZONE["www.example.com"] | {kind: ["SERVFAIL"]}
+    _, whole = await name_server(ZONE)
+    _, url = await name_server(ZONE | {"www.example.com": zone})
+    fields = await ask(dns.SOURCE, "www.example.com", url)
+    failed = {f"dns.{kind.lower()}": Unsure(why="dns_failed")}
+    assert fields == await ask(dns.SOURCE, "www.example.com", whole) | failed
+
+
+async def test_where_no_type_brings_an_answer_the_source_has_failed(name_server: Serve) -> None:
+    _, url = await name_server({"example.com": {kind: ["SERVFAIL"] for kind in TYPES}})
     with pytest.raises(SourceError) as failed:
         await ask(dns.SOURCE, "example.com", url)
     assert (failed.value.status, failed.value.detail) == ("error", "dns_failed")
+
+
+async def test_onion_names_are_kept_from_name_servers(name_server: Serve) -> None:
+    server, url = await name_server({})
+    name = f"{'a' * 56}.onion"
+    for source, base_url in (
+        (dns.SOURCE, url),
+        (hosting.SOURCE, url),
+        (quad9.SOURCE, f"{url},{url}"),
+        (cloudflare.SOURCE, f"{url},{url}"),
+        (tls.SOURCE, ""),
+    ):
+        with pytest.raises(SourceError) as refused:
+            await ask(source, f"www.{name}", base_url)
+        assert (refused.value.status, refused.value.detail) == ("skipped", "onion_name")
+    assert server.asked == []
 
 
 async def test_silent_name_servers_are_a_timeout_and_not_an_empty_answer(name_server: Serve) -> None:
@@ -197,7 +226,11 @@ async def test_iana_names_the_registry_and_that_is_asked_for_the_registered_doma
 
 @pytest.mark.parametrize(
     ("zone", "expected"),
-    [({}, {"whois.registered": False}), ({"example.ac.uk": {"NS": ["ns1.example.ac.uk."]}}, {})],
+    [
+        ({}, {"whois.registered": False}),
+        ({"example.ac.uk": {"NS": ["ns1.example.ac.uk."]}}, {}),
+        ({"example.ac.uk": {"*": []}}, {"whois.registered": Unsure(why="dns_failed")}),
+    ],
 )
 async def test_a_registry_below_whose_domain_others_register_may_only_not_know(
     zone: Zone,

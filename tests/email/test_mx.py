@@ -25,6 +25,13 @@ async def ask(url: str, timeout: float = 2) -> dict[str, Any]:
     [
         ({"MX": ["10 mail.example.com.", "20 backup.example.com."]}, True),
         ({"MX": ["0 ."]}, False),
+        ({"MX": ["10 localhost."]}, False),
+        ({"MX": ["10 localhost.localdomain.", "20 mail.invalid."]}, False),
+        ({"MX": ["10 mx.local."], "A": ["192.0.2.1"]}, False),
+        ({"MX": ["10 192.0.2.1."]}, False),
+        ({"MX": ["10 localhost.", "20 mail.example.com."]}, True),
+        ({"MX": ["0 .", "10 mail.example.com."]}, True),
+        ({"MX": ["10 localhost.example.com."]}, True),
         ({"A": ["192.0.2.1"]}, True),
         ({"AAAA": ["2001:db8::1"]}, True),
         ({"TXT": ['"v=spf1 -all"']}, False),
@@ -35,18 +42,18 @@ async def test_a_domain_takes_mail_by_its_records(
     records: dict[str, list[str]], found: bool, name_server: Serve
 ) -> None:
     _, url = await name_server({"example.com": records})
-    assert await ask(url) == {"mx_found": found}
+    assert await ask(url) == {"mx_found": found, "checks.domain": True}
 
 
 async def test_a_domain_that_does_not_exist_takes_no_mail(name_server: Serve) -> None:
     server, url = await name_server({})
-    assert await ask(url) == {"mx_found": False}
+    assert await ask(url) == {"mx_found": False, "checks.domain": False}
     assert server.asked == [("example.com", "MX")]
 
 
 async def test_a_null_mx_holds_although_there_is_an_address(name_server: Serve) -> None:
     _, url = await name_server({"example.com": {"MX": ["0 ."], "A": ["192.0.2.1"]}})
-    assert await ask(url) == {"mx_found": False}
+    assert await ask(url) == {"mx_found": False, "checks.domain": True}
 
 
 @pytest.mark.parametrize(("silent", "status"), [(False, "error"), (True, "timeout")])

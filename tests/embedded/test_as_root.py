@@ -65,11 +65,11 @@ def status(pid: int, name: str) -> list[str]:
     return found[1].split()
 
 
-async def knows_mountain_view(stack: StackProcess) -> bool:
+async def knows_an_address(stack: StackProcess) -> bool:
     headers = {"X-API-Key": stack.api_key}
     async with httpx.AsyncClient(base_url=stack.url, trust_env=False, headers=headers) as client:
         answer = await client.post("/api/agent/ip", json={"ip": "8.8.8.8"})
-    return answer.status_code == 200 and answer.json()["location"]["city"] == "Mountain View"
+    return answer.status_code == 200 and answer.json()["location"]["country"] == "United States"
 
 
 async def checks_workflows(stack: StackProcess) -> bool:
@@ -90,7 +90,7 @@ async def test_no_child_is_root_nor_can_become_it(started: StackProcess, name: s
 
 async def test_it_works_on_a_port_of_roots(started: StackProcess, low_port: int) -> None:
     assert started.url.endswith(f":{low_port}")
-    await eventually(lambda: knows_mountain_view(started), what="the lookup data of root is read")
+    await eventually(lambda: knows_an_address(started), what="the lookup data of root is read")
 
 
 async def test_what_settings_name_may_be_roots_alone(started: StackProcess) -> None:
@@ -128,7 +128,7 @@ async def test_a_data_folder_of_a_release_that_ran_as_root_goes_on_working(start
     again = await StackProcess(data).ready()
     try:
         assert again.api_key == key
-        assert await knows_mountain_view(again)
+        assert await knows_an_address(again)
     finally:
         assert await again.stop() == 0
 
@@ -160,7 +160,7 @@ async def test_code_and_data_may_lie_where_the_user_cannot_pass(
     stack = await StackProcess(data, cli=cli).ready()
     try:
         assert "0" not in {status(stack.child(name), "Uid")[0] for name in CHILDREN}
-        assert await knows_mountain_view(stack)
+        assert await knows_an_address(stack)
         assert await checks_workflows(stack)
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
     finally:

@@ -12,7 +12,7 @@ from language.validation.definition import MAX_FINDINGS, Document
 from models.automation_views import WorkflowView
 from models.definitions import READ_ONLY, validate, validate_text
 from models.lookups import LookupAnswer
-from providers.email.answer import Breach, EmailAnswer, RegisteredServices, Socials
+from providers.email.answer import Breach, EmailAnswer, MailChecks, RegisteredServices, Socials
 from providers.registry import lookup_fields
 from tests.language.documents import URL, Found, Step, condition, errors, message, report, step, transform
 
@@ -578,7 +578,12 @@ def test_a_field_that_no_answer_has_is_refused_with_the_nearest(name: str, told:
 def test_the_fields_that_are_known_are_those_of_the_answers_of_each_kind_of_lookup() -> None:
     known = lookup_fields()
     fields = EmailAnswer.model_fields.keys() - LookupAnswer.model_fields.keys() - {"email"}
-    blocks = {"socials": Socials, "breach": Breach, "registered_services": RegisteredServices}
+    blocks = {
+        "checks": MailChecks,
+        "socials": Socials,
+        "breach": Breach,
+        "registered_services": RegisteredServices,
+    }
     nested = {f"{name}.{field}" for name, block in blocks.items() for field in block.model_fields}
     assert known["email"] == fields | nested
     assert {f"{kind}_lookup" for kind in known} >= {f"{kind}_lookup" for kind in LOOKUPS}

@@ -248,7 +248,7 @@ def test_mentions_beyond_the_first_page_are_compared_too() -> None:
     monitored = Monitored("darkweb")
     monitored.run({"intelx": {"results": many}})
     details = monitored.run({"intelx": {"results": [*many, mention(250)]}}).details["results"]
-    scored = mention(250) | {"hackishness": hackishness(mention(250))}
+    scored = mention(250) | {"hackishness": hackishness(mention(250)), "matched": True}
     assert (details["added"], details["removed"]) == ([scored], [])
 
 

@@ -83,7 +83,10 @@ def test_what_every_answer_has_cannot_be_watched() -> None:
     [
         (["whois.*"], ["whois.*s"], {"whois.registered", "whois.registrar", "whois.created"}),
         (["dns"], ["dns.a*", "dns.txt"], {"dns.mx", "dns.ns", "dns.soa", "dns.caa", "dns.dmarc"}),
-        (["hosting.ip", "threat"], [], {"hosting.ip", "threat.malicious", "threat.categories"}),
+        (
+            ["hosting.ip", "threat"], ["threat.*_count", "threat.is_*"],
+            {"hosting.ip", "threat.malicious", "threat.categories"},
+        ),
         (["verdict"], ["*.reasons"], {"verdict.level"}),
         (["*"], ["whois", "dns", "ssl", "threat", "hosting", "verdict"], {"domain"}),
         (["whois.created"], ["whois"], set()),

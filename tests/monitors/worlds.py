@@ -71,7 +71,11 @@ def _of(annotation: Any, chance: random.Random) -> Any:
     if get_origin(annotation) is dict:
         return {chance.choice(_TEXTS): chance.choice(_TEXTS)}
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return {name: _of(one.annotation, chance) for name, one in annotation.model_fields.items()}
+        # A mention that lacks what was asked for is none: no monitor watches it.
+        return {
+            name: name == "matched" or _of(one.annotation, chance)
+            for name, one in annotation.model_fields.items()
+        }
     if annotation is bool:
         return chance.random() < 0.5
     if annotation is int:

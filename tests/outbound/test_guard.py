@@ -10,7 +10,7 @@ import pytest
 
 from outbound.client import Outbound
 from outbound.errors import ForbiddenAddress, InvalidRequest, NameNotResolved, OutboundError
-from outbound.guard import check_url, forbidden_address, guarded_sockets
+from outbound.guard import SystemResolver, check_url, forbidden_address, guarded_sockets, is_onion
 from settings import Settings
 from tests.outbound.conftest import Names, Serve
 
@@ -284,3 +284,34 @@ async def test_a_slow_name_server_does_not_hold_up_other_calls(serve: Serve) -> 
         assert (await outbound.send("GET", server.url(host="fast.example"))).status == 200
         assert not slow.done()
         release.set()
+
+
+@pytest.mark.parametrize(
+    ("name", "onion"),
+    [
+        ("abc.onion", True),
+        ("www.ABC.Onion.", True),
+        ("onion", True),
+        ("onion.example.com", False),
+        ("abc.notonion", False),
+        ("", False),
+    ],
+)
+async def test_dns_is_never_asked_for_an_onion_name(
+    name: str, onion: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def look(host: str, *_: object) -> list[object]:
+        asked.append(host)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+    resolver = SystemResolver()
+    try:
+        await resolver.resolve(name)
+    except OSError:
+        pass
+    finally:
+        await resolver.close()
+    assert (is_onion(name), asked) == (onion, [] if onion else [name])

@@ -22,21 +22,21 @@ SPEC = Spec(name="a", kind="test", fields=frozenset({"x.one", "x.two"}), licence
 
 @pytest.mark.parametrize("unknown", [None, "", math.nan, math.inf, -math.inf])
 def test_what_is_unknown_is_left_out(unknown: Any) -> None:
-    assert declared(SPEC, {"x.one": unknown, "x.two": 2}) == ({"x.two": 2}, set(), [])
+    assert declared(SPEC, {"x.one": unknown, "x.two": 2}) == ({"x.two": 2}, set(), [], {})
 
 
 @pytest.mark.parametrize("known", [False, 0, 0.0, [], "0"])
 def test_what_is_known_to_be_nothing_is_kept(known: Any) -> None:
-    assert declared(SPEC, {"x.one": known}) == ({"x.one": known}, set(), [])
+    assert declared(SPEC, {"x.one": known}) == ({"x.one": known}, set(), [], {})
 
 
 def test_an_undeclared_field_is_dropped_and_named() -> None:
-    assert declared(SPEC, {"x.one": 1, "x.new": 2}) == ({"x.one": 1}, set(), ["x.new"])
+    assert declared(SPEC, {"x.one": 1, "x.new": 2}) == ({"x.one": 1}, set(), ["x.new"], {})
 
 
 @pytest.mark.parametrize(("value", "known"), [(Unsure(), {}), (Unsure(1), {"x.one": 1})])
 def test_what_a_source_is_unsure_of_is_named(value: Unsure, known: Fields) -> None:
-    assert declared(SPEC, {"x.one": value}) == (known, {"x.one"}, [])
+    assert declared(SPEC, {"x.one": value}) == (known, {"x.one"}, [], {})
 
 
 def test_other_fields_or_another_parser_make_another_edition() -> None:
@@ -196,7 +196,8 @@ def test_an_ip_answer_has_every_field_of_the_interface() -> None:
         "security": "is_vpn is_proxy is_tor is_hosting is_relay is_mobile is_abuse",
         "asn": "asn name domain type",
         "company": "name domain type",
-        "location": "city region country country_code postal_code continent longitude latitude",
+        "location": "city region country country_code postal_code continent longitude latitude accuracy_km "
+        "is_anycast",
         "timezone": "name abbreviation utc_offset",
         "threat": "abuse_score total_reports last_reported_at usage_type is_tor is_whitelisted "
         "distinct_users is_scanner is_known_service classification scanner_name last_seen",

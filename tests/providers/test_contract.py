@@ -28,12 +28,16 @@ from models.lookups import AllProvidersFailed, LookupAnswer, NoProvider
 from outbound.client import Outbound
 from providers.aggregate import paths
 from providers.base import Kind, LocalSource, RemoteSource, Source
+from providers.domain import delegation
 from providers.lookup import Lookups
 from providers.registry import DATASETS, KINDS
 from providers.rest import RestSource
 from sealing import Keyring
 from settings import Settings
+from tests.domain.conftest import ask_here
+from tests.name_servers import Serve, name_server
 
+__all__ = ["name_server"]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 KEY = "0123456789abcdef-the-operators-key"
 # Of the fixtures with these names it is known how they must end.
@@ -263,7 +267,15 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(database: Database, keyring: Keyring, tmp_path: Path) -> AsyncGenerator[Bench]:
+async def bench(
+    database: Database,
+    keyring: Keyring,
+    tmp_path: Path,
+    name_server: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncGenerator[Bench]:
+    _, names = await name_server({})  # nor does a name server know what a registry does not
+    ask_here(monkeypatch, delegation, names)
     async with database.connection() as connection:
         await connection.execute("truncate lookup_answers, provider_states")
     async with AsyncExitStack() as stack:

@@ -19,7 +19,7 @@ def answered(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> dict[str, An
 
 # What lists alone tell, and only where it is true; what no source tells; and who was asked: nobody.
 NEVER = {
-    "validate": ["/checks/disposable", "/checks/role", "/checks/free_provider"],
+    "validate": ["/checks/mailbox", "/checks/disposable", "/checks/role", "/checks/free_provider"],
     "email": [
         "/age",
         "/birthplace",

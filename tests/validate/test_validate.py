@@ -15,6 +15,7 @@ ZONE: dict[str, dict[str, list[str]]] = {
     "example.com": {"MX": ["10 mail.example.com."]},
     "mailinator.com": {"MX": ["10 mail.mailinator.com."]},
     "nomail.example.com": {"MX": ["0 ."]},
+    "here.example.com": {"MX": ["10 localhost."]},
 }
 
 
@@ -24,12 +25,20 @@ ZONE: dict[str, dict[str, list[str]]] = {
         (
             "Ada@Example.com",
             "valid",
-            {"mx": True, "disposable": None, "role": None, "free_provider": None},
+            {
+                "domain": True,
+                "mx": True,
+                "mailbox": None,
+                "disposable": None,
+                "role": None,
+                "free_provider": None,
+            },
         ),
         ("info@example.com", "risky", {"mx": True, "role": True}),
         ("ada@mailinator.com", "risky", {"mx": True, "disposable": True}),
-        ("ada@nomail.example.com", "invalid", {"mx": False}),
-        ("ada@nowhere.example.org", "invalid", {"mx": False}),
+        ("ada@nomail.example.com", "invalid", {"domain": True, "mx": False}),
+        ("ada@here.example.com", "invalid", {"domain": True, "mx": False}),
+        ("ada@nowhere.example.org", "invalid", {"domain": False, "mx": False}),
     ],
 )
 async def test_an_address_is_judged_by_its_domain_and_its_name(
@@ -56,7 +65,8 @@ async def test_what_is_no_address_is_invalid_and_not_an_error(
     answer: dict[str, Any] = response.json()
     assert (answer["validity"], answer["message"]) == ("invalid", "This is not an e-mail address.")
     assert answer["checks"] == {
-        "syntax": False, "mx": None, "disposable": None, "role": None, "free_provider": None,
+        "syntax": False, "domain": None, "mx": None, "mailbox": None, "disposable": None, "role": None,
+        "free_provider": None,
     }  # fmt: skip
     assert answer["email"] == email[:320]
 

@@ -1,0 +1,32 @@
+"""Well-known names, of services that everybody uses, from a table on this machine."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from models.domains import Domain
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
+from providers.installed import Datasets
+from providers.wellknown import table
+
+
+def find(query: Query, datasets: Datasets) -> Fields:
+    """Look the name up. Below it others may have names, and what is not in the table may be as well known."""
+    domain: Domain = query.value
+    known = domain.name.removeprefix("www.") in table().domains
+    return {"threat.is_known_service": True} if known else {}
+
+
+SOURCE = LocalSource(
+    Spec(
+        name="wellknowndomain",
+        kind="domain",
+        fields=frozenset({"threat.is_known_service"}),
+        licence="part of vedette",
+        attribution="vedette",
+        evidence=Evidence("https://www.iana.org/domains/root/servers", date(2026, 11, 24)),
+        proves_absence=False,
+        suffices=False,
+    ),
+    find,
+)

@@ -1,0 +1,32 @@
+"""Well-known addresses: public resolvers and the root servers of DNS, from a table on this machine."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from providers.base import Evidence, Fields, LocalSource, Query, Spec
+from providers.installed import Datasets
+from providers.wellknown import table
+
+
+def find(query: Query, datasets: Datasets) -> Fields:
+    """Look the address up. That it is not in the table says nothing."""
+    anycast = table().addresses.get(query.value)
+    if anycast is None:
+        return {}
+    return {"threat.is_known_service": True, "location.is_anycast": True if anycast else None}
+
+
+SOURCE = LocalSource(
+    Spec(
+        name="wellknown",
+        kind="ip",
+        fields=frozenset({"threat.is_known_service", "location.is_anycast"}),
+        licence="part of vedette",
+        attribution="vedette, by what operators publish, such as https://www.iana.org/domains/root/servers",
+        evidence=Evidence("https://www.iana.org/domains/root/servers", date(2026, 11, 24)),
+        proves_absence=False,
+        suffices=False,
+    ),
+    find,
+)
