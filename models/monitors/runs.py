@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from pydantic import Field as Described
 from sqlalchemy import JSON, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -38,6 +38,13 @@ class MonitorRun(SQLModel, table=True):
         started_at: when a worker claimed it.
         begun_at: when Temporal had accepted its workflow.
         probed_at: when that was last tried.
+        targets_partial: how many targets have a result without some source of a tracked field.
+        first_heard_records: of how many targets something was heard for the first time.
+        sources_silent: `[{source, why, since, targets}]`, written at the end.
+        sources_heard: the sources that were heard of some target so far.
+        skipped_runs: how many times its monitor was due while it was under way.
+        ends_by: when it ends, with what was heard until then.
+        resumes_at: until when all that is left waits for sources that are over their limits.
     """
 
     __tablename__ = "monitor_runs"  # pyright: ignore[reportAssignmentType]
@@ -70,6 +77,13 @@ class MonitorRun(SQLModel, table=True):
     completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     begun_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
     probed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    targets_partial: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    first_heard_records: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    skipped_runs: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    sources_silent: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
+    sources_heard: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
+    ends_by: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    resumes_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
 class MonitorRunChunk(SQLModel, table=True):

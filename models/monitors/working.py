@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import JSON, Column, DateTime, Index, LargeBinary, Text
+from sqlalchemy import JSON, Column, DateTime, ForeignKey, Index, Integer, LargeBinary, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -41,6 +41,7 @@ class Baseline(SQLModel, table=True):
     Attributes:
         content_hash: of what the sources say.
         snapshot: as `snapshots.dump` writes it.
+        unheard_since: since when a source that was over its limit has not been heard; None if all were.
     """
 
     __tablename__ = "monitor_baselines"  # pyright: ignore[reportAssignmentType]
@@ -51,6 +52,7 @@ class Baseline(SQLModel, table=True):
     content_hash: bytes = Field(sa_type=LargeBinary)
     snapshot: Any = Field(sa_column=Column(JSON, nullable=False))
     updated_at: Any = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    unheard_since: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
 class StoredSnapshot(SQLModel, table=True):
@@ -69,6 +71,8 @@ class StoredResult(SQLModel, table=True):
 
     Attributes:
         position: of the target in the run, from 0.
+        silent: `[{source, since, why}]`, the sources of tracked fields that were not heard; None if all were.
+        first_heard: dotted field → what sources say of it that were never heard before; None if nothing.
     """
 
     __tablename__ = "monitor_results"  # pyright: ignore[reportAssignmentType]
@@ -85,6 +89,32 @@ class StoredResult(SQLModel, table=True):
     changes: Any = Field(sa_column=Column(JSON))
     details: Any = Field(sa_column=Column(JSON))
     error: Any = Field(sa_column=Column(JSON))
+    silent: Any = Field(sa_column=Column(JSON))
+    first_heard: Any = Field(sa_column=Column(JSON))
+
+
+class MonitorSource(SQLModel, table=True):
+    """What a monitor has heard of a source of its tracked fields.
+
+    Attributes:
+        heard_at: when it was last heard, of any target; None if never.
+        silent_since: since when it was heard of no target; None while it is heard.
+        why: the reason of its silence.
+        silent_runs: how many runs in a row have not heard it.
+        emitted_at: when `monitor.source_silent` was sent; None since it is heard again.
+    """
+
+    __tablename__ = "monitor_sources"  # pyright: ignore[reportAssignmentType]
+
+    monitor_id: UUID = Field(
+        sa_column=Column(ForeignKey("monitors.id", ondelete="CASCADE"), primary_key=True)
+    )
+    source: str = Field(sa_column=Column(Text, primary_key=True))
+    heard_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    silent_since: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    why: str | None = Field(sa_column=Column(Text))
+    silent_runs: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
+    emitted_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
 
 
 @dataclass(frozen=True)
