@@ -34,6 +34,7 @@ from temporal.client import Connection, connection
 _log = logs.get(__name__)
 _RETENTION = timedelta(hours=1)  # the record of what happened is in Postgres
 _READY_SECONDS = 60
+_STARTS = 3
 _LEFTOVER = ((signal.SIGTERM, 8.0), (signal.SIGKILL, 5.0))
 # Measured on two cores: with the default of 20 polls a second, every workflow task after a burst waits
 # 50 ms; one partition and a write-ahead log take away most of what is left of the tail.
@@ -136,10 +137,8 @@ class Temporal:
             user=user,
         )
         self._held.close()
-        await self._child.start()
         if self._pages is not None:
             await self._pages.start()
-        write_private(self._file.with_name("pid"), f"{self._child.pid}\n")
         async with self._report.during("temporal", "starting"):
             await self._until_ready()
 
@@ -176,24 +175,39 @@ class Temporal:
                 await stop_leftover(pid, lambda pid: str(self._file) in command_line(pid), _LEFTOVER)
 
     async def _until_ready(self) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
+        """Start its process, again if it ends before it answers.
+
+        It listens on ports of its own choice as well, which another process can take just before.
+        """
         problem = ""
-        while time.monotonic() < deadline and self.child.pid is not None:
-            try:
-                here = Connection(
-                    target_host=self.address, namespace=self._namespace, api_key=None, tls=False
-                )
-                await prepare(here, retention=_RETENTION)
+        for _ in range(_STARTS):
+            await self.child.start()
+            write_private(self._file.with_name("pid"), f"{self.child.pid}\n")
+            problem = await self._problem()
+            if not problem:
                 return
-            except (RuntimeError, RPCError) as error:
-                problem = str(error)
-                await asyncio.sleep(0.05)
+            if self.child.pid is not None:
+                break
         words = self.child.last_words() or problem
         await self.stop()
         raise StartError(
             f"The built-in Temporal server does not start; the end of {self._log}:\n{words}",
             ExitCode.TEMPORAL,
         )
+
+    async def _problem(self) -> str:
+        """Wait until the started process answers; return why it does not, or an empty string."""
+        here = Connection(target_host=self.address, namespace=self._namespace, api_key=None, tls=False)
+        deadline = time.monotonic() + _READY_SECONDS
+        problem = "it has ended"
+        while time.monotonic() < deadline and self.child.pid is not None:
+            try:
+                await prepare(here, retention=_RETENTION)
+                return ""
+            except (RuntimeError, RPCError) as error:
+                problem = str(error)
+                await asyncio.sleep(0.05)
+        return problem
 
 
 async def prepare(server: Connection, *, retention: timedelta | None = None) -> None:

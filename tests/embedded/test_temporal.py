@@ -232,6 +232,29 @@ async def test_its_address_is_nobody_elses_while_it_waits_to_start(tmp_path: Pat
     await server.stop()
 
 
+async def test_one_that_ends_before_it_answers_is_started_again(
+    scratch: Path, temporal_server: Temporal
+) -> None:
+    """Another process may take a port between the moment at which it is chosen and that of its use."""
+    place = new_folder(scratch)
+    log = place / "temporal.log"
+    server = Temporal(place, log, Report())
+    host, _, port = server.reserve().partition(":")
+    server._held.close()
+    with socket.create_server((host, int(port))):
+        starting = asyncio.create_task(server.start())
+
+        async def has_failed() -> bool:
+            return log.exists() and "address already in use" in log.read_text()
+
+        await eventually(has_failed, 30, "the first start has failed")
+    try:
+        await starting
+        await Client.connect(server.address)
+    finally:
+        await server.stop()
+
+
 def test_the_module_that_is_built_is_the_version_that_is_named() -> None:
     module = (Path(temporal_binary.__file__).parent / "temporal" / "go.mod").read_text()
     assert re.search(rf"github.com/temporalio/cli v{re.escape(temporal_binary.VERSION)}\b", module)
