@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -50,6 +50,7 @@ from workflows.messages import (
 )
 
 _log = logs.get(__name__)
+_Next = TypeVar("_Next", Todo, Todo | None)
 _ELSEWHERE = Todo([], over="elsewhere")
 # Workers that were lost with a call, one after the other: it may be to blame, and goes alone.
 _MOST_LOST = 2
@@ -97,6 +98,9 @@ class OwnRunActivities:
     async def decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
         """Say what the run does next, from its rows; write what it has done, and that it waits."""
         self._check(given)
+        return await self._unless_it_fails(given, self._decide_next(given, under_way))
+
+    async def _decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
         while True:
             execution = await self._load(given)
             if execution is None:
@@ -121,7 +125,8 @@ class OwnRunActivities:
         told, attempts = activity.info().heartbeat_details, activity.info().attempt - 1
         ended = told[0] if told and isinstance(told[0], int) else 0
         try:
-            return await self._perform_step(given, name, attempts - ended, ended, alone=alone)
+            performing = self._perform_step(given, name, attempts - ended, ended, alone=alone)
+            return await self._unless_it_fails(given, performing)
         except (Exception, asyncio.CancelledError):
             # The next attempt learns that this one ended by itself, and not with its worker.
             activity.heartbeat(ended + 1)
@@ -135,7 +140,7 @@ class OwnRunActivities:
         calls = await execution.find(name) if execution is not None and is_going else []
         if execution is None or not calls:
             # Somebody else has the run; or the call was made, and nobody learned of it.
-            return await self.decide_next(given, []) if alone else None
+            return await self._decide_next(given, []) if alone else None
         if lost >= _MOST_LOST:
             _log.error("run_goes_alone", run_id=str(given.run_id), workers_lost=lost)
             async with self._database.connection() as connection:
@@ -145,7 +150,7 @@ class OwnRunActivities:
             async with heartbeats(ended):
                 if name.kind == ITEMS:
                     await self._perform_items(execution, name.step_id, calls)
-                    return await self.decide_next(given, []) if alone else None
+                    return await self._decide_next(given, []) if alone else None
                 done = await self._perform(execution, calls[0])
         except asyncio.CancelledError:
             # Somebody has cancelled the run, or this process stops.
@@ -190,44 +195,51 @@ class OwnRunActivities:
             row = await own_runs.load(connection, given.run_id, given.claim_id)
         if row is None:
             return None
-        try:
-            version = await self._versions.load(row.of.automation_id, row.of.version)
-            async with self._database.connection() as connection:
-                found = await run_loading.load_records(connection, [given.run_id], version.read)
-
-            async def perform(call: Call) -> Done:
-                of = row.of
-                return await self._performer.perform(
-                    of.account_id, of.automation_id, given.run_id, call, version
-                )
-
-            recorded = found.get(given.run_id, Recorded())
-            return execution_of(row, version, recorded, self._writer, perform)
-        except AWAY:
-            raise
-        except Exception as error:
-            await self._set_aside(given, row.of.account_id, error)
-            return None
-
-    async def _set_aside(self, given: OwnRun, account_id: UUID, error: Exception) -> None:
-        _log.error("run_set_aside", run_id=str(given.run_id), exc_info=error)
-        self._failures.note(account_id, failed=True)
+        version = await self._versions.load(row.of.automation_id, row.of.version)
         async with self._database.connection() as connection:
+            found = await run_loading.load_records(connection, [given.run_id], version.read)
+
+        async def perform(call: Call) -> Done:
+            of = row.of
+            return await self._performer.perform(of.account_id, of.automation_id, given.run_id, call, version)
+
+        return execution_of(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
+
+    async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:
+        """Do something with a run; set it aside where our code fails, as under a shift."""
+        try:
+            return await doing
+        except (*AWAY, ApplicationError):
+            raise
+        except Refused as error:
+            _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
+            await self._fail(given, "not_stored", "What the run gave cannot be stored.")
+            return Todo([], over="failed")
+        except Exception as error:
+            _log.error("run_set_aside", run_id=str(given.run_id), exc_info=error)
+            await self._set_aside(given)
+            return _ELSEWHERE
+
+    async def _set_aside(self, given: OwnRun) -> None:
+        async with self._database.connection() as connection:
+            owner = await own_runs.owner_of(connection, given.run_id, given.claim_id)
             hopeless = await setbacks.set_run_aside(connection, given.run_id, given.claim_id, self._build)
+        if owner is not None:
+            self._failures.note(owner, failed=True)
         if hopeless:
-            why = StepError(code="engine_error", message="The engine could not go on with this run.")
-            await self._writer.write(Change(given.claim_id, given.run_id, then=End("failed", why)))
+            await self._fail(given, "engine_error", "The engine could not go on with this run.")
+
+    async def _fail(self, given: OwnRun, code: str, message: str) -> None:
+        async with self._database.connection() as connection:
+            row = await own_runs.load(connection, given.run_id, given.claim_id)
+        if row is not None:
+            version = await self._versions.load(row.of.automation_id, row.of.version)
+            why = StepError(code=code, message=message)
+            end = End("failed", why, handler=version.handler, has_children=True)
+            await self._writer.write(Change(given.claim_id, given.run_id, [], end, row.run.parent_run_id))
 
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
-        try:
-            todo = await execution.go_on(under_way)
-        except Refused as error:
-            run = execution.row.run
-            _log.error("run_not_stored", run_id=str(run.run_id), error=str(error))
-            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
-            end = End("failed", why, handler=execution.version.handler, has_children=True)
-            await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
-            return Todo([], over="failed")
+        todo = await execution.go_on(under_way)
         self._failures.note(execution.of.account_id, failed=False)
         if todo.over == "elsewhere":
             await self._append(execution)
@@ -258,7 +270,7 @@ class OwnRunActivities:
             await self._append(execution)
         if (pause := execution.pause_of(call)) is not None:
             await self._put(execution, lambda stored: merged(stored, call, pause, is_done=True))
-        return await self.decide_next(given, []) if alone else None
+        return await self._decide_next(given, []) if alone else None
 
     async def _append(self, execution: OwnExecution) -> None:
         """Write what a run has done or had under way, if somebody has cancelled it."""

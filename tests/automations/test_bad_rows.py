@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,8 @@ import pytest
 from psycopg.types.json import Json
 
 from database import Database
+from engine.calls import Call
+from engine.driver import Driver
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
@@ -137,3 +140,30 @@ async def define(database: Database, workflow: dict[str, Any], definition: dict[
             (Json(definition), workflow["id"]),
         )
     return row["definition"]
+
+
+@pytest.mark.executions("shift", "workflow")
+async def test_a_run_with_which_our_code_fails_is_set_aside_and_goes_on_when_it_no_longer_does(
+    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = await new_target([transform("out", "trigger")])
+    bad, good = await accept(database, target, 2)
+    advance = Driver.advance
+
+    def fail(self: Driver, now: datetime) -> list[Call]:
+        if self.run_id == bad:
+            raise AssertionError("a fault of ours")
+        return advance(self, now)
+
+    async with at_work() as notifier:
+        with monkeypatch.context() as patched:
+            patched.setattr(Driver, "advance", fail)
+            assert (await ended(database, notifier, target.account_id, good)).status == "completed"
+
+            async def is_set_aside() -> bool:
+                return (await row_of(database, bad))["setbacks"] is not None
+
+            await until(is_set_aside)
+        async with database.connection() as connection:
+            await connection.execute("update run_work set available_at = now() where run_id = %s", (bad,))
+        assert (await ended(database, notifier, target.account_id, bad)).status == "completed"
