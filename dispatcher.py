@@ -44,10 +44,13 @@ _MOST_NEWCOMERS = 1024
 _LITTLE = 4
 # Of the room that is kept for who waits for an answer, the first half is also there for a run of a newcomer.
 _KEPT_FOR_WAITED = KEPT // 2
-# A run that is to go alone waits so long for a worker with nothing at work; then one worker claims no other.
-_DRAIN_SECONDS = 5.0
+# A run that is to go alone waits so long for a worker with nothing at work; then one worker claims no other
+# for a while, and again later: calls that take long do not keep all others waiting.
+_DRAIN_AFTER_SECONDS, _DRAIN_SECONDS, _DRAIN_AGAIN_SECONDS = 5.0, 20.0, 60.0
 _RETIRE_SECONDS = 60.0
 _PROMOTE_SECONDS = 30.0
+# How often to look for runs of this shift that nobody here knows.
+_UNKNOWN_SECONDS = 5.0
 
 
 class Dispatcher(DispatchLoop):
@@ -110,7 +113,7 @@ class Dispatcher(DispatchLoop):
         self._drains = False
         self._gate = gates.NONE
         self._newcomers: dict[UUID, None] = {}
-        self._retire_at = 0.0
+        self._retire_at = self._unknown_at = 0.0
         executor.on_room = self.freed
         handing.on_room = self.freed
         executor.published_room = self._published_room
@@ -207,10 +210,7 @@ class Dispatcher(DispatchLoop):
                 # It has looked at no other queues.
                 return replace(claim, more=True)
             waits = claim
-        if self._handing.takes_all and not alone:
-            rows = min(rows, places)
-        claim = await self._claim(held, rows, alone=alone) if rows else True
-        return claim or waits
+        return await self._claim(held, rows, alone=alone) or waits
 
     async def _claim(
         self,
@@ -238,7 +238,7 @@ class Dispatcher(DispatchLoop):
                 own=own,
             )
         if isinstance(claim, Claim):
-            if own or self._handing.takes_all:
+            if own:
                 self._handing.reserve(run.run_id for runs in claim.groups.values() for run in runs)
             self._low_water[own].note(claim)
         return claim
@@ -282,6 +282,10 @@ class Dispatcher(DispatchLoop):
                 _log.warning("untaken_runs_queued", runs=untaken)
             if strays := await run_work.queue_strays(connection):
                 _log.error("stray_runs_queued", runs=strays)
+            if (now := asyncio.get_running_loop().time()) >= self._unknown_at:
+                self._unknown_at = now + _UNKNOWN_SECONDS
+                if unknown := await self._executor.queue_unknown(connection):
+                    _log.warning("unknown_runs_queued", runs=unknown)
             if begun:
                 await run_starts.add(connection, begun)
             held = self._executor.shift
@@ -290,13 +294,13 @@ class Dispatcher(DispatchLoop):
         # Beside: of very many gates it takes seconds, and claims do not wait for that.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
         self._begin_chore("look_after", self._handing.look_after())
-        self._begin_chore("tell_woken", self._watch.tell_woken())
         if leads:
+            self._begin_chore("tell_woken", self._watch.tell_woken())
             self._begin_chore("give_waits", self._waits.give())
         if leads and time.monotonic() >= self._watch.next_at:
             self._begin_chore("compare", self._watch.compare(), _RETIRE_SECONDS)
         self._begin_chore("start_due", start_due(self._client, self._database))
-        if (now := asyncio.get_running_loop().time()) >= self._retire_at:
+        if now >= self._retire_at:
             self._retire_at = now + _RETIRE_SECONDS
             self._begin_chore("retire", end_former_workflows(self._client), _RETIRE_SECONDS)
 
@@ -311,4 +315,5 @@ class Dispatcher(DispatchLoop):
             self._alone_since, self._drains = None, False
             return
         self._alone_since = self._alone_since or now
-        self._drains = leads and now - self._alone_since > _DRAIN_SECONDS
+        waited = (now - self._alone_since) % _DRAIN_AGAIN_SECONDS - _DRAIN_AFTER_SECONDS
+        self._drains = leads and 0 < waited < _DRAIN_SECONDS

@@ -134,7 +134,7 @@ class Execution:
                     return "ended"
                 if change is not None and isinstance(change.then, Wait) and change.then.leaves:
                     return "waits"
-                if calls and not self._held.may_begin:
+                if calls and not await self._held.until_calls_may_begin():
                     return "lost"
                 for call in calls:
                     self._at_work[asyncio.create_task(self._attempt(call))] = call

@@ -6,6 +6,7 @@ What it does is in the rows of the runs: whoever claims one next goes on from th
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -20,7 +21,7 @@ from activities.run_executor import RunExecutor
 from activities.shift import Group, HeldShift, now
 from activities.versions import LoadedVersion, VersionCache
 from activities.writing import RunWriter
-from database import AWAY, Database
+from database import AWAY, Connection, Database
 from language.records import INLINE_BYTES
 from models import run_loading, setbacks, shifts
 from models.identifiers import new_id
@@ -30,6 +31,7 @@ from models.run_work import WINDOW, Claim, ClaimedRun
 _log = logs.get(__name__)
 BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
+_ALONE_SECONDS = 60.0
 # How much of what runs at work were started with is kept, as JSON: decoded, records take 6 times as much
 # memory, small objects 25 times.
 _INPUT_BYTES = 4 * 1024 * 1024
@@ -78,9 +80,11 @@ class Executor:
         self.versions = VersionCache(database)
         self._run_executor = runs
         self._runs: dict[UUID, tuple[UUID, asyncio.Task[None]]] = {}
+        self._claims: dict[UUID, UUID] = {}
+        self._unknown: set[tuple[UUID, UUID]] = set()
         self._groups: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
-        self._alone = False
+        self._alone_until = 0.0
         self.shift: HeldShift | None = None
         self.at_work: Counter[UUID] = Counter()
         self.on_room: Callable[[], None] = lambda: None
@@ -123,7 +127,7 @@ class Executor:
     @property
     def room(self) -> int:
         """How many more there is room for."""
-        return 0 if self._alone else WINDOW - self.size
+        return 0 if time.monotonic() < self._alone_until else WINDOW - self.size
 
     # ---- runs
 
@@ -133,12 +137,14 @@ class Executor:
         Args:
             claim: the runs.
             held: the shift. If it is lost, whoever has ended it has queued them.
-            alone: nothing is to be beside them.
+            alone: nothing is to be beside them for a minute, by which they would have done their worst.
         """
-        self._alone = self._alone or alone
+        if alone:
+            self._alone_until = time.monotonic() + _ALONE_SECONDS
         for of, runs in claim.groups.items():
             group = Group(held, of, {run.run_id: run.claim_id for run in runs})
             self.at_work[of.account_id] += len(runs)
+            self._claims |= group.claims
             task = asyncio.create_task(self._run_group(group, runs))
             self._groups.add(task)
             task.add_done_callback(self._groups.discard)
@@ -148,7 +154,7 @@ class Executor:
         if not self.at_work[account_id]:
             del self.at_work[account_id]
         if not self.at_work:
-            self._alone = False
+            self._alone_until = 0.0
         self.on_room()
 
     def _keep_inputs(self, runs: list[ClaimedRun]) -> tuple[list[ClaimedRun], int]:
@@ -169,16 +175,18 @@ class Executor:
     async def _run_group(self, group: Group, runs: list[ClaimedRun]) -> None:
         kept, size = self._keep_inputs(runs)
         left = {run.run_id for run in runs}
-        account_id = group.of.account_id
+        account_id, claims = group.of.account_id, dict(group.claims)
 
         def over(run_id: UUID) -> None:
             if run_id in left:
                 left.remove(run_id)
+                if self._claims.get(run_id) == claims[run_id]:
+                    del self._claims[run_id]
                 self._freed(account_id, 1)
 
         with structlog.contextvars.bound_contextvars(account_id=str(account_id)):
             try:
-                await self._run_all(group, kept, over)
+                await self._run_all(group, kept, claims, over)
             except Exception as error:
                 _log.error("runs_given_back", runs=len(runs), exc_info=error)
                 await self._give_back(group)
@@ -192,7 +200,9 @@ class Executor:
         if not group.held.lost:
             await group.persist(self._database, lambda connection: shifts.give_back(connection, group.claims))
 
-    async def _run_all(self, group: Group, runs: list[ClaimedRun], over: Callable[[UUID], None]) -> None:
+    async def _run_all(
+        self, group: Group, runs: list[ClaimedRun], claims: dict[UUID, UUID], over: Callable[[UUID], None]
+    ) -> None:
         if (loaded := await self._load(group, runs)) is None:
             return
         version, records = loaded
@@ -204,6 +214,8 @@ class Executor:
         tasks: list[asyncio.Task[None]] = []
         for run in carried:
             recorded = records.get(run.run_id, Recorded())
+            # One that was taken back from Temporal has another claim.
+            claims[run.run_id] = self._claims[run.run_id] = run.claim_id
             task = asyncio.create_task(self._run(group, version, run, recorded, over))
             self._runs[run.run_id] = (run.claim_id, task)
             tasks.append(task)
@@ -272,6 +284,21 @@ class Executor:
             task.cancel()
 
     # ---- the shift
+
+    async def queue_unknown(self, connection: Connection) -> int:
+        """Queue what the shift carries and nobody here knows: the reply to a claim was lost.
+
+        A reply may be on its way: what is unknown must be so at two looks. Claim nothing meanwhile.
+
+        Returns:
+            How many runs.
+        """
+        if self.shift is None:
+            return 0
+        carried = await shifts.find_carried(connection, self.shift.id)
+        unknown = {one for one in carried if self._claims.get(one[0]) != one[1]}
+        again, self._unknown = unknown & self._unknown, unknown
+        return await shifts.give_back(connection, dict(again)) if again else 0
 
     async def _begin_shift(self) -> None:
         held = HeldShift(new_id())

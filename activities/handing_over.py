@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 from activities.shift import Group
-from database import Database
+from database import AWAY, Database
 from language.definition import Execution as Mode
 from models import own_runs
 from models.priorities import ALONE, WAITED
@@ -74,11 +74,6 @@ class HandingOver:
         self._resting = [until for until in self._resting if until > now]
         return max(0, self.room - len(self._resting))
 
-    @property
-    def takes_all(self) -> bool:
-        """Whether every run that says nothing else waits for a place."""
-        return self._default == "workflow"
-
     def reserve(self, run_ids: Iterable[UUID]) -> None:
         """Keep a place for each of these runs, which were claimed for one: the next claim counts on fewer."""
         self._places.update(dict.fromkeys(run_ids, time.monotonic()))
@@ -95,7 +90,10 @@ class HandingOver:
             Those that go by the shift.
         """
         self._count(len(runs))
-        chosen = self._choose(runs, mode or self._default)
+        mode = mode or self._default
+        chosen = self._choose(runs, mode)
+        if mode == "workflow":
+            runs = await self._put_back_others(runs, chosen)
         if not chosen:
             return runs
         claims = {run.run_id: run.claim_id for run in chosen}
@@ -106,7 +104,7 @@ class HandingOver:
             self.left(run_id)
         # What is not there any more is somebody else's.
         here = [run for run in runs if run.run_id not in claims or handed.get(run.run_id) is False]
-        started = await asyncio.gather(*(self._start(group, run, mode or self._default) for run in given))
+        started = await asyncio.gather(*(self._start(group, run, mode) for run in given))
         carried = here + [run for run in started if run is not None]
         for run in carried:
             if run.had_workflow:
@@ -118,6 +116,23 @@ class HandingOver:
         # No more than tells of a burst, so that it is over soon.
         self._lately = min(runs + self._lately * math.exp(self._lately_at - now), 1.25 * _BURST)
         self._lately_at = now
+
+    async def _put_back_others(self, runs: list[ClaimedRun], chosen: list[ClaimedRun]) -> list[ClaimedRun]:
+        """Have those of runs that only workflows take forward wait for a place; return the rest.
+
+        What was claimed for a place has one: these were claimed as runs of a workflow that said nothing, or
+        something else by then.
+        """
+        with_place = {run.run_id for run in chosen}
+        claims = {
+            run.run_id: run.claim_id
+            for run in runs
+            if run.run_id not in with_place and self._takes(run, "workflow")
+        }
+        if claims:
+            async with self._database.connection() as connection:
+                await own_runs.put_back(connection, claims)
+        return [run for run in runs if run.run_id not in claims]
 
     def _choose(self, runs: list[ClaimedRun], mode: Mode) -> list[ClaimedRun]:
         """Choose all that a place is kept for, and of the others as many as there is room for."""
@@ -159,13 +174,21 @@ class HandingOver:
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             self._broken_until = time.monotonic() + _BREAK_SECONDS
             self.left(run.run_id)
+            return await self._take_back(group, run, mode)
+        return None
+
+    async def _take_back(self, group: Group, run: ClaimedRun, mode: Mode) -> ClaimedRun | None:
+        try:
             async with self._database.connection() as connection:
                 if mode == "workflow":
-                    await own_runs.put_back(connection, run.run_id, run.claim_id)
+                    await own_runs.put_back(connection, {run.run_id: run.claim_id})
                     return None
                 claim_id = await own_runs.take_back(connection, run.run_id, run.claim_id, group.held.id)
-            return None if claim_id is None else replace(run, claim_id=claim_id)
-        return None
+        except AWAY as error:
+            # It is queued as one that nothing has taken up. The others were handed over all the same.
+            _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
+            return None
+        return None if claim_id is None else replace(run, claim_id=claim_id)
 
     def _in_background(self, telling: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(telling)

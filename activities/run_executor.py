@@ -26,6 +26,7 @@ from models.priorities import WAITED
 from models.run_loading import Recorded
 from models.run_work import ClaimedRun
 from models.run_writes import Change, End, record_cancelled_steps
+from outbound.lease import LeaseLost
 
 _log = logs.get(__name__)
 
@@ -76,7 +77,7 @@ class RunExecutor:
             if left == "lost":
                 # The write that would have told of its steps may have found that somebody has cancelled it.
                 await self._append(execution)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, LeaseLost):
             # Somebody has cancelled the run, or this process stops, or has lost its shift.
             if execution is not None and not (group.held.lost or self.dropping):
                 await self._append(execution)
@@ -136,8 +137,7 @@ class RunExecutor:
             except AWAY as error:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
-            while not group.held.may_begin:
-                await asyncio.sleep(AGAIN_SECONDS)
+            await group.held.until_calls_may_begin()
 
     async def _append(self, execution: Execution) -> None:
         """Write what a run had under way that somebody has cancelled."""

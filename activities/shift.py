@@ -17,6 +17,7 @@ _log = logs.get(__name__)
 T = TypeVar("T")
 AGAIN_SECONDS = 0.5
 """How long to wait before one tries again to reach the database."""
+_LOOK_SECONDS = 0.1
 BEGIN_SECONDS = 8.0
 """No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
 
@@ -43,6 +44,12 @@ class HeldShift:
     def may_begin(self) -> bool:
         """Whether a call may begin now."""
         return not self.lost and now() - self.beat_sent_at < BEGIN_SECONDS
+
+    async def until_calls_may_begin(self) -> bool:
+        """Wait for a beat, if the last is too old; return False once others have what the shift carried."""
+        while not self.may_begin and not self.lost:
+            await asyncio.sleep(_LOOK_SECONDS)
+        return not self.lost
 
 
 @dataclass

@@ -31,7 +31,7 @@ _PAGE = 200
 # A workflow that was just started may not be seen yet, nor one that is about to close.
 _YOUNGEST = timedelta(seconds=20)
 _UNKNOWN = timedelta(seconds=60)
-_LOOK_AGAIN_SECONDS = 5.0
+_LOOK_AGAIN_SECONDS = 30.0
 # So many workflows are told to leave at a time.
 _LEAVING = 200
 _ENDED_BY_PEOPLE = (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.CANCELED)
@@ -50,15 +50,14 @@ class WorkflowWatch:
         self.next_at = 0.0
 
     async def tell_woken(self) -> None:
-        """Tell workflows that are at work of what has come for their runs."""
-        async with self._database.connection() as connection:
-            woken = await own_runs.find_woken(connection)
+        """Tell workflows that are at work of what has come for their runs; again, should a word be lost."""
         now = time.monotonic()
         self._told = {one: at for one, at in self._told.items() if now - at < _LOOK_AGAIN_SECONDS}
+        async with self._database.connection() as connection:
+            woken = await own_runs.find_woken(connection, self._told)
         for run_id in woken:
-            if run_id not in self._told:
-                self._told[run_id] = now
-                await self._signal(run_id, LOOK)
+            await self._signal(run_id, LOOK)
+            self._told[run_id] = now
 
     def knows(self, run_id: UUID) -> bool:
         """Whether a run had a workflow when this process has looked last."""

@@ -61,13 +61,15 @@ async def take_back(connection: Connection, run_id: UUID, claim_id: UUID, shift_
     return row["claim_id"] if row else None
 
 
-async def put_back(connection: Connection, run_id: UUID, claim_id: UUID) -> None:
-    """Queue a run that could not be handed over, and that nothing but a workflow is to take forward."""
+async def put_back(connection: Connection, claims: Mapping[UUID, UUID]) -> None:
+    """Queue runs that nothing but a workflow is to take forward, and for which there is no place."""
     await connection.execute(
-        "update run_work set status = 'queued', carrier = null, handed_at = null, claim_id = null,"
-        " available_at = clock_timestamp()"
-        " where run_id = %s and claim_id = %s and handed_at is not null",
-        (run_id, claim_id),
+        "update run_work w set status = 'queued', carrier = null, handed_at = null, claim_id = null,"
+        " own = true, available_at = clock_timestamp()"
+        " from unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)"
+        " where w.run_id = n.run_id and w.claim_id = n.claim_id"
+        " and (w.carrier <> %s or w.handed_at is not null)",
+        (list(claims), list(claims.values()), WORKFLOW),
     )
 
 
@@ -127,7 +129,7 @@ async def find_end(connection: Connection, run_id: UUID) -> str | None:
 
 
 async def change_progress(
-    connection: Connection, run_id: UUID, claim_id: UUID, change: Callable[[Any], str]
+    connection: Connection, run_id: UUID, claim_id: UUID, change: Callable[[Any], str], *, went_on: bool
 ) -> bool:
     """Change the progress of a run beside others that do; returns whether it was the workflow's still.
 
@@ -136,6 +138,7 @@ async def change_progress(
         run_id: of the run.
         claim_id: the workflow's.
         change: makes the new progress, as JSON, of what is stored.
+        went_on: a call has come to its end: the run was not lost with its worker.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -147,8 +150,9 @@ async def change_progress(
         if row is None:
             return False
         await connection.execute(
-            "update run_work set progress = %s, progress_no = progress_no + 1, lost = 0 where run_id = %s",
-            (Json(change(row["progress"]), dumps=str), run_id),
+            "update run_work set progress = %s, progress_no = progress_no + 1,"
+            " lost = case when %s then 0 else lost end where run_id = %s",
+            (Json(change(row["progress"]), dumps=str), went_on, run_id),
         )
     return True
 
@@ -310,10 +314,16 @@ async def find_at_work(connection: Connection, run_ids: Collection[UUID]) -> set
     return {row["run_id"] for row in await cursor.fetchall()}
 
 
-async def find_woken(connection: Connection) -> list[UUID]:
-    """Find runs that their workflows take forward and that should look for what has come."""
+async def find_woken(connection: Connection, told: Collection[UUID]) -> list[UUID]:
+    """Find runs that their workflows take forward and that should look for what has come.
+
+    Args:
+        connection: any.
+        told: those whose workflows know.
+    """
     cursor = await connection.execute(
-        "select run_id from run_work where carrier = %s and status = 'running' and woken limit 100",
-        (WORKFLOW,),
+        "select run_id from run_work where carrier = %s and status = 'running' and woken"
+        " and run_id <> all(%s) limit 100",
+        (WORKFLOW, list(told)),
     )
     return [row["run_id"] for row in await cursor.fetchall()]

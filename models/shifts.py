@@ -124,6 +124,14 @@ async def give_back(connection: Connection, claims: Mapping[UUID, UUID]) -> int:
     return cursor.rowcount
 
 
+async def find_carried(connection: Connection, shift_id: UUID) -> list[tuple[UUID, UUID]]:
+    """Find the runs that a shift carries, each with its `claim_id`."""
+    cursor = await connection.execute(
+        "select run_id, claim_id from run_work where carrier = %s and status = 'running'", (shift_id,)
+    )
+    return [(row["run_id"], row["claim_id"]) for row in await cursor.fetchall()]
+
+
 async def end(connection: Connection, shift_id: UUID, beats: int) -> int | None:
     """End a shift that has stood still, and queue what it carried.
 

@@ -8,6 +8,7 @@ codes and times: no value and no address.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from datetime import timedelta
 
 from temporalio import workflow
@@ -51,6 +52,7 @@ class AutomationRun:
         self._left = False
         self._todo = Todo([])
         self._steps: dict[str, str] = {}
+        self._scheduled: Counter[str] = Counter()
         self._at_work: dict[asyncio.Task[tuple[OwnRun, Todo | None]], CallName] = {}
 
     @workflow.run
@@ -191,6 +193,9 @@ class AutomationRun:
 
     async def _perform(self, call: CallName, alone: bool) -> tuple[OwnRun, Todo | None]:
         given = self._given
+        # One of the same name that was broken off is open until its worker hears of that.
+        self._scheduled[call.label] += 1
+        times = self._scheduled[call.label]
         told = await workflow.execute_activity(
             PERFORM_STEP,
             args=[given, call, alone],
@@ -198,7 +203,7 @@ class AutomationRun:
             start_to_close_timeout=policies.A_DAY,
             heartbeat_timeout=policies.HEARTBEAT,
             retry_policy=policies.FOR_EVER,
-            activity_id=call.label,
+            activity_id=call.label if times == 1 else f"{call.label}, {times}",
             summary=call.label,
         )
         try:

@@ -73,7 +73,7 @@ async def promote(connection: Connection) -> None:
 SWEEPS: dict[str, Sweep] = {
     "due": run_work.queue_due,
     "strays": run_work.queue_strays,
-    "woken": own_runs.find_woken,
+    "woken": lambda connection: own_runs.find_woken(connection, []),
     "lost": run_work.waits_alone,
     "gates": promote,
     "stuck": stuck_runs.count,
