@@ -7,7 +7,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -27,6 +27,8 @@ _STARTS_IN_FLIGHT, _START_SECONDS = 4, 0.25
 _CLAIM_PAUSE = 0.025
 ASK_SECONDS = 5.0
 """How long Temporal may take to answer."""
+
+T = TypeVar("T")
 
 
 class DispatchLoop(ABC):
@@ -54,7 +56,6 @@ class DispatchLoop(ABC):
         self._chores: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
         # When the database was away last, by the loop's clock.
-        self._away_at = float("-inf")
         # Whether something waits that may not be served now.
         self._held_back = False
         self._listener = Listener(database, handlers)
@@ -97,24 +98,27 @@ class DispatchLoop(ABC):
         loop = asyncio.get_running_loop()
         sweep_at = 0.0
         while not self._stopping:
-            again_at = sweep_at
-            try:
-                if loop.time() >= sweep_at:
-                    again_at = sweep_at = loop.time() + self.sweep_seconds * random.uniform(0.8, 1.2)
-                    await self._sweep()
-                self._wake.clear()
-                again_at = min(sweep_at, await self._claim_all())
-            except AWAY as error:
-                self._away_at = loop.time()
-                _log.warning("dispatcher_waits", error=str(error))
-            except Exception as error:
-                # A worker that claims nothing any more would look alive: it goes on, and says so.
-                _log.error("dispatcher_failed", exc_info=error)
+            if loop.time() >= sweep_at:
+                sweep_at = loop.time() + self.sweep_seconds * random.uniform(0.8, 1.2)
+                await self._unless_away(self._sweep())
+            self._wake.clear()
+            again_at = min(sweep_at, await self._unless_away(self._claim_all()) or sweep_at)
             try:
                 async with asyncio.timeout(max(0.0, again_at - loop.time())):
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+    async def _unless_away(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Do a part of the loop; what fails in one keeps nobody from the other, nor from the next round."""
+        try:
+            return await work
+        except AWAY as error:
+            _log.warning("dispatcher_waits", error=str(error))
+        except Exception as error:
+            # A worker that claims nothing any more would look alive: it goes on, and says so.
+            _log.error("dispatcher_failed", exc_info=error)
+        return None
 
     def _starts_full_until(self) -> float | None:
         """Until when to wait for starts that are on their way; None if there may be another."""

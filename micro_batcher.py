@@ -105,7 +105,10 @@ class MicroBatcher(Generic[Asked, Given]):
 
 
 def _may_be_the_fault_of_one(error: Exception) -> bool:
-    """What the database says of a value, or of a row that is locked; all else is as true of the others."""
+    """What the database says of a value, of a row that is locked, or of what takes too long.
+
+    All else is as true of the others.
+    """
     return not isinstance(error, psycopg.Error) or isinstance(
         error,
         (
@@ -113,6 +116,7 @@ def _may_be_the_fault_of_one(error: Exception) -> bool:
             psycopg.IntegrityError,
             psycopg.errors.LockNotAvailable,
             psycopg.errors.ProgramLimitExceeded,
+            psycopg.errors.QueryCanceled,
             # What is done for one changes the row of another.
             psycopg.errors.TriggeredDataChangeViolation,
         ),

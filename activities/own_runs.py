@@ -280,7 +280,9 @@ class OwnRunActivities:
         except psycopg.Error as error:
             _log.warning("cancelled_steps_not_stored", error=str(error))
 
-    async def _put(self, execution: OwnExecution, put: Callable[[Progress], Progress]) -> bool:
+    async def _put(
+        self, execution: OwnExecution, put: Callable[[Progress], Progress], *, went_on: bool = True
+    ) -> bool:
         """Write how far a step is, beside what others write of their steps; false if the run is not ours."""
 
         def change(stored: Any) -> str:
@@ -290,7 +292,9 @@ class OwnRunActivities:
         while True:
             try:
                 async with self._database.connection() as connection:
-                    return await own_runs.change_progress(connection, run.run_id, run.claim_id, change)
+                    return await own_runs.change_progress(
+                        connection, run.run_id, run.claim_id, change, went_on=went_on
+                    )
             except AWAY as error:
                 # A call that is under way goes on meanwhile: it is not made again for this.
                 _log.warning("database_away", run_id=str(run.run_id), error=str(error))
@@ -305,7 +309,9 @@ class OwnRunActivities:
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.pause_of(call)) is not None:
-                await self._put(execution, lambda stored: merged(stored, call, mine, is_done=False))
+                await self._put(
+                    execution, lambda stored: merged(stored, call, mine, is_done=False), went_on=False
+                )
             return await task
         except LeaseLost as error:
             raise ApplicationError(str(error), type="no_beat") from error

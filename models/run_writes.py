@@ -238,21 +238,25 @@ select leave_gates_1(
   array(select w.gate from run_work w where w.run_id = any(%(ids)s) and w.begun and w.gate <> %(none)s)
   || array(select c.gate from cancel_children_2(%(orphaning)s) c where c.gate is not null)) as promoted
 """
-# What has taken a step forward was no loss, and is no longer to be alone.
+# What has taken a step forward was no loss, and no setback, and is no longer to be alone. That something is
+# under way says nothing: it may be what its workers die of.
 _WAIT: LiteralString = """
-update run_work w set progress = a.progress, lost = 0, priority = w.priority %% %(alone)s,
+update run_work w set progress = a.progress, lost = case when a.went_on then 0 else w.lost end,
+  setbacks = case when not a.went_on then w.setbacks end,
+  priority = case when a.went_on then w.priority %% %(alone)s else w.priority end,
   status = case when not a.leaves then w.status when w.woken then 'queued' else 'waiting' end,
   progress_no = w.progress_no + 1,
   carrier = case when a.leaves and w.carrier <> %(workflow)s then null else w.carrier end,
   claim_id = case when a.leaves and w.carrier <> %(workflow)s then null else w.claim_id end,
   wake_at = case when a.leaves and w.woken then null else a.wake_at end,
   available_at = case when a.leaves and w.woken then now() else w.available_at end
-from unnest(%(ids)s::uuid[], %(wake_at)s::timestamptz[], %(progress)s::json[], %(leaves)s::boolean[])
-  as a (run_id, wake_at, progress, leaves)
+from unnest(%(ids)s::uuid[], %(wake_at)s::timestamptz[], %(progress)s::json[], %(leaves)s::boolean[],
+            %(went_on)s::boolean[]) as a (run_id, wake_at, progress, leaves, went_on)
 where w.run_id = a.run_id
 """
-_NOTHING_LOST = (
-    "update run_work set lost = 0, priority = priority %% %(alone)s where run_id = any(%(ids)s) and lost > 0"
+_WENT_ON = (
+    "update run_work set lost = 0, setbacks = null, priority = priority %% %(alone)s"
+    " where run_id = any(%(ids)s) and (lost > 0 or setbacks is not null)"
 )
 
 
@@ -268,20 +272,26 @@ async def _write(
     promoted: Cursor | None = None
     if ends := [(change, change.then) for change in changes if isinstance(change.then, End)]:
         promoted = await _write_ends(connection, ends, started)
-    if waits := [(change.run_id, change.then) for change in changes if isinstance(change.then, Wait)]:
+    waits = [
+        (change.run_id, change.then, change.then.leaves or bool(change.records))
+        for change in changes
+        if isinstance(change.then, Wait)
+    ]
+    if waits:
         await connection.execute(
             _WAIT,
             {
-                "ids": [run_id for run_id, _ in waits],
-                "wake_at": [wait.wake_at for _, wait in waits],
-                "progress": [wait.progress for _, wait in waits],
-                "leaves": [wait.leaves for _, wait in waits],
+                "ids": [run_id for run_id, _, _ in waits],
+                "wake_at": [wait.wake_at for _, wait, _ in waits],
+                "progress": [wait.progress for _, wait, _ in waits],
+                "leaves": [wait.leaves for _, wait, _ in waits],
+                "went_on": [went_on for _, _, went_on in waits],
                 "alone": ALONE,
                 "workflow": WORKFLOW,
             },
         )
     if others := [change.run_id for change in changes if change.then is None]:
-        await connection.execute(_NOTHING_LOST, {"ids": others, "alone": ALONE})
+        await connection.execute(_WENT_ON, {"ids": others, "alone": ALONE})
     return promoted
 
 

@@ -3,18 +3,21 @@
 -- Runs of which nothing was written since their claim count it as a loss. What was lost twice gets a priority
 -- at which a worker takes it alone, and waits for no workflow, where it would be beside others; and then again
 -- later and later, up to an hour.
+--
+-- It waits for no lock: a worker that was stopped within a write holds its rows for as long as its connection
+-- is there. Rows that are passed over are strays, and queued as such later.
 create function end_shift_1(p_shift uuid, p_beats bigint, p_alone int) returns bigint
 language plpgsql volatile as $$
 declare
   ids uuid[];
 begin
-  perform from shifts where id = p_shift and beats = p_beats for update;
+  perform from shifts where id = p_shift and beats = p_beats for update skip locked;
   if not found then
     return null;
   end if;
   delete from shifts where id = p_shift;
   select array_agg(l.run_id) into ids from (
-    select run_id from run_work where carrier = p_shift order by run_id for update) l;
+    select run_id from run_work where carrier = p_shift order by run_id for update skip locked) l;
   update runs set takeovers = takeovers + 1, taken_over_at = now() where id = any(ids);
   update run_work w set status = 'queued', carrier = null, claim_id = null, wake_at = null,
     available_at = clock_timestamp()

@@ -1,8 +1,7 @@
-"""A run at work is in a shift that is there: whoever ends one waits for a claim, a sweep finds the rest."""
+"""A run at work is in a shift that is there: none is ended during a claim for it, a sweep finds the rest."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from database import Database
@@ -11,9 +10,7 @@ from models.accepting import Event, accept
 from models.identifiers import new_id
 from models.targets import run_target
 from tests.automations.claims import claim, new_shift
-from tests.automations.engine import until
 from tests.claims.conftest import NewRuns
-from tests.claims.test_descendants import waiting
 
 
 async def row(database: Database, query: str, *values: Any) -> Any:
@@ -21,7 +18,7 @@ async def row(database: Database, query: str, *values: Any) -> Any:
         return await (await connection.execute(query, values)).fetchone()  # pyright: ignore[reportArgumentType]
 
 
-async def test_what_a_claim_takes_for_a_shift_that_is_ended_at_that_moment_is_queued(
+async def test_what_a_claim_takes_for_a_shift_that_is_to_be_ended_is_queued_with_it(
     database: Database, new_runs: NewRuns
 ) -> None:
     carried = await new_runs([1])
@@ -36,9 +33,8 @@ async def test_what_a_claim_takes_for_a_shift_that_is_ended_at_that_moment_is_qu
         [accepted] = await accept(claiming, [Event(target, "manual", 2)])
         found = await run_work.claim(claiming, shift_id)
         assert not isinstance(found, bool) and found.size == 1
-        ending = asyncio.create_task(end())
-        await until(lambda: waiting(database, 1))
-    assert await ending == 1
+        assert await end() is None
+    assert await end() == 1
     work = await row(
         database, "select status, carrier, claim_id from run_work where run_id = %s", accepted.run_id
     )

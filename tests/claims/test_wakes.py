@@ -41,8 +41,8 @@ async def test_what_comes_for_one_step_wakes_the_run_though_another_is_looked_fo
 
 
 async def test_only_a_worker_that_lives_and_has_room_is_woken(database: Database) -> None:
-    """A halted one publishes no room; a dead one beats no more."""
-    living, halted, dead = [await new_worker(database, room) for room in (3, 0, 1000)]
+    """A halted one says that it is unfit; a dead one beats no more."""
+    living, halted, dead = [await new_worker(database, room) for room in (3, shifts.UNFIT, 1000)]
     heard: list[str] = []
     channels = {
         worker_channel(one): lambda _, one=one: heard.append(str(one)) for one in (living, halted, dead)

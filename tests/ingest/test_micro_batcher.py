@@ -144,3 +144,16 @@ async def test_a_group_holds_so_many_bytes_and_one_that_is_larger_goes_alone() -
     batcher = MicroBatcher(ask, size=lambda one: one)
     await asyncio.gather(*map(batcher.submit, (half, half, half, whole, 1, 2)))
     assert groups == [[half, half], [half], [whole], [1, 2]]
+
+
+async def test_one_that_the_database_takes_too_long_for_is_found_out() -> None:
+    """A statement timeout is that of one of them: the others are answered."""
+
+    async def ask(asked: list[int]) -> list[int | Exception]:
+        if 3 in asked:
+            raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
+        return [*asked]
+
+    batcher = MicroBatcher(ask)
+    given = await asyncio.gather(*map(batcher.submit, range(6)), return_exceptions=True)
+    assert [one for one in given if isinstance(one, int)] == [0, 1, 2, 4, 5]
