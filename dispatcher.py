@@ -277,7 +277,9 @@ class Dispatcher(DispatchLoop):
                 if (runs := await shifts.end(connection, shift_id, beats)) is not None:
                     _log.warning("shift_ended", shift_id=str(shift_id), runs=runs)
             self._handing.workers = await workers.alive(connection)
-            await run_work.queue_due(connection)
+            _, late = await run_work.queue_due(connection)
+            if late:
+                self._handing.doubt()
             if untaken := await own_runs.queue_untaken(connection):
                 _log.warning("untaken_runs_queued", runs=untaken)
             if strays := await run_work.queue_strays(connection):

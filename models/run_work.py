@@ -333,14 +333,18 @@ update run_work w set status = 'queued', available_at = clock_timestamp(), wake_
 from (select run_id from run_work where status = 'waiting' and wake_at <= statement_timestamp()
         and (carrier is null or wake_at <= statement_timestamp() - interval '1 second')
       order by wake_at limit %s for update skip locked) as due
-where w.run_id = due.run_id
+where w.run_id = due.run_id returning w.carrier is not null as had_workflow
 """
 
 
-async def queue_due(connection: Connection, limit: int = 1000) -> int:
-    """Queue runs whose wait is over, and whose workflow, if they have one, did not; returns how many."""
-    cursor = await connection.execute(_QUEUE_DUE, (limit,))
-    return cursor.rowcount
+async def queue_due(connection: Connection, limit: int = 1000) -> tuple[int, int]:
+    """Queue runs whose wait is over, and whose workflow, if they have one, did not.
+
+    Returns:
+        How many, and how many of them have a workflow.
+    """
+    rows = await (await connection.execute(_QUEUE_DUE, (limit,))).fetchall()
+    return len(rows), sum(row["had_workflow"] for row in rows)
 
 
 # ---- sweeping

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,10 +18,12 @@ from activities import handing_over
 from activities import own_runs as own_activities
 from database import Database
 from dispatcher import Dispatcher
+from embedded.temporal import Temporal
 from models import accepting, own_runs
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
+from temporal import starts
 from temporal.client import connect
 from tests.api_server import Api, Person
 from tests.automations.claims import claimed
@@ -36,12 +40,14 @@ from tests.automations.engine import (
     seen,
     transform,
     until,
+    waiting,
     webhook,
     working,
 )
 from tests.automations.own_runs import delay, performers
 from tests.automations.workflows import create, post
 from tests.stacks import free_port
+from workflows.messages import OwnRun
 
 pytestmark = pytest.mark.usefixtures("nothing_waits")
 
@@ -156,6 +162,39 @@ async def test_runs_go_by_shift_while_temporal_is_away(
     by = [await performers(database, run_id) for run_id in (first, second)]
     assert by == [{"call": "activity"}, {"call": "shift"}]
     assert len(receiver.requests) == 2
+
+
+async def test_a_wait_that_temporal_does_not_end_goes_on_without_asking_it(
+    temporal_server: Temporal,
+    at_work: Work,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is late already would be later by as long as Temporal may take to answer."""
+    asked: list[UUID] = []
+
+    async def start_run(_: Client, run: OwnRun, **__: object) -> None:
+        asked.append(run.run_id)
+        raise TimeoutError
+
+    target = await new_target([delay(4), webhook(receiver.url)])
+    async with at_work() as notifier:
+        [run_id] = await accept(database, target)
+        await waiting(database, target.account_id, run_id)
+        async with database.connection() as connection:
+            assert [seen.run_id for seen in await own_runs.find_all(connection, UUID(int=0), 10)] == [run_id]
+        pid = temporal_server.child.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr(starts, "start_run", start_run)
+        try:
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    assert not asked
+    assert await performers(database, run_id) == {"wait": "shift", "call": "shift"}
 
 
 async def test_a_hand_over_that_nothing_takes_up_is_queued_and_done(
