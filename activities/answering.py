@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from activities import clock
 from database import Database, Notifier
 from engine.calls import Call, Outcome, failure
 from language.definition import EmitStep, RememberStep, WaitStep, WorkflowStep
@@ -72,7 +72,7 @@ class Answering:
         async with self._database.connection() as connection:
             found = await answers.find(connection, run_id, step.id)
             if found is None and call.expired:
-                nothing = {"resumed": False, "body": None, "at": written(datetime.now(UTC))}
+                nothing = {"resumed": False, "body": None, "at": written(clock.now())}
                 await answers.answer(connection, run_id, step.id, nothing)
                 found = await answers.find(connection, run_id, step.id)
             elif found is None and prompt:

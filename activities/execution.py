@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
+from activities import clock
 from activities.shift import HeldShift
 from engine.calls import Call, Outcome, failure, not_evaluated
 from engine.driver import Driver
@@ -37,11 +38,11 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of this machine."""
+    """The time of the installation."""
 
     def now(self) -> datetime:
         """The time, in UTC."""
-        return datetime.now(UTC)
+        return clock.now()
 
     async def sleep_until(self, moment: datetime) -> None:
         """Wait until then."""

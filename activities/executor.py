@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 
 import logs
+from activities import clock
 from activities.halting import FailureWatch
 from activities.handing_over import HandingOver
 from activities.run_executor import RunExecutor
@@ -333,6 +334,7 @@ class Executor:
             self._lose(held)
             return
         held.beat_sent_at = sent_at
+        clock.compare(news.at, now() - sent_at)
         self.drop(one for one in news.gone if self._runs.get(one, (None,))[0] == claims[one])
         self._run_executor.look_again(news.woken)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
+from activities import clock
 from activities.execution import LONGEST_NAP, Perform, Room, attempt
 from activities.versions import LoadedVersion
 from activities.writing import RunWriter
@@ -71,7 +72,7 @@ class OwnExecution:
             Stale: somebody else has changed the run's progress since it was read.
             Refused: what it gave cannot be stored.
         """
-        now, driver = datetime.now(UTC), self.driver
+        now, driver = clock.now(), self.driver
         calls = await self._advance(now)
         if driver.ended is not None and under_way:
             # A step has failed the run; the others find their end first.
@@ -152,20 +153,20 @@ class OwnExecution:
 
     def give_up(self) -> list[StepRecord]:
         """End the run as cancelled, since it is: what it has done, and what it had under way."""
-        self.driver.cancel(datetime.now(UTC))
+        self.driver.cancel(clock.now())
         self.unwritten += self.driver.take_records()
         return self._records
 
     async def find(self, name: CallName) -> list[Call]:
         """Find the calls that the workflow asks for; none if they are done, or not to be made now."""
-        calls = await self._advance(datetime.now(UTC))
+        calls = await self._advance(clock.now())
         if name.kind == ITEMS:
             return [call for call in calls if call.step.id == name.step_id]
         return [call for call in calls if key_of(call) == name.key]
 
     def naps(self, step_id: str) -> bool:
         """Whether an item of a step pauses for so short a time that one waits for it."""
-        soon = datetime.now(UTC) + LONGEST_NAP
+        soon = clock.now() + LONGEST_NAP
         return any(wait.step_id == step_id and wait.until <= soon for wait in self.driver.waits)
 
     def pause_of(self, call: Call) -> StepProgress | None:
@@ -174,7 +175,7 @@ class OwnExecution:
 
     def wait_until(self, moment: datetime) -> Todo:
         """Tell what a run waits for that only waits; what it does then is not for now."""
-        now = datetime.now(UTC)
+        now = clock.now()
         self.driver.advance(now)
         steps = read_progress(self.row.run.progress).steps
         waits = [_wait_of(step_id, step.until) for step_id, step in steps.items() if step.until is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
+from activities import clock
 from activities.execution import SHOWN_SECONDS, Done, attempt
 from activities.executor import Executor
 from activities.halting import FailureWatch
@@ -256,7 +256,7 @@ class OwnRunActivities:
         """Take what came of a call, and write it."""
         if done.room is not None:
             execution.rooms.append(done.room)
-        execution.driver.take(call, done.outcome, datetime.now(UTC))
+        execution.driver.take(call, done.outcome, clock.now())
         execution.unwritten += execution.driver.take_records()
         execution.performed = True
         if alone:
@@ -305,7 +305,7 @@ class OwnRunActivities:
     async def _perform(self, execution: OwnExecution, call: Call) -> Done:
         """Make a call; one that takes a while is shown."""
         self._check_lives()
-        task = asyncio.create_task(attempt(execution.perform, call, datetime.now(UTC)))
+        task = asyncio.create_task(attempt(execution.perform, call, clock.now()))
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.pause_of(call)) is not None:
@@ -345,7 +345,7 @@ class OwnRunActivities:
                     return
                 if failed and not await self._put_step(execution, step_id):
                     return
-                calls = [one for one in driver.advance(datetime.now(UTC)) if one.step.id == step_id]
+                calls = [one for one in driver.advance(clock.now()) if one.step.id == step_id]
                 execution.unwritten += driver.take_records()
         finally:
             for task in tasks:
@@ -362,7 +362,7 @@ class OwnRunActivities:
         self, execution: OwnExecution, tasks: dict[asyncio.Task[Done], Call], step_id: str
     ) -> bool:
         """Wait for items that are done, or for one to be tried again; whether one is to be later."""
-        now, driver, before = datetime.now(UTC), execution.driver, execution.driver.waits
+        now, driver, before = clock.now(), execution.driver, execution.driver.waits
         due = min((wait.until for wait in driver.waits if wait.step_id == step_id), default=None)
         seconds = None if due is None else max(0.0, (due - now).total_seconds())
         if not tasks:
@@ -373,6 +373,6 @@ class OwnRunActivities:
             call, done = tasks.pop(task), task.result()
             if done.room is not None:
                 execution.rooms.append(done.room)
-            driver.take(call, done.outcome, datetime.now(UTC))
+            driver.take(call, done.outcome, clock.now())
         execution.unwritten += driver.take_records()
         return not driver.waits <= before

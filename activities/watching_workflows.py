@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
+from activities import clock
 from activities.own_execution import run_id_of
 from database import Database, Notifier
 from models import cancelling, own_runs
@@ -66,7 +67,7 @@ class WorkflowWatch:
     async def compare(self) -> None:
         """Compare all runs that workflows have with all workflows of runs."""
         self.next_at = time.monotonic() + _SECONDS
-        before = datetime.now(UTC) - _YOUNGEST
+        before = clock.now() - _YOUNGEST
         opened, old = set[UUID](), set[UUID]()
         async for workflow in self._client.list_workflows(_OPEN):
             if (run_id := run_id_of(workflow.id)) is not None:
@@ -100,7 +101,7 @@ class WorkflowWatch:
             latest = None
         # Another kind of workflow under its id, which a stranger has started, carries nothing.
         status = latest.status if latest is not None and latest.workflow_type == AUTOMATION_RUN else None
-        age = datetime.now(UTC) - seen.since
+        age = clock.now() - seen.since
         if latest is not None and status in _ENDED_BY_PEOPLE:
             # One that was ended before this claim says nothing of it: the next is about to begin.
             handle = self._client.get_workflow_handle(workflow_id, run_id=latest.run_id)

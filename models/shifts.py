@@ -58,10 +58,12 @@ class News(NamedTuple):
     Attributes:
         gone: they are at work no longer: they have ended, were cancelled, or are somebody else's.
         woken: what they wait for has come, or may have.
+        at: what the database's clock showed.
     """
 
     gone: set[UUID]
     woken: set[UUID]
+    at: datetime
 
 
 async def begin(connection: Connection, shift_id: UUID, worker_id: UUID) -> None:
@@ -89,15 +91,16 @@ async def beat(connection: Connection, shift_id: UUID, room: int, claims: Mappin
     """
     cursor = await connection.execute(
         "update shifts set beats = beats + 1, beat_at = clock_timestamp(), at_work = %s, room = %s"
-        " where id = %s",
+        " where id = %s returning clock_timestamp() as at",
         (len(claims), room, shift_id),
     )
-    if not cursor.rowcount:
+    row = await cursor.fetchone()
+    if row is None:
         return None
     cursor = await connection.execute(_NEWS, (list(claims), list(claims.values())))
     rows = await cursor.fetchall()
-    gone = {row["run_id"] for row in rows if row["gone"]}
-    return News(gone, {row["run_id"] for row in rows} - gone)
+    gone = {one["run_id"] for one in rows if one["gone"]}
+    return News(gone, {one["run_id"] for one in rows} - gone, row["at"])
 
 
 _QUEUE_AGAIN: LiteralString = """

@@ -76,14 +76,16 @@ async def test_a_beat_tells_which_runs_are_gone_and_which_were_woken(
         await connection.execute(
             "update run_work set claim_id = gen_random_uuid() where run_id = any(%s)", ([overtaken, both],)
         )
-    assert await beat(database, carried.shift_id, carried.claims) == News({ended, overtaken, both}, {woken})
+    news = await beat(database, carried.shift_id, carried.claims)
+    assert news is not None and (news.gone, news.woken) == ({ended, overtaken, both}, {woken})
 
 
 async def test_a_shift_is_ended_only_with_the_beats_that_were_seen(
     database: Database, new_runs: NewRuns
 ) -> None:
     carried = await new_runs([{}])
-    assert await beat(database, carried.shift_id, carried.claims) == News(set(), set())
+    news = await beat(database, carried.shift_id, carried.claims)
+    assert news is not None and (news.gone, news.woken) == (set(), set())
     async with database.connection() as connection:
         assert await shifts.end(connection, carried.shift_id, 0) is None
         assert await shifts.end(connection, carried.shift_id, 1) == 1
