@@ -143,6 +143,7 @@ def print_run(run: Mapping[str, Any], as_json: bool) -> None:
         "run": None if run["test"] else run["id"],
         "workflow": f"{run['workflow_name']} (version {run['workflow_version']})",
         "status": run["status"],
+        "carried by": _carrier(run),
         "done": f"{counts} in {duration(run['duration_ms'])}, {run['credits_used']:,} credits",
         "items": _items(run),
         "why": _why(run["error"]),
@@ -166,6 +167,11 @@ def _taken_over(takeovers: Mapping[str, Any] | None) -> str:
         return ""
     times = "once" if takeovers["count"] == 1 else f"{takeovers['count']} times, last"
     return f"{times} at {moment(takeovers['last_at'])}, from a worker that was lost"
+
+
+def _carrier(run: Mapping[str, Any]) -> str:
+    by = {"workflow": f"the Temporal workflow run/{run['id']}", "shift": "a worker's shift"}
+    return by.get(run.get("carrier") or "", "")
 
 
 def _row(step: Mapping[str, Any]) -> list[str]:

@@ -94,6 +94,18 @@ class TestRuns:
         shown = (await command("runs", "show", run_id)).stdout
         assert "taken over  2 times, last at 2026-11-01 10:20, from a worker that was lost" in shown
 
+    async def test_one_that_goes_on_says_what_carries_it(
+        self, command: Command, read: Json, api: Api, person: Person, tmp_path: Path
+    ) -> None:
+        run_id = (await read("workflows", "run", "Slow"))["run_id"]
+        async with started(api, person, tmp_path, "runs", "watch", run_id) as watching:
+            assert await line_of(watching.stderr) == "long  waiting"
+        carrier = (await read("runs", "show", run_id))["carrier"]
+        shown = (await command("runs", "show", run_id)).stdout
+        what = {"workflow": f"the Temporal workflow run/{run_id}", "shift": "a worker's shift"}[carrier]
+        assert f"carried by  {what}" in shown
+        assert "carried by" not in (await command("runs", "show", await failed_run(command))).stdout
+
     async def test_they_are_listed_by_workflow_and_status(self, command: Command, read: Json) -> None:
         run_id = await failed_run(command)
         found = await read("runs", "list", "--workflow", "Visitors", "--status", "failed", "--limit", "1")
