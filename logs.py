@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import sys
@@ -14,6 +15,17 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 # The last line of defence: values under these names never reach a log line, whoever logs them.
 _SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "key", "secret", "cookie"})
 _TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?\s\"']+")
+
+
+class _BrokenOff(logging.Filter):
+    """Leaves out activities that were broken off: a run was cancelled, or this process stops.
+
+    Where the workflow has ended before the activity learns of it, the SDK takes that for a failure, and
+    prints a traceback.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def _redact(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
@@ -68,6 +80,7 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
     root.setLevel(level)
     for noisy in ("uvicorn.access", "httpx", "httpcore", "alembic.runtime.plugins"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("temporalio.activity").filters[:] = [_BrokenOff()]
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -123,3 +124,20 @@ async def test_no_secret_reaches_the_log(logged: LoggedApi) -> None:
     secrets = ("canary-in-an-answer", password, wrong, ingest, token, key, key[:-1], token.split(".")[2])
     for secret in (*secrets, *tokens):
         assert secret not in written
+
+
+def test_an_activity_that_is_broken_off_is_no_failure() -> None:
+    script = """
+import asyncio, logging, logs
+logs.configure("worker")
+for error in (asyncio.CancelledError(), ValueError("a bug")):
+    try:
+        raise error
+    except BaseException:
+        logging.getLogger("temporalio.activity").warning("Completing activity as failed", exc_info=True)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=HERE.parents[1], stderr=subprocess.PIPE, check=True, text=True
+    ).stderr
+    [line] = [json.loads(line) for line in told.splitlines()]
+    assert line["exception"].endswith("ValueError: a bug")
