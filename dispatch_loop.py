@@ -150,7 +150,7 @@ class DispatchLoop(ABC):
                 async with asyncio.timeout(seconds):
                     await work
             except (*TEMPORAL_AWAY, *AWAY) as error:
-                _log.warning("chore_failed", chore=name, error=str(error))
+                _log.warning("chore_failed", chore=name, error=repr(error))
             except Exception as error:
                 _log.error("chore_failed", chore=name, exc_info=error)
 
@@ -223,7 +223,7 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
         except WorkflowAlreadyStartedError:
             await self._examine(claimed)
         except TEMPORAL_AWAY as error:
-            _log.warning("start_failed", **self._log_fields(claimed), error=str(error))
+            _log.warning("start_failed", **self._log_fields(claimed), error=repr(error))
         else:
             await self._mark_begun(claimed)
 
