@@ -141,6 +141,7 @@ class Settings(BaseSettings):
     metrics_token: SecretStr | None = None
     webhook_schedule: Schedule = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
     local_only: bool = False
+    commercial: bool = False
     build_id: str | None = None
     execution: Literal["auto", "workflow", "shift"] = "auto"
     temporal_waits: int = Field(1000, ge=0)

@@ -197,7 +197,9 @@ class _ChunkWork:
     async def _known_of(self, rows: Sequence[_Row]) -> list[Found]:
         """What is to be recorded of those that can be answered without asking anyone."""
         kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
-        answers = await self._lookups.known.find_many(kind, texts, fields=fields, limit=limit_of(kind))
+        answers = await self._lookups.known.find_many(
+            kind, texts, fields=fields, limit=limit_of(kind), many=True
+        )
         known: list[Found] = []
         for row, answer in zip(rows, answers, strict=True):
             if answer is None:
@@ -268,7 +270,7 @@ class _ChunkWork:
         kind, fields = self._chunk.type, self._chunk.fields
         try:
             result: LookupResult | ModelError = await self._lookups.lookup(
-                kind, row.wanted.target, fields=fields, limit=limit_of(kind)
+                kind, row.wanted.target, fields=fields, limit=limit_of(kind), many=True
             )
         except ModelError as error:
             if without_database(error):

@@ -174,7 +174,9 @@ class _Look:
         """What is to be recorded; None to look once more."""
         watching = self._watching
         try:
-            result = await self._lookups.lookup(watching.kind.name, target, max_age=watching.max_age)
+            result = await self._lookups.lookup(
+                watching.kind.name, target, max_age=watching.max_age, many=True
+            )
             stored = await self._loader.submit((self._chunk.monitor_id, target))
             given = (position, target, stored, result)
             if stored is not None and len(stored[1]) > _LARGE_BYTES:

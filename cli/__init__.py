@@ -26,6 +26,7 @@ from cli import (
     migrate,
     monitors,
     persons,
+    providers,
     runs,
     secrets,
     up,
@@ -44,7 +45,8 @@ OPERATORS = "For who runs the service"
 app = new_group("Look up, watch and automate.", completion=True)
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
     app.command(rich_help_panel=OPERATORS)(command)
-app.command(rich_help_panel=DEVELOPERS)(lookup.lookup)
+for command in (lookup.lookup, providers.providers):
+    app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
 for noun in (credits, data, accounts, keys, persons):

@@ -33,6 +33,20 @@ def announce_serving(
     report.say("", "-H 'Content-Type: application/json' -d '{\"ip\": \"8.8.8.8\"}'")
 
 
+def announce_unknown_terms(report: Report, settings: Settings) -> None:
+    """Name the sources that a commercial service asks without knowing that it may."""
+    if not settings.commercial:
+        return
+    from providers.registry import KINDS
+    from providers.standing import name_unknown
+
+    if unknown := name_unknown(KINDS, settings):
+        report.say(
+            "sources",
+            f"the terms of these do not say whether commercial use is allowed: {', '.join(unknown)}",
+        )
+
+
 def _announce_account(report: Report, settings: Settings, *, show_key: bool) -> str:
     """Say where the first account's credentials are; the header that curl sends, in curl's words."""
     file, header = credentials_file(settings.data), header_file(settings.data)

@@ -23,6 +23,8 @@ from embedded.folder import RunningStack
 from models import accounts, history, root_key, workers
 from providers.installed import Installed
 from providers.inventory import take_stock
+from providers.registry import KINDS
+from providers.standing import name_unknown
 from sealing import Keyring, root_keys, source_of_keys
 from settings import Settings, StartError
 
@@ -65,6 +67,8 @@ async def examine(settings: Settings) -> list[Finding]:
     findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
     findings.append(await _guarded("temporal", lambda: _temporal(settings)))
     findings.append(_lookup_data(settings))
+    if settings.commercial:
+        findings.append(_commercial_use(settings))
     return findings if stack is None or stack.ready else [_awaited(one) for one in findings]
 
 
@@ -222,6 +226,17 @@ async def _attributes(settings: Settings) -> Finding | None:
         return None
     text = f"{where}, and lacks search attributes: workflows are not found by {', '.join(missing)}"
     return Finding("temporal", "warning", text, attributes.commands(namespace))
+
+
+def _commercial_use(settings: Settings) -> Finding:
+    unknown = name_unknown(KINDS, settings)
+    if not unknown:
+        return Finding("commercial", "ok", "every source that is on allows it")
+    text = f"the terms of {len(unknown)} sources that are on do not say: {', '.join(unknown)}"
+    remedy = (
+        "Read their `terms` (`vedette providers`), or switch them off with VEDETTE_PROVIDER_<NAME>_ENABLED=0."
+    )
+    return Finding("commercial", "warning", text, remedy)
 
 
 def _by_way_of(known: Installed) -> str:

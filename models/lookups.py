@@ -24,6 +24,7 @@ FAILURES: frozenset[Status] = frozenset(
 """
 
 State = Literal["ready", "no_key", "disabled", "cooling_down", "no_data"]
+Commercial = Literal["yes", "no", "unknown"]
 
 
 class AllProvidersFailed(ModelError):
@@ -148,8 +149,20 @@ class ProviderRow(View):
     name: str = Field(description="The source.")
     kind: str = Field(description="The kind of lookup.")
     state: State = Field(description="Whether it can be asked, and if not, why.")
+    reason: str | None = Field(
+        None,
+        description="Why it is off: `disabled`, `commercial`, `no_key`, `no_base_url` or `local_only`;"
+        " null while it is on.",
+    )
     fields: list[str] = Field(description="The dotted fields that it can fill.")
     licence: str = Field(description="The licence of its data.")
+    commercial: Commercial = Field(
+        description="Whether its terms allow commercial use; `unknown` where they do not say."
+    )
+    terms: str | None = Field(
+        None, description="The page with its terms; null where there is none, or each server has its own."
+    )
+    bulk: bool = Field(description="Whether its terms allow to look many targets up.")
     attribution: str = Field(description="What is to be said where its data is shown.")
     address: str | None = Field(
         None,

@@ -18,7 +18,7 @@ import httpx
 import orjson
 
 from models.kept_answers import Key
-from models.lookups import LookupAnswer, Status
+from models.lookups import Commercial, LookupAnswer, Status
 from outbound.addresses import without_credentials
 from outbound.guard import Networks
 from outbound.response import retry_after
@@ -112,6 +112,9 @@ class Spec:
         kind: the kind of lookup that it serves.
         fields: all that it can fill.
         licence: under which its data may be used.
+        commercial: whether its terms let a business use it; `unknown` where they do not say so.
+        terms: the page with its terms; None where nobody sets any, or each server has its own.
+        bulk: whether its terms let many queries be looked up.
         attribution: how it wants to be named, with a link.
         evidence: where one can read how it answers; every registered source has it.
         enabled: whether it is on unless the operator says otherwise.
@@ -130,6 +133,9 @@ class Spec:
     fields: frozenset[str]
     licence: str
     attribution: str
+    commercial: Commercial = "unknown"
+    terms: str | None = None
+    bulk: bool = True
     evidence: Evidence | None = None
     enabled: bool = True
     dataset: str | None = None

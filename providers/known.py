@@ -68,6 +68,7 @@ class KnownAnswers:
         *,
         fields: Collection[str] | None = None,
         limit: int | None = None,
+        many: bool = False,
     ) -> list[Answer | None]:
         """Look many queries up without asking anyone. Nothing is charged, and nobody told.
 
@@ -76,6 +77,7 @@ class KnownAnswers:
             queries: as the caller gave them.
             fields: the only dotted fields that matter.
             limit: the most results to deliver, for a kind that has many.
+            many: they are looked up by a job or a monitor.
 
         Returns:
             For each query its answer; None where some source is to be asked over the network: it is on,
@@ -85,7 +87,7 @@ class KnownAnswers:
             psycopg.Error: the database is away.
         """
         chosen = self._kinds[kind]
-        question = _Question(chosen, self._local.plan(kind, fields), fields, limit)
+        question = _Question(chosen, self._local.plan(kind, fields, many=many), fields, limit)
         answers: list[Answer | None] = []
         for first in range(0, len(queries), _READ_AT_ONCE):
             parsed = [_parsed(chosen, text) for text in queries[first : first + _READ_AT_ONCE]]

@@ -12,6 +12,7 @@ from providers.aggregate import Types, declared
 from providers.base import Fields, Kind, LocalSource, Query, RemoteSource, Source, SourceError
 from providers.installed import Datasets
 from providers.result import Outcome, within
+from providers.standing import BULK_USE
 
 NOT_WANTED = "not_wanted"
 """Why a source was skipped that fills none of the fields that are wanted."""
@@ -47,6 +48,7 @@ class LocalSources:
         off: Mapping[str, str | None],
         types: Mapping[str, Types],
         datasets: Datasets,
+        left_out: Collection[str] = (),
     ) -> None:
         """Prepare.
 
@@ -55,18 +57,23 @@ class LocalSources:
             off: source → why the settings keep it from being asked, if they do.
             types: source → of what sort its fields are.
             datasets: the data on this machine.
+            left_out: the sources that are not asked where many targets are looked up.
         """
         self._kinds = kinds
         self._off = off
         self._types = types
         self._datasets = datasets
+        self._left_out = left_out
         self._plans = lru_cache(256)(self._make_plan)
 
-    def plan(self, kind: str, fields: Collection[str] | None) -> Plan:
-        """Who is asked for `fields`, None for all. All who want the same share it, and must not change it."""
-        return self._plans(kind, None if fields is None else frozenset(fields))
+    def plan(self, kind: str, fields: Collection[str] | None, *, many: bool = False) -> Plan:
+        """Who is asked for `fields`, None for all. All who want the same share it, and must not change it.
 
-    def _make_plan(self, kind: str, fields: frozenset[str] | None) -> Plan:
+        `many`: one of many targets is looked up, by a job or a monitor.
+        """
+        return self._plans(kind, None if fields is None else frozenset(fields), many)
+
+    def _make_plan(self, kind: str, fields: frozenset[str] | None, many: bool) -> Plan:
         chosen = self._kinds[kind]
         needed = None if fields is None else chosen.needed(fields)
         plan = Plan([], [], [])
@@ -75,6 +82,8 @@ class LocalSources:
             outcome = NOT_ITS_SORT
             if off is not None:
                 outcome = Outcome("skipped", detail=off)
+            elif many and source.spec.name in self._left_out:
+                outcome = Outcome("skipped", detail=BULK_USE)
             elif needed is not None and not source.spec.exclusive and not _fills(source, needed):
                 outcome = Outcome("skipped", detail=NOT_WANTED)
             elif isinstance(source, LocalSource):

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
+import logs
 from database import Database
 from models import provider_states, suppressions
 from models.lookups import ProviderRow
@@ -33,11 +34,12 @@ from providers.networks import network_of
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
 from providers.result import NOT_ASKED, LookupResult, Outcome, suppressed
-from providers.standing import row, switched_off
+from providers.standing import BULK_USE, is_left_out, name_unknown, row, switched_off
 from providers.telling import LookupTeller
 from sealing import Keyring
 from settings import Settings
 
+_log = logs.get(__name__)
 _DEADLINE_SECONDS = 8.0
 
 
@@ -53,12 +55,13 @@ class _Question:
     offset: int = 0
     limit: int | None = None
     kept_only: bool = False
+    many: bool = False
 
     @property
     def place(self) -> Hashable:
         """What tells it from other questions to which another answer would be given."""
         fields = None if self.fields is None else frozenset(self.fields)
-        return self.kind.name, self.query.words, fields, self.offset, self.limit
+        return self.kind.name, self.query.words, fields, self.offset, self.limit, self.many
 
     def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
         """The sources, each with the query as in its own kind."""
@@ -66,10 +69,14 @@ class _Question:
 
 
 class AskedSources(NamedTuple):
-    """The sources that are asked for certain fields: over the network, and on this machine."""
+    """The sources that are asked for certain fields: over the network, and on this machine; and the others.
+
+    `left_out`: those that would be asked about a single target.
+    """
 
     remote: Sequence[RemoteSource]
     local: Sequence[LocalSource]
+    left_out: Sequence[Source] = ()
 
 
 class Lookups:
@@ -113,12 +120,16 @@ class Lookups:
             for kind in kinds.values()
             for source in kind.sources
         }
-        self._local = LocalSources(kinds, self._off, self._types, self._datasets)
+        sources = [source for kind in kinds.values() for source in kind.sources]
+        left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
+        self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
         self.known = KnownAnswers(kinds, self._local, self._kept, self._asker)
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
         self.teller.start()
+        if unknown := name_unknown(self._kinds, self._settings):
+            _log.warning("commercial_terms_unknown", sources=unknown)
         for kind in self._kinds.values():
             for source in kind.sources:
                 spec = source.spec
@@ -142,6 +153,7 @@ class Lookups:
         offset: int = 0,
         limit: int | None = None,
         payer: Payer | None = None,
+        many: bool = False,
     ) -> LookupResult:
         """Look `query` up at every source of `kind` that is on.
 
@@ -155,6 +167,7 @@ class Lookups:
             offset: how many results to leave out, for a kind that has pages.
             limit: the most results to deliver, for a kind that has many.
             payer: whose lookup it is, and who pays, if it costs something; None for nobody's.
+            many: it is one of the many of a job or a monitor, of which some sources are left out.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
@@ -168,7 +181,7 @@ class Lookups:
         if payer is not None and chosen.price:
             terms = await self.till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
-        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit)
+        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, many=many)
         result = await self._answer(question)
         if payer is None:
             return result
@@ -184,14 +197,16 @@ class Lookups:
         return network_of(self._kinds["ip"], self._local, address)
 
     def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
-        """Who is asked for these fields of a kind; None for all.
+        """Who is asked by a job or a monitor for these fields of a kind; None for all.
 
         Returns:
-            The sources over the network that are on, and those on this machine that have their data.
+            The sources over the network that are on, those on this machine that have their data, and those
+            that are on and are left out.
         """
-        plan = self._local.plan(kind, fields)
+        plan = self._local.plan(kind, fields, many=True)
         here = [source for _, source in plan.local if self._has_data(source.spec.dataset)]
-        return AskedSources([source for _, source in plan.remote], here)
+        left_out = [source for source, outcome in plan.outcomes if outcome.detail == BULK_USE]
+        return AskedSources([source for _, source in plan.remote], here, left_out)
 
     def _has_data(self, dataset: str | None) -> bool:
         return dataset is None or self._datasets.usable(dataset) is not None
@@ -269,7 +284,7 @@ class Lookups:
     async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
         """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
         kind, query = question.kind, question.query
-        plan = self._local.plan(kind.name, question.fields)
+        plan = self._local.plan(kind.name, question.fields, many=question.many)
         [outcomes] = self._local.ask(plan, [query])
         remote = [source for place, source in plan.remote if outcomes[place][1] is NOT_ITS_SORT]
         first = [source for source in remote if source.takes(query)]

@@ -7,20 +7,29 @@ from datetime import UTC, datetime
 from typing import Any
 
 from models.lookups import ProviderEvidence, ProviderRow, State
-from providers.base import RemoteSource, Source, Spec
+from providers.base import Kind, RemoteSource, Source, Spec
 from providers.installed import Installed
 from settings import Settings
 
-OFF = frozenset({"disabled", "no_key", "no_base_url", "local_only"})
+BULK_USE = "bulk_use"
+"""Why a commercial service leaves a source out of jobs and monitors."""
+
+OFF = frozenset({"disabled", "commercial", "no_key", "no_base_url", "local_only", BULK_USE})
 """Why the settings may keep a source from being asked."""
 
 
 def switched_off(source: Source, settings: Settings) -> str | None:
-    """Why the settings keep a source from being asked, one of `OFF`, or None."""
+    """Why the settings keep a source from being asked, one of `OFF`, or None.
+
+    A commercial service asks a source whose terms forbid that if its operator has switched it on: they may
+    have other terms.
+    """
     chosen = settings.provider(source.spec.name)
     enabled = source.spec.enabled if chosen.enabled is None else chosen.enabled
     if not enabled:
         return "disabled"
+    if settings.commercial and source.spec.commercial == "no" and chosen.enabled is None:
+        return "commercial"
     if isinstance(source, RemoteSource):
         if source.spec.key == "required" and source.spec.secret(settings) is None:
             return "no_key"
@@ -29,6 +38,24 @@ def switched_off(source: Source, settings: Settings) -> str | None:
         if settings.local_only:
             return "local_only"
     return None
+
+
+def is_left_out(source: Source, settings: Settings) -> bool:
+    """Say whether jobs and monitors leave the source out: in a commercial service, if its terms forbid it."""
+    chosen = settings.provider(source.spec.name)
+    return settings.commercial and not source.spec.bulk and chosen.enabled is None
+
+
+def name_unknown(kinds: Mapping[str, Kind], settings: Settings) -> list[str]:
+    """Name the sources that a commercial service asks although nobody knows whether their terms allow it."""
+    if not settings.commercial:
+        return []
+    sources = {source.spec.name: source for kind in kinds.values() for source in kind.sources}
+    return [
+        name
+        for name, source in sources.items()
+        if source.spec.commercial == "unknown" and switched_off(source, settings) is None
+    ]
 
 
 def row(
@@ -64,8 +91,12 @@ def row(
         name=spec.name,
         kind=spec.kind,
         state=state,
+        reason=off,
         fields=sorted(spec.fields),
         licence=installed.licence if installed else spec.licence,
+        commercial=spec.commercial,
+        terms=spec.terms,
+        bulk=spec.bulk,
         attribution=spec.attribution + (f"; by way of {by_way_of}" if by_way_of else ""),
         address=by_way_of,
         evidence=_evidence(spec),

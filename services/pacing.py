@@ -94,13 +94,28 @@ def _waits(error: AllProvidersFailed) -> Iterable[tuple[float, float]]:
             yield seconds, OUTAGE_SECONDS
 
 
+def name_left_out(asked: AskedSources) -> list[dict[str, str]]:
+    """Say which sources jobs and monitors leave out, and why; a list of warnings."""
+    return [
+        {
+            "code": "bulk_use",
+            "message": f"{source.spec.name} is skipped: its terms allow no bulk use (VEDETTE_COMMERCIAL).",
+        }
+        for source in asked.left_out
+    ]
+
+
 def warnings_of(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
-    """Say which sources will have a job go at their pace, and how long that takes.
+    """Say which sources a job leaves out, which will have it go at their pace, and how long that takes.
 
     Args:
         asked: who is asked for its fields.
         job: as it was accepted.
     """
+    return [*name_left_out(asked), *_slow_sources(asked, job)]
+
+
+def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
     kind = KINDS[job.type]
     here = {path for source in asked.local if source.spec.dataset for path in source.fields}
     if job.fields is None and not kind.main.isdisjoint(here):

@@ -34,6 +34,7 @@ from models.monitors import ending, monitors, removing, runs, watched
 from models.monitors.monitors import MonitorView
 from models.monitors.runs import MonitorRunView
 from models.views import View
+from services import pacing
 from services.monitors import check_plan, require_own_targets
 from services.spooling import spooled
 from services.targets import check_targets
@@ -297,7 +298,9 @@ async def cancel_monitor_run(id: Id, run_id: Id, caller: Owner, services: Servic
 
 
 async def _get(connection: Connection, services: Services, caller: Caller, monitor_id: UUID) -> MonitorView:
-    return await monitors.get(connection, caller.account_id, monitor_id, services.settings.retention_days)
+    found = await monitors.get(connection, caller.account_id, monitor_id, services.settings.retention_days)
+    asked = services.lookups.asked_for(found.monitor_type, None)
+    return found.model_copy(update={"warnings": pacing.name_left_out(asked) or None})
 
 
 # Below /api/agent/ they take keys only.

@@ -133,6 +133,9 @@ class MonitorView(View):
     next_run_at: datetime | None = Described(description="When it runs next; null while it is paused.")
     created_at: datetime = Described(description="When it was made.")
     updated_at: datetime = Described(description="When it was last changed.")
+    warnings: list[dict[str, str]] | None = Described(
+        None, description="What is doubtful about it, as `code` and `message`; null in lists of monitors."
+    )
 
 
 @dataclass(frozen=True)

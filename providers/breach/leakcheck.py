@@ -41,6 +41,7 @@ SOURCE = rest(
         kind="breach",
         fields=frozenset({"breaches", "services", "exposed_data"}),
         licence="LeakCheck terms: free with attribution",
+        terms="https://wiki.leakcheck.io/en/tos",
         attribution="Powered by LeakCheck, https://leakcheck.io",
         evidence=Evidence(
             "https://github.com/LeakCheck/leakcheck-api/blob/master/leakcheck", date(2026, 11, 21)

@@ -36,6 +36,8 @@ SOURCE = rest(
         kind="breach",
         fields=frozenset({"services", "exposed_data"}),
         licence="XposedOrNot terms: free for personal and low-volume use",
+        commercial="no",
+        terms="https://xposedornot.com/api_doc",
         attribution="XposedOrNot, https://xposedornot.com",
         evidence=Evidence(
             "https://github.com/XposedOrNot/XposedOrNot-API/blob/master/api/v1/breaches.py",

@@ -53,6 +53,7 @@ SOURCE = RemoteSource(
             {*_NAMES, *(f"profile.{name}" for name in ("employee_count", "address", "phone", "sic_codes"))}
         ),
         licence="Abstract API terms of service",
+        terms="https://www.abstractapi.com/legal/legal",
         attribution="Abstract API, https://www.abstractapi.com",
         evidence=Evidence(
             "https://github.com/abstractapi/docs/blob/main/api-docs/api/company-enrichment.mdx",

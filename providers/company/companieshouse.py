@@ -153,6 +153,8 @@ SOURCE = RemoteSource(
         kind="company",
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="Open Government Licence v3.0",
+        commercial="yes",
+        terms="https://www.nationalarchives.gov.uk/doc/open-government-licence/version/3/",
         attribution="Companies House, https://www.gov.uk/government/organisations/companies-house",
         evidence=Evidence(
             "https://github.com/kevbite/CompaniesHouse.NET/tree/master/spec/upstream",

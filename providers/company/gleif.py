@@ -117,6 +117,8 @@ SOURCE = RemoteSource(
         kind="company",
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="CC0 1.0",
+        commercial="yes",
+        terms="https://www.gleif.org/en/meta/lei-data-terms-of-use/",
         attribution="Global Legal Entity Identifier Foundation, https://www.gleif.org",
         evidence=Evidence(
             "https://github.com/ggravlingen/pygleif/blob/HEAD/tests/v1/fixtures/9845001B2AD43E664E58_issued.json",

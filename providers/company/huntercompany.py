@@ -75,6 +75,7 @@ SOURCE = replace(
             kind="company",
             fields=frozenset(_FIELDS),
             licence="Hunter terms of service",
+            terms="https://hunter.io/terms-of-service",
             attribution="Hunter, https://hunter.io",
             evidence=Evidence(
                 "https://github.com/api-evangelist/hunter-io/blob/main/openapi/hunter-io-enrichment-api-openapi.yml",

@@ -73,6 +73,7 @@ SOURCE = RemoteSource(
         kind="company",
         fields=frozenset({"results"}),
         licence="Hunter terms of service",
+        terms="https://hunter.io/terms-of-service",
         attribution="Hunter, https://hunter.io",
         evidence=Evidence(
             "https://github.com/hunter-io/chatgpt-mcp/blob/HEAD/src/tools/search.ts", date(2026, 11, 21)

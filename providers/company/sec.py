@@ -128,6 +128,8 @@ SOURCE = RemoteSource(
         kind="company",
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="public domain",
+        commercial="yes",
+        terms="https://www.sec.gov/about/privacy-information",
         attribution="U.S. Securities and Exchange Commission, EDGAR, https://www.sec.gov/edgar",
         evidence=Evidence(
             "https://github.com/dgunning/edgartools/blob/HEAD/data/company_submission.json",

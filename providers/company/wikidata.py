@@ -263,6 +263,8 @@ SOURCE = RemoteSource(
         kind="company",
         fields=frozenset({"candidates", *(f"profile.{name}" for name in _PROFILE)}),
         licence="CC0 1.0",
+        commercial="yes",
+        terms="https://www.wikidata.org/wiki/Wikidata:Licensing",
         attribution="Wikidata, https://www.wikidata.org",
         evidence=Evidence(
             "https://github.com/wikimedia/mediawiki-extensions-Wikibase/blob/master/docs/topics/json.md",

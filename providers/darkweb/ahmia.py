@@ -186,6 +186,7 @@ SOURCE = RemoteSource(
         kind="darkweb",
         fields=frozenset({"results", "total"}),
         licence="Ahmia terms of service",
+        terms="https://ahmia.fi/legal/",
         attribution="Ahmia, https://ahmia.fi",
         evidence=Evidence(
             "https://github.com/ahmia/ahmia-site/blob/master/ahmia/templates/tor_results.html",

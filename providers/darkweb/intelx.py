@@ -149,6 +149,7 @@ SOURCE = RemoteSource(
         kind="darkweb",
         fields=frozenset({"results", "total"}),
         licence="Intelligence X terms of service",
+        terms="https://intelx.io/terms-of-service",
         attribution="Intelligence X, https://intelx.io",
         evidence=Evidence(
             "https://github.com/IntelligenceX/SDK/blob/master/Intelligence%20X%20API.pdf", date(2026, 11, 21)

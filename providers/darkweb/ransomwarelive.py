@@ -203,6 +203,7 @@ SOURCE = LocalSource(
         kind="darkweb",
         fields=frozenset({"results", "total"}),
         licence="Ransomware.live terms of use",
+        terms="https://www.ransomware.live/about",
         attribution="Ransomware.live, https://www.ransomware.live",
         evidence=Evidence(
             "https://github.com/JMousqueton/ransomware.live/blob/main/bin/shared_utils.py", date(2026, 11, 22)

@@ -24,4 +24,5 @@ SOURCE = filtered.source(
     withholds,
     evidence=Evidence("https://developers.cloudflare.com/1.1.1.1/setup/", date(2026, 11, 22)),
     base_url="dns://1.1.1.2,dns://1.1.1.1",
+    terms="https://www.cloudflare.com/website-terms/",
 )

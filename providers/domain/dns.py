@@ -119,6 +119,7 @@ SOURCE = RemoteSource(
         kind="domain",
         fields=frozenset(f"dns.{kind.lower()}" for kind in (*_TYPES, "dmarc")),
         licence="none: DNS is public",
+        commercial="yes",
         attribution="the domain's name servers",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc1035", date(2026, 11, 22)),
         timeout=4,

@@ -18,7 +18,13 @@ from providers.nameservers import resolvers, response
 
 
 def source(
-    name: str, operator: str, withholds: Callable[[QueryMessage], bool], *, evidence: Evidence, base_url: str
+    name: str,
+    operator: str,
+    withholds: Callable[[QueryMessage], bool],
+    *,
+    evidence: Evidence,
+    base_url: str,
+    terms: str | None = None,
 ) -> RemoteSource:
     """The source that asks one such resolver, and the operator's other one that withholds nothing.
 
@@ -28,6 +34,7 @@ def source(
         withholds: whether an answer says that the name is withheld. The other resolver must not say so: a
             network that answers in the place of both, or a name whose address is 0.0.0.0, would.
         evidence: where the operator says so.
+        terms: the page with the operator's terms, if it is known.
         base_url: the one that filters, then the other, unless the operator of this service names two others.
     """
 
@@ -49,6 +56,7 @@ def source(
         kind="domain",
         fields=frozenset({"threat.malicious"}),
         licence="a public service, under its operator's terms",
+        terms=terms,
         attribution=operator,
         evidence=evidence,
         base_url=base_url,

@@ -83,6 +83,7 @@ SOURCE = RemoteSource(
         kind="domain",
         fields=frozenset({"hosting.ip", *_PLACES.values()}),
         licence="that of the IP data on this machine",
+        commercial="yes",
         attribution="DNS; and the data on this machine, as under the kind ip",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc1035", date(2026, 11, 22)),
         timeout=4,

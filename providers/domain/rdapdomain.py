@@ -177,6 +177,7 @@ SOURCE = RemoteSource(
         kind="domain",
         fields=registrations.FIELDS,
         licence="terms of each registry: no bulk use, no advertising",
+        bulk=False,
         attribution="the domain's registry and registrar, through RDAP; IANA, https://data.iana.org/rdap",
         evidence=Evidence("https://datatracker.ietf.org/doc/rfc9083/", date(2026, 11, 22)),
         base_url=bootstrap.IANA,

@@ -107,6 +107,7 @@ SOURCE = RemoteSource(
         kind="domain",
         fields=frozenset({"ssl.issuer", "ssl.valid_from", "ssl.valid_to", "ssl.subject_alt_names"}),
         licence="none: the certificate is public",
+        commercial="yes",
         attribution="the domain's own web server",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc5280", date(2026, 11, 22)),
         timeout=5,

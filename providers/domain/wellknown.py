@@ -23,6 +23,7 @@ SOURCE = LocalSource(
         kind="domain",
         fields=frozenset({"threat.is_known_service"}),
         licence="part of vedette",
+        commercial="yes",
         attribution="vedette",
         evidence=Evidence("https://www.iana.org/domains/root/servers", date(2026, 11, 24)),
         proves_absence=False,

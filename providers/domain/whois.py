@@ -105,6 +105,7 @@ SOURCE = RemoteSource(
         kind="domain",
         fields=registrations.FIELDS,
         licence="terms of each registry: no bulk use, no advertising",
+        bulk=False,
         attribution="the domain's registry, through WHOIS; IANA, https://www.iana.org/whois",
         evidence=Evidence("https://github.com/weppos/whois-parser", date(2026, 11, 22), second_hand=True),
         timeout=6,

@@ -61,6 +61,7 @@ SOURCE = RemoteSource(
         kind="email",
         fields=_FIELDS,
         licence="Abstract API terms of service",
+        terms="https://www.abstractapi.com/legal/legal",
         attribution="Abstract API, https://www.abstractapi.com",
         evidence=Evidence(
             "https://github.com/abstractapi/docs/blob/main/api-docs/api/email-reputation.mdx",

@@ -36,6 +36,8 @@ SOURCE = LocalSource(
         kind="email",
         fields=frozenset({"is_disposable"}),
         licence="MIT",
+        commercial="yes",
+        terms="https://github.com/disposable-email-domains/disposable-email-domains",
         attribution="disposable-email-domains, https://github.com/disposable-email-domains",
         evidence=Evidence(
             "https://github.com/disposable-email-domains/disposable-email-domains",

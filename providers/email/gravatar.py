@@ -71,6 +71,8 @@ SOURCE = RemoteSource(
         kind="email",
         fields=socials.FIELDS.union(_NAMES, _TEXTS, {"phone", "languages", "registered_services.services"}),
         licence="Gravatar terms: what people publish themselves",
+        commercial="yes",
+        terms="https://docs.gravatar.com/general/pricing/",
         attribution="Gravatar, https://gravatar.com",
         evidence=Evidence(
             "https://github.com/Automattic/Gravatar-SDK-iOS/blob/trunk/openapi/openapi.yaml",

@@ -38,6 +38,7 @@ SOURCE = rest(
         kind="email",
         fields=frozenset({"validity", "mx_found", "is_disposable", "is_free_provider", "checks.mailbox"}),
         licence="Hunter terms of service",
+        terms="https://hunter.io/terms-of-service",
         attribution="Hunter, https://hunter.io",
         evidence=Evidence("https://hunter.io/api-documentation/v2", date(2026, 11, 21)),
         base_url="https://api.hunter.io/v2",

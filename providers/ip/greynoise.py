@@ -60,6 +60,7 @@ SOURCE = RemoteSource(
             for name in ("is_scanner", "is_known_service", "classification", "scanner_name", "last_seen")
         ),
         licence="GreyNoise terms of service",
+        terms="https://www.greynoise.io/terms",
         attribution="GreyNoise, https://www.greynoise.io",
         evidence=Evidence(
             "https://github.com/GreyNoise-Intelligence/api.greynoise.io/blob/master/README.md",

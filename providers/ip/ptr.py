@@ -39,6 +39,7 @@ SOURCE = RemoteSource(
         kind="ip",
         fields=frozenset({"hostname"}),
         licence="none: DNS is public",
+        commercial="yes",
         attribution="the address's owner, through DNS",
         evidence=Evidence("https://www.rfc-editor.org/rfc/rfc1035", date(2026, 11, 22)),
         timeout=_TIMEOUT,

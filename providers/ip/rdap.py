@@ -140,6 +140,7 @@ SOURCE = RemoteSource(
         kind="ip",
         fields=frozenset({"company.name", "malware.network"}),
         licence="terms of each registry: for network operation, no bulk use",
+        bulk=False,
         attribution="AFRINIC, APNIC, ARIN, LACNIC and RIPE NCC, through RDAP, https://rdap.org",
         evidence=Evidence("https://datatracker.ietf.org/doc/rfc9083/", date(2026, 11, 22)),
         base_url=_IANA,

@@ -27,6 +27,8 @@ SOURCE = listed.source(
         kind="ip",
         fields=frozenset(_ON_IT),
         licence="CC0 1.0",
+        commercial="yes",
+        terms="https://gitlab.torproject.org/tpo/tpa/wiki-replica/-/commit/4841b7e7a05971d62c959dd326bbbe96ae61a261",
         attribution="The Tor Project, https://www.torproject.org",
         evidence=Evidence(
             "https://gitlab.torproject.org/tpo/tpa/wiki-replica/-/commit/4841b7e7a05971d62c959dd326bbbe96ae61a261",

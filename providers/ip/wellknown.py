@@ -23,6 +23,7 @@ SOURCE = LocalSource(
         kind="ip",
         fields=frozenset({"threat.is_known_service", "location.is_anycast"}),
         licence="part of vedette",
+        commercial="yes",
         attribution="vedette, by what operators publish, such as https://www.iana.org/domains/root/servers",
         evidence=Evidence("https://www.iana.org/domains/root/servers", date(2026, 11, 24)),
         proves_absence=False,

@@ -46,6 +46,7 @@ SOURCE = RemoteSource(
         kind="phone",
         fields=frozenset(_NAMES),
         licence="Abstract API terms of service",
+        terms="https://www.abstractapi.com/legal/legal",
         attribution="Abstract API, https://www.abstractapi.com",
         evidence=Evidence(
             "https://github.com/abstractapi/docs/blob/main/api-docs/api/phone-intelligence.mdx",

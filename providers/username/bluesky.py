@@ -63,6 +63,7 @@ SOURCE = RemoteSource(
         kind="username",
         fields=frozenset({"found"}),
         licence="Bluesky terms of service",
+        terms="https://bsky.social/about/support/tos",
         attribution="Bluesky, https://bsky.app",
         evidence=Evidence(
             "https://github.com/bluesky-social/atproto/blob/HEAD/lexicons/app/bsky/actor/getProfile.json",

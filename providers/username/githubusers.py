@@ -68,6 +68,7 @@ SOURCE = RemoteSource(
         kind="username",
         fields=frozenset({"found"}),
         licence="GitHub terms of service",
+        terms="https://docs.github.com/site-policy/github-terms/github-terms-of-service",
         attribution="GitHub, https://github.com",
         evidence=Evidence("https://docs.github.com/rest/users/users#get-a-user", date(2026, 11, 21)),
         base_url="https://api.github.com",

@@ -28,6 +28,7 @@ SOURCE = rest(
         kind="username",
         fields=frozenset({"found"}),
         licence="GitLab terms of use",
+        terms="https://about.gitlab.com/terms/",
         attribution="GitLab, https://gitlab.com",
         evidence=Evidence("https://docs.gitlab.com/api/users/#list-users", date(2026, 11, 21)),
         base_url="https://gitlab.com/api/v4",

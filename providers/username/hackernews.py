@@ -36,6 +36,7 @@ SOURCE = RemoteSource(
         kind="username",
         fields=frozenset({"found"}),
         licence="MIT (the API)",
+        terms="https://github.com/HackerNews/API",
         attribution="Hacker News, https://news.ycombinator.com",
         evidence=Evidence("https://github.com/HackerNews/API", date(2026, 11, 21)),
         base_url="https://hacker-news.firebaseio.com/v0",

@@ -57,6 +57,7 @@ SOURCE = RemoteSource(
         kind="username",
         fields=frozenset({"found"}),
         licence="Keybase terms of service",
+        terms="https://keybase.io/docs/terms",
         attribution="Keybase, https://keybase.io",
         evidence=Evidence("https://keybase.io/docs/api/1.0/call/user/lookup", date(2026, 11, 21)),
         base_url="https://keybase.io/_/api/1.0",

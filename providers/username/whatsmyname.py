@@ -94,6 +94,7 @@ SOURCE = RemoteSource(
         kind="username",
         fields=frozenset({"found", "checked"}),
         licence="CC BY-SA 4.0",
+        terms="https://github.com/WebBreacher/WhatsMyName/blob/main/LICENSE",
         attribution="WhatsMyName by Micah Hoffman and others, https://github.com/WebBreacher/WhatsMyName",
         evidence=Evidence(
             "https://github.com/WebBreacher/WhatsMyName/blob/main/wmn-data-schema.json", date(2026, 11, 21)

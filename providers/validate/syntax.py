@@ -25,6 +25,7 @@ SOURCE = LocalSource(
         kind="validate",
         fields=frozenset({"checks.syntax"}),
         licence="public domain",
+        commercial="yes",
         attribution="RFC 5321 and 5322, by email-validator",
         evidence=Evidence("https://github.com/JoshData/python-email-validator", date(2026, 11, 22)),
         exclusive=True,

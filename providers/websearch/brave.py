@@ -38,6 +38,7 @@ SOURCE = rest(
         kind="websearch",
         fields=frozenset({"results"}),
         licence="Brave Search API terms; results may not be stored beyond what the plan allows",
+        terms="https://api-dashboard.search.brave.com/terms-of-service",
         attribution="Brave Search, https://search.brave.com",
         evidence=Evidence(
             "https://github.com/brave/brave-search-mcp-server/blob/HEAD/src/tools/web/types.ts",

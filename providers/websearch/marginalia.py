@@ -1,4 +1,4 @@
-"""Marginalia Search: an index of small, text-heavy sites. Without a key of one's own, all share one limit."""
+"""Marginalia Search: an index of small, text-heavy sites."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from providers.websearch.pages import listed, page
 from settings import Rate
 
 _COUNT = 20
-_PUBLIC_KEY = "public"
 
 
 async def fetch(query: Query, context: Context) -> Any:
@@ -18,7 +17,7 @@ async def fetch(query: Query, context: Context) -> Any:
     response = await context.client.get(
         f"{context.base_url}/search",
         params={"query": query.text, "count": str(_COUNT)},
-        headers={"api-key": context.key or _PUBLIC_KEY},
+        headers={"api-key": context.key or ""},
         timeout=context.timeout,
     )
     return json_answer(response)
@@ -36,10 +35,12 @@ SOURCE = RemoteSource(
         kind="websearch",
         fields=frozenset({"results"}),
         licence="CC BY-NC-SA 4.0; other terms with a commercial key",
+        commercial="no",
+        terms="https://about.marginalia-search.com/article/api",
         attribution="Marginalia Search, https://marginalia-search.com",
         evidence=Evidence("https://about.marginalia-search.com/article/api", date(2026, 11, 21)),
         base_url="https://api2.marginalia-search.com",
-        key="optional",
+        key="required",
         timeout=5,
         ttl=3600,
         negative_ttl=600,

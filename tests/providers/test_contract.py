@@ -36,6 +36,7 @@ from sealing import Keyring
 from settings import Settings
 from tests.domain.conftest import ask_here
 from tests.name_servers import Serve, name_server
+from tests.stacks import ROOT
 
 __all__ = ["name_server"]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -98,11 +99,23 @@ def test_a_source_declares_all_that_users_must_know(kind: Kind, source: Source) 
     assert spec.kind == kind.name
     assert spec.licence.strip()
     assert spec.attribution.strip()
+    assert spec.terms is None or re.fullmatch(r"https://[^\s/]+\S*", spec.terms)
+    assert spec.terms or spec.commercial != "no", "where do they forbid it?"
     assert spec.evidence is not None, "where does one read how it answers?"
     assert re.fullmatch(r"https://[^\s/]+/\S*", spec.evidence.url)
     assert spec.fields, "it fills nothing"
     assert spec.fields <= paths(kind.answer)
     assert spec.dataset is None or spec.dataset in DATASETS
+
+
+def test_the_page_tells_the_terms_of_each_source() -> None:
+    page = (ROOT / "docs" / "providers.md").read_text().partition("\n## Commercial use\n")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \| (\S+) \|$", page.partition("\n## ")[0], re.MULTILINE)
+    specs = [source.spec for _, source in SOURCES]
+    assert rows == [
+        (one.name, one.commercial, "yes" if one.bulk else "no", f"<{one.terms}>" if one.terms else "–")
+        for one in specs
+    ]
 
 
 @each_kind

@@ -128,7 +128,6 @@ async def api(settings: Settings, engines: Engines) -> AsyncGenerator[Api]:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         chosen = {name: ProviderSettings(base_url=url) for name in ("searxng", "wikipedia")}
-        chosen["marginalia"] = ProviderSettings(enabled=False)
         yield await stack.enter_async_context(running(settings, local_only=False, providers=chosen))
 
 
@@ -196,7 +195,7 @@ async def test_a_bad_search_is_refused_with_its_field(
 
 
 async def test_without_an_instance_of_ones_own_searxng_is_not_asked(settings: Settings) -> None:
-    chosen = {name: ProviderSettings(enabled=False) for name in ("wikipedia", "marginalia")}
+    chosen = {"wikipedia": ProviderSettings(enabled=False)}
     async with running(settings, local_only=False, providers=chosen) as api:
         person = await api.person(credits=10)
         response = await person.key.post("/api/agent/websearch", json={"query": "a"})
