@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 HELD_FOLDERS = "HELD_FOLDERS"
 """The environment name of the descriptors by which a process reaches its code and data: `9,10`."""
 
+DOWNLOADS = "HELD_DOWNLOADS"
+"""The environment name of the folder of downloads, for a process that may not reach it by its path."""
+
 # Young objects between two collections. With Python's 700, collecting took a sixth of the worker's CPU under
 # load: nearly all that it looked at was modules, schemas and caches, which stay. With 20,000 it took a
 # twelfth, for the runs under way, which end by themselves.

@@ -22,7 +22,7 @@ from typing import cast
 
 from embedded.cluster import BINARY_CACHES, elsewhere, succeeds
 from embedded.process import NO_HOME, as_user
-from process import HELD_FOLDERS
+from process import DOWNLOADS, HELD_FOLDERS
 from settings import ExitCode, StartError, with_secrets_of_files
 
 _CODE = Path(__file__).resolve().parents[1]
@@ -115,12 +115,12 @@ class Access:
         """
         if self.user is None:
             return {**os.environ, "VEDETTE_DATA": str(data)}
-        cache = str(self.path(_cache_folder(self.user, data)))
+        downloads, npm = _cache_folders(self.user, data)
         return {
             **with_secrets_of_files(os.environ),
             "VEDETTE_DATA": str(self.path(data)),
-            "XDG_CACHE_HOME": cache,
-            "npm_config_cache": f"{cache}/npm",
+            DOWNLOADS: str(self.path(downloads)),
+            "npm_config_cache": str(self.path(npm)),
         }
 
     def _passes(self, folder: Path) -> bool:
@@ -225,9 +225,15 @@ def _main(code: Path) -> str:
     return str(code / "cli" / "__main__.py")
 
 
-def _cache_folder(user: pwd.struct_passwd, data: Path) -> Path:
-    """Where the user's programs keep what can be had again: one place for all data folders, or this one."""
-    with contextlib.suppress(OSError):
-        BINARY_CACHES[0].mkdir(mode=0o755, parents=True, exist_ok=True)
-        return private_folder(BINARY_CACHES[0] / user.pw_name, user)
-    return private_folder(data / "cache", user)
+def _cache_folders(user: pwd.struct_passwd, data: Path) -> tuple[Path, Path]:
+    """Make the user's folders of downloads and of npm: in one place for all data folders, or in this one.
+
+    What they lie in stays root's, so that the user cannot lead us elsewhere.
+    """
+    given = os.environ.get("XDG_CACHE_HOME")
+    shared = Path(given).absolute() / "vedette" if given else BINARY_CACHES[0]
+    for folder in (shared, data / "cache"):
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            return private_folder(folder / "downloads", user), private_folder(folder / "npm", user)
+    raise StartError(f"Neither {shared} nor {data} can be written to.", ExitCode.DATA_FOLDER)

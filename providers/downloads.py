@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 from outbound.addresses import without_credentials
 from outbound.client import Outbound
 from outbound.errors import OutboundError
-from process import reach_of_children
+from process import DOWNLOADS, reach_of_children
 from settings import Settings
 
 Report = Callable[[str], None]
@@ -238,6 +238,8 @@ class Dataset:
 
 def downloads_folder() -> Path:
     """Where downloads are kept, for all data folders of this user."""
+    if held := os.environ.get(DOWNLOADS):
+        return Path(held)
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "vedette" / "downloads"
 

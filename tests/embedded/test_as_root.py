@@ -168,6 +168,29 @@ async def test_code_and_data_may_lie_where_the_user_cannot_pass(
     assert await (await StackProcess(data, cli=cli).ready()).stop() == 0
 
 
+@pytest.mark.parametrize("inner", ["", "of/somebody"])
+async def test_downloads_are_kept_where_xdg_cache_home_says(
+    private: Path, started: StackProcess, inner: str
+) -> None:
+    data, cache = started.data, private / "cache" / inner
+    fetched = vedette(data, "data", "fetch", XDG_CACHE_HOME=str(cache))
+    assert fetched.returncode in (0, ExitCode.DATA), fetched.stdout + fetched.stderr
+    downloads, npm = cache / "vedette" / "downloads", cache / "vedette" / "npm"
+    assert (downloads / ".lock").exists(), "the child works there"
+    owner = (data / "datasets").stat().st_uid
+    assert {path.stat().st_uid for path in (downloads, npm, *downloads.iterdir())} == {owner} != {0}
+    assert (cache / "vedette").stat().st_uid == 0, "nobody else can replace what root goes through"
+
+
+async def test_a_stack_keeps_its_downloads_there_too(private: Path, temporal_server: Temporal) -> None:
+    cache = private / "cache"
+    stack = StackProcess(private / "data", XDG_CACHE_HOME=str(cache))
+    try:
+        await eventually((cache / "vedette" / "downloads" / ".lock").exists, 60, "data is fetched there")
+    finally:
+        await stack.stop()
+
+
 async def test_code_that_only_root_may_read_is_named_with_what_to_do(private: Path) -> None:
     cli = copy_code(private / "code")
     for path in private.rglob("*"):
