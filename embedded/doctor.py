@@ -245,7 +245,7 @@ def _by_way_of(known: Installed) -> str:
 
 def _lookup_data(settings: Settings) -> Finding:
     stock = take_stock(settings)
-    ages = {one.name: (datetime.now(UTC) - one.known.fetched_at).days for one in stock if one.known}
+    ages = {one.name: (datetime.now(UTC) - one.known.dated).days for one in stock if one.known}
     here = [
         f"{one.name} {one.known.version} ({ages[one.name]} days old{_by_way_of(one.known)})"
         for one in stock

@@ -172,7 +172,9 @@ class ProviderRow(View):
     evidence: ProviderEvidence = Field(description="Where one can read how it is asked and answers.")
     quota: str | None = Field(None, description="How often it may be asked.")
     dataset_age: int | None = Field(
-        None, description="The age of its data on this machine, in seconds; null without such data."
+        None,
+        description="The age of its data on this machine, in seconds: since the day or month in its version,"
+        " or else since it was fetched; null without such data.",
     )
     dataset_version: str | None = Field(
         None, description="What its publisher calls this version of that data, mostly a date."

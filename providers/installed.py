@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ _log = logs.get(__name__)
 _CHECK_SECONDS = 2.0
 _MANIFEST = "manifest.json"
 _FAILURES = "failures.json"
+_DAY = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)(?:-?(\d\d))?")
 
 # Datasets are installed side by side in threads; processes are kept apart by a lock of `datasets.fetch`.
 _manifest_lock = threading.Lock()
@@ -59,6 +61,16 @@ class Installed(BaseModel, frozen=True):
     files: dict[str, InstalledFile]
     address: str = ""
     mirror: str | None = None
+
+    @property
+    def dated(self) -> datetime:
+        """The moment that the data is from: the day or month in its version, or else when it was fetched."""
+        found = _DAY.search(self.version)
+        try:
+            day = datetime(*(int(part or 1) for part in found.groups()), tzinfo=UTC) if found else None
+        except ValueError:
+            day = None
+        return min(day, self.fetched_at) if day else self.fetched_at
 
 
 class Manifest(BaseModel, frozen=True):

@@ -116,4 +116,4 @@ def _evidence(spec: Spec) -> ProviderEvidence:
 
 
 def _age(installed: Installed) -> int:
-    return round((datetime.now(UTC) - installed.fetched_at).total_seconds())
+    return round((datetime.now(UTC) - installed.dated).total_seconds())

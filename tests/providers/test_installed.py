@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,24 @@ def test_a_dataset_with_a_file_cut_short_is_not_installed(tmp_path: Path) -> Non
     assert not installed.whole(tmp_path, "words")
     path.unlink()
     assert not installed.whole(tmp_path, "words")
+
+
+FETCHED = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("version", "dated"),
+    [
+        ("2.3.2026060513", datetime(2026, 6, 5, tzinfo=UTC)),
+        ("2026-11", datetime(2026, 11, 1, tzinfo=UTC)),
+        ("2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("20261121", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("2026-12-01", FETCHED),
+        ("2026-13-41", FETCHED),
+        ("small", FETCHED),
+        ("1.120261121", FETCHED),
+    ],
+)
+def test_data_is_as_old_as_its_version_says(version: str, dated: datetime) -> None:
+    here = installed.Installed(source="x", version=version, licence="x", fetched_at=FETCHED, files={})
+    assert here.dated == dated
