@@ -72,6 +72,43 @@ async def test_a_field_that_there_is_not_is_refused(path: str, fields: str, pers
     assert (error["code"], error["parameter"]) == ("unknown_field", "fields")
 
 
+LOOKUPS: dict[str, dict[str, Any]] = {
+    **BODIES,
+    "/api/agent/breaches": {"email": "ada@example.com"},
+    "/api/agent/lookup": {"email": "ada@example.com"},
+    "/api/agent/domain": {"domain": "example.com"},
+    "/api/agent/username": {"username": "ada"},
+    "/api/agent/websearch": {"query": "ada"},
+    "/api/agent/company": {"company": "Example Bank"},
+    "/api/agent/darkweb": {"query": "ada@example.com"},
+    "/api/bulk-ip-search": {"queries": ["10.0.0.1"]},
+    "/api/bulk-domain-search": {"queries": ["example.com"]},
+    "/api/bulk-web-search": {"queries": ["ada"]},
+    "/api/bulk-company-search": {"queries": ["Example Bank"]},
+    "/api/agent/bulk-lookup": {"emails": ["ada@example.com"]},
+}
+
+
+async def test_every_route_with_fields_is_tried_below(person: Person) -> None:
+    paths: dict[str, dict[str, Any]] = (await person.key.get("/openapi.json")).json()["paths"]
+    taking = {
+        path
+        for path, operations in paths.items()
+        if any(one["name"] == "fields" for one in operations.get("post", {}).get("parameters", []))
+    }
+    assert taking == LOOKUPS.keys()
+
+
+@pytest.mark.parametrize("fields", ["nonsense", "verdict.nonsense", "credits"])
+@pytest.mark.parametrize("path", LOOKUPS)
+async def test_no_kind_takes_a_field_that_it_has_not(path: str, fields: str, person: Person) -> None:
+    response = await person.key.post(path, params={"fields": fields}, json=LOOKUPS[path])
+    assert response.status_code == 400
+    assert [(one["code"], one["parameter"]) for one in response.json()["errors"]] == [
+        ("unknown_field", "fields")
+    ]
+
+
 async def test_a_report_has_no_members_that_do_not_apply(settings: Settings) -> None:
     async with running(settings, local_only=True) as api:
         person = await api.person(credits=1)

@@ -12,6 +12,7 @@ from providers.ip import dbip
 from providers.ip.distance import kilometres
 from providers.ip.kind import KIND
 from providers.result import LookupResult, Outcome
+from providers.wellknown import table
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BERLIN = {
@@ -42,6 +43,14 @@ def test_an_anycast_address_has_a_country_but_no_city(address: str) -> None:
     assert set(result.data["timezone"].values()) == {None}
     assert result.sources["location.is_anycast"] == ["wellknown"]
     assert not {"location.city", "timezone.name"} & result.sources.keys()
+
+
+@pytest.mark.parametrize("address", [str(one) for one, anycast in table().addresses.items() if anycast])
+def test_no_anycast_address_of_the_table_is_in_a_city(address: str) -> None:
+    result = of(address, abstractip=MUNICH, dbip=BERLIN | {"location.accuracy_km": 20.0})
+    place = result.data["location"]
+    assert place["is_anycast"] is True
+    assert [place[name] for name in ("city", "region", "postal_code", "latitude", "longitude")] == [None] * 5
 
 
 def test_of_another_address_it_is_not_known_whether_it_is_anycast() -> None:
