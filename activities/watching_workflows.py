@@ -82,7 +82,8 @@ class WorkflowWatch:
                 found = await own_runs.find_all(connection, after, _PAGE)
             there.update(seen.run_id for seen in found)
             for seen in found:
-                if seen.run_id not in opened:
+                # What was just handed over may be without a workflow for a moment; a sweep sees to it.
+                if seen.run_id not in opened and not seen.handed:
                     await self._examine(seen)
             if len(found) < _PAGE:
                 break

@@ -287,18 +287,21 @@ class Seen(NamedTuple):
     Attributes:
         claim_id: that its workflow knows.
         since: when it was queued last.
+        handed: it was given to its workflow, which has not taken it up yet.
     """
 
     run_id: UUID
     account_id: UUID
     claim_id: UUID
     since: datetime
+    handed: bool
 
 
 async def find_all(connection: Connection, after: UUID, limit: int) -> list[Seen]:
     """Find runs that are their workflows', by id, from after this one."""
     cursor = await connection.execute(
-        "select run_id, account_id, claim_id, available_at as since from run_work"
+        "select run_id, account_id, claim_id, available_at as since, handed_at is not null as handed"
+        " from run_work"
         " where carrier = %s and claim_id is not null and run_id > %s order by run_id limit %s",
         (WORKFLOW, after, limit),
     )

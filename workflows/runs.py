@@ -132,6 +132,8 @@ class AutomationRun:
             task.cancel()
         await asyncio.gather(*self._at_work, return_exceptions=True)
         self._at_work.clear()
+        if self._offered:
+            return True
         return not self._left and await self._sleep(_CLAIMED_SECONDS, "claimed")
 
     async def _something_happens(self, seconds: float | None) -> Todo | None:

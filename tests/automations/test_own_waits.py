@@ -15,6 +15,7 @@ from database import Database, Notifier
 from models import own_runs
 from models.targets import Target
 from tests.api_server import Api, Person
+from tests.automations.claims import claimed
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -182,3 +183,21 @@ async def test_a_workflow_that_was_terminated_before_a_claim_says_nothing_of_it(
     await last.terminate()
     await watch.compare()
     assert await in_workflows(database) == set()
+
+
+@pytest.mark.usefixtures("nothing_waits")
+async def test_a_run_that_is_just_being_handed_over_is_not_taken_for_one_whose_workflow_is_gone(
+    client: Client, database: Database, new_target: NewTarget
+) -> None:
+    """It may have waited long for a place, so that it looks old."""
+    [run_id] = await accept(database, await new_target())
+    async with database.connection() as connection:
+        await connection.execute(
+            "update run_work set available_at = now() - interval '2 minutes' where run_id = %s", (run_id,)
+        )
+    [run] = await claimed(database)
+    async with database.connection() as connection:
+        await own_runs.hand_over(connection, {run_id: run.claim_id})
+    await watching_workflows.WorkflowWatch(database, client, Notifier(database)).compare()
+    async with database.connection() as connection:
+        assert await own_runs.find_at_work(connection, [run_id]) == {run_id}
