@@ -25,6 +25,7 @@ from models.lookups import AllProvidersFailed
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
 from providers.result import LookupResult
+from providers.waiter import Waiter
 from sealing import Keyring
 from services import pacing
 from services.jobs import failed, found, limit_of
@@ -143,6 +144,7 @@ class _ChunkWork:
     ) -> None:
         self._restart_pace = restart_pace
         self._chunk = chunk
+        self._waiter = Waiter(chunk.account_id)
         self._places = places
         self._lookups = lookups
         self._recorder = recorder
@@ -198,7 +200,7 @@ class _ChunkWork:
         """What is to be recorded of those that can be answered without asking anyone."""
         kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
         answers = await self._lookups.known.find_many(
-            kind, texts, fields=fields, limit=limit_of(kind), many=True
+            kind, texts, fields=fields, limit=limit_of(kind), waiter=self._waiter
         )
         known: list[Found] = []
         for row, answer in zip(rows, answers, strict=True):
@@ -270,7 +272,7 @@ class _ChunkWork:
         kind, fields = self._chunk.type, self._chunk.fields
         try:
             result: LookupResult | ModelError = await self._lookups.lookup(
-                kind, row.wanted.target, fields=fields, limit=limit_of(kind), many=True
+                kind, row.wanted.target, fields=fields, limit=limit_of(kind), waiter=self._waiter
             )
         except ModelError as error:
             if without_database(error):

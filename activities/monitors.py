@@ -26,6 +26,7 @@ from models.monitors.working import Found
 from models.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
+from providers.waiter import Waiter
 from services.watching import Stored, Watching
 from temporal.starts import monitor_workflow_id
 from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_TARGETS
@@ -175,7 +176,7 @@ class _Look:
         watching = self._watching
         try:
             result = await self._lookups.lookup(
-                watching.kind.name, target, max_age=watching.max_age, many=True
+                watching.kind.name, target, max_age=watching.max_age, waiter=Waiter(self._chunk.account_id)
             )
             stored = await self._loader.submit((self._chunk.monitor_id, target))
             given = (position, target, stored, result)

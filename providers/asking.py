@@ -16,6 +16,7 @@ from providers.gates import Gates
 from providers.installed import Datasets
 from providers.kept import Asked, Entry, KeptAnswers
 from providers.result import NOT_ASKED, Outcome
+from providers.waiter import Waiter
 from settings import Settings
 
 _log = logs.get(__name__)
@@ -62,6 +63,7 @@ class Asker:
         *,
         max_age: float | None,
         deadline: float,
+        waiter: Waiter | None = None,
         kept_only: bool = False,
     ) -> dict[str, Outcome]:
         """Ask all sources at once of which nothing fresh is kept; returns source → outcome.
@@ -72,6 +74,7 @@ class Asker:
             max_age: seconds; no kept answer older than that is used, 0 for none at all.
             deadline: seconds after which a source that has not answered counts as timed out. What is on its
                 way then still arrives, and is kept.
+            waiter: the caller, if it can wait for a source that is over its limit.
             kept_only: send nothing: those of which no answer is kept are skipped.
         """
         started, now = time.perf_counter(), time.time()
@@ -95,7 +98,9 @@ class Asker:
             outcomes[name] = _landing(flight, entries.get(name), now, max_age, _ms(started))
         return outcomes
 
-    def settled(self, source: RemoteSource, entry: Entry | None) -> Outcome | None:
+    def settled(
+        self, source: RemoteSource, entry: Entry | None, waiter: Waiter | None = None
+    ) -> Outcome | None:
         """What becomes of a source without it being asked; None if it is to be.
 
         One that is known to be over its limit is not asked now.
@@ -103,6 +108,7 @@ class Asker:
         Args:
             source: the source.
             entry: what is kept of its answer.
+            waiter: the caller, if it can wait.
         """
         now = time.time()
         if entry is not None and entry.fresh(now, None):

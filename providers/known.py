@@ -16,6 +16,7 @@ from providers.composing import compose
 from providers.kept import Asked, Found, KeptAnswers
 from providers.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, Plan, Told
 from providers.result import NO_DATA, SUPPRESSED, LookupResult, Outcome
+from providers.waiter import Waiter
 
 LEFT_ALONE = Outcome("skipped", detail=SUPPRESSED)
 """What becomes of every source for a person about whom nothing is looked up."""
@@ -38,6 +39,7 @@ class _Question:
     plan: Plan
     fields: Collection[str] | None
     limit: int | None
+    waiter: Waiter | None
 
 
 class KnownAnswers:
@@ -68,7 +70,7 @@ class KnownAnswers:
         *,
         fields: Collection[str] | None = None,
         limit: int | None = None,
-        many: bool = False,
+        waiter: Waiter | None = None,
     ) -> list[Answer | None]:
         """Look many queries up without asking anyone. Nothing is charged, and nobody told.
 
@@ -77,7 +79,7 @@ class KnownAnswers:
             queries: as the caller gave them.
             fields: the only dotted fields that matter.
             limit: the most results to deliver, for a kind that has many.
-            many: they are looked up by a job or a monitor.
+            waiter: the caller, if it comes back where sources are over their limits.
 
         Returns:
             For each query its answer; None where some source is to be asked over the network: it is on,
@@ -87,7 +89,7 @@ class KnownAnswers:
             psycopg.Error: the database is away.
         """
         chosen = self._kinds[kind]
-        question = _Question(chosen, self._local.plan(kind, fields, many=many), fields, limit)
+        question = _Question(chosen, self._local.plan(kind, fields, many=waiter is not None), fields, limit, waiter)
         answers: list[Answer | None] = []
         for first in range(0, len(queries), _READ_AT_ONCE):
             parsed = [_parsed(chosen, text) for text in queries[first : first + _READ_AT_ONCE]]
@@ -128,7 +130,8 @@ class KnownAnswers:
             if question.kind.resolve is not None:
                 return False
             if source.takes(query):
-                outcome = self._asker.settled(source, kept.entries.get(source.spec.name))
+                entry = kept.entries.get(source.spec.name)
+                outcome = self._asker.settled(source, entry, question.waiter)
                 if outcome is None:
                     return False
                 outcomes[place] = source, outcome.placed(source)

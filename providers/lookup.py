@@ -36,6 +36,7 @@ from providers.registry import KINDS
 from providers.result import NOT_ASKED, LookupResult, Outcome, suppressed
 from providers.standing import BULK_USE, is_left_out, name_unknown, row, switched_off
 from providers.telling import LookupTeller
+from providers.waiter import Waiter
 from sealing import Keyring
 from settings import Settings
 
@@ -54,14 +55,14 @@ class _Question:
     deadline: float
     offset: int = 0
     limit: int | None = None
+    waiter: Waiter | None = None
     kept_only: bool = False
-    many: bool = False
 
     @property
     def place(self) -> Hashable:
         """What tells it from other questions to which another answer would be given."""
         fields = None if self.fields is None else frozenset(self.fields)
-        return self.kind.name, self.query.words, fields, self.offset, self.limit, self.many
+        return self.kind.name, self.query.words, fields, self.offset, self.limit, self.waiter is not None
 
     def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
         """The sources, each with the query as in its own kind."""
@@ -153,7 +154,7 @@ class Lookups:
         offset: int = 0,
         limit: int | None = None,
         payer: Payer | None = None,
-        many: bool = False,
+        waiter: Waiter | None = None,
     ) -> LookupResult:
         """Look `query` up at every source of `kind` that is on.
 
@@ -167,7 +168,7 @@ class Lookups:
             offset: how many results to leave out, for a kind that has pages.
             limit: the most results to deliver, for a kind that has many.
             payer: whose lookup it is, and who pays, if it costs something; None for nobody's.
-            many: it is one of the many of a job or a monitor, of which some sources are left out.
+            waiter: the caller, if it comes back where sources are over their limits; None if it cannot wait.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
@@ -181,7 +182,7 @@ class Lookups:
         if payer is not None and chosen.price:
             terms = await self.till.terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
-        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, many=many)
+        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, waiter)
         result = await self._answer(question)
         if payer is None:
             return result
@@ -284,7 +285,7 @@ class Lookups:
     async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
         """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
         kind, query = question.kind, question.query
-        plan = self._local.plan(kind.name, question.fields, many=question.many)
+        plan = self._local.plan(kind.name, question.fields, many=question.waiter is not None)
         [outcomes] = self._local.ask(plan, [query])
         remote = [source for place, source in plan.remote if outcomes[place][1] is NOT_ITS_SORT]
         first = [source for source in remote if source.takes(query)]
@@ -316,6 +317,7 @@ class Lookups:
             found.entries,
             max_age=question.max_age,
             deadline=question.deadline,
+            waiter=question.waiter,
             kept_only=question.kept_only,
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from models.jobs.jobs import JobView
 from models.lookups import AllProvidersFailed
 from providers.aggregate import UNIONS
-from providers.base import Kind, Source
+from providers.base import Kind, RemoteSource, Source
 from providers.lookup import AskedSources
 from providers.registry import KINDS
 from providers.result import LookupResult, within
@@ -105,6 +105,33 @@ def name_left_out(asked: AskedSources) -> list[dict[str, str]]:
     ]
 
 
+def pace_of(
+    asked: AskedSources, kind: str, fields: Collection[str] | None, count: int
+) -> list[tuple[RemoteSource, float]]:
+    """Say how long each source needs for so many targets, if nobody else asks it.
+
+    A source without limits is left out, and one that can add nothing to what this machine knows.
+
+    Args:
+        asked: who is asked for these fields, by `Lookups.asked_for`.
+        kind: `ip` …
+        fields: the only dotted fields and blocks that are wanted; None for all.
+        count: how many targets.
+    """
+    rules = KINDS[kind].rules
+    here = {path for source in asked.local if source.spec.dataset for path in source.fields}
+    # What lists tell, they tell of few.
+    filled = {path for path in here if rules.get(path) not in (*UNIONS, "any_true")}
+    needed = None if fields is None else KINDS[kind].needed(fields)
+    paces: list[tuple[RemoteSource, float]] = []
+    for source in asked.remote:
+        rate = source.spec.rate
+        wanted = {path for path in source.fields if needed is None or within(path, needed)}
+        if rate is not None and not wanted <= filled:
+            paces.append((source, count * rate.seconds / rate.requests))
+    return paces
+
+
 def warnings_of(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
     """Say which sources a job leaves out, which will have it go at their pace, and how long that takes.
 
@@ -116,21 +143,14 @@ def warnings_of(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
 
 
 def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
-    kind = KINDS[job.type]
     here = {path for source in asked.local if source.spec.dataset for path in source.fields}
-    if job.fields is None and not kind.main.isdisjoint(here):
+    if job.fields is None and not KINDS[job.type].main.isdisjoint(here):
         return []
-    # What lists tell, they tell of few.
-    filled = {path for path in here if kind.rules.get(path) not in (*UNIONS, "any_true")}
-    needed = None if job.fields is None else kind.needed(job.fields)
     warnings: list[dict[str, str]] = []
-    for source in asked.remote:
+    for source, seconds in pace_of(asked, job.type, job.fields, job.total_rows):
         rate = source.spec.rate
-        wanted = {path for path in source.fields if needed is None or within(path, needed)}
-        if rate is None or wanted <= filled or rate.seconds / rate.requests > SHORT_SECONDS:
-            continue
-        seconds = job.total_rows * rate.seconds / rate.requests
-        if seconds > SHORT_SECONDS:
+        assert rate is not None
+        if seconds > SHORT_SECONDS >= rate.seconds / rate.requests:
             message = (
                 f"{source.spec.name} allows {_rate_in_words(rate)}: "
                 f"{job.total_rows:,} rows take {_in_words(seconds)}. Name other fields to go without it."
