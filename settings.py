@@ -22,9 +22,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 PREFIX = "VEDETTE_"
 _MOST_REQUESTS = 999_999_999
+_MOST_WINDOWS = 4
 _MOST_DELAYS, _LONGEST_DELAY = 20, 7 * 24 * 3600
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED)")
+_PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED|RATE)")
 # Beside the keys of providers, what can be given as a file.
 _SECRETS = ("DATABASE_URL", "TEMPORAL_API_KEY", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
 # What commands that use the service over HTTP read; no settings of the service.
@@ -79,6 +80,20 @@ def _rate(value: object) -> object:
     return Rate(int(match[1]), int(match[2]))
 
 
+def _rates(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value.strip() == "off":
+        return ()
+    found = [re.fullmatch(r"([1-9]\d{0,8})/([1-9]\d{0,6})", part.strip()) for part in value.split(",")]
+    rates = tuple(Rate(int(match[1]), int(match[2])) for match in found if match)
+    if len(rates) < len(found) or len(rates) > _MOST_WINDOWS:
+        raise ValueError(f"give 1 to {_MOST_WINDOWS} of <count>/<seconds>, such as 4/60,500/86400, or off")
+    if len({rate.seconds for rate in rates}) < len(rates):
+        raise ValueError("two of the windows are of the same length: give each length once")
+    return rates
+
+
 def _networks(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -100,15 +115,21 @@ def _delays(value: object) -> object:
 Schedule = Annotated[tuple[float, ...], BeforeValidator(_delays)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
+Rates = Annotated[tuple[Rate, ...], BeforeValidator(_rates)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
-    """What an operator may set for one lookup source."""
+    """What an operator may set for one lookup source.
+
+    Attributes:
+        rate: how often it may be asked, in place of what its vendor gives to all; empty for no limit.
+    """
 
     key: SecretStr | None = None
     base_url: str | None = None
     enabled: bool | None = None
+    rate: Rates | None = None
 
 
 class Settings(BaseSettings):

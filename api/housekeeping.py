@@ -11,7 +11,7 @@ import psycopg
 
 import logs
 from database import Database
-from models import idempotency, keys, known_addresses, limits, run_counts, sessions
+from models import idempotency, keys, known_addresses, limits, run_counts, sessions, source_quotas
 
 _FLUSH_SECONDS = 1.0
 _CLEAN_SECONDS = 60.0
@@ -75,6 +75,7 @@ class Housekeeping:
     async def _clean(self) -> None:
         async with self._database.connection() as connection:
             await limits.forget_ended(connection)
+            await source_quotas.forget_ended(connection)
             await idempotency.forget_expired(connection)
             await sessions.forget_expired(connection)
             await known_addresses.forget_old(connection)

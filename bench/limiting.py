@@ -66,7 +66,7 @@ async def check_nones(open_lookups: Callable[..., Awaitable[Lookups]], lookups: 
         for name in names:
             url = await stack.enter_async_context(serving_with(partial(world.answer, name)))
             providers[name] = {"base_url": url}
-        unlimited = tuple(replace(one, spec=replace(one.spec, rate=None)) for one in BREACH.sources)
+        unlimited = tuple(replace(one, spec=replace(one.spec, rates=())) for one in BREACH.sources)
         service = await open_lookups(replace(BREACH, sources=unlimited), providers=providers)
         told: Counter[str] = Counter()
 

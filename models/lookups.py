@@ -143,6 +143,18 @@ class ProviderEvidence(BaseModel):
     date: Date = Field(description="The day on which it was read.")
 
 
+class QuotaWindow(BaseModel):
+    """One of the windows of requests that a source gives: any `seconds` hold at most `limit`."""
+
+    limit: int = Field(description="How many requests there may be in any so many seconds.")
+    seconds: int = Field(description="The length of the window.")
+    used: int = Field(description="How many there were in the window that ends now.")
+    left: int = Field(description="How many there may be now; who can wait leaves a fifth to the others.")
+    resets_at: datetime | None = Field(
+        description="When the oldest request leaves the window; null where there is none."
+    )
+
+
 class ProviderRow(View):
     """One source of one kind of lookup, as GET /api/providers lists it."""
 
@@ -170,7 +182,11 @@ class ProviderRow(View):
         " that; null: the vendor's own.",
     )
     evidence: ProviderEvidence = Field(description="Where one can read how it is asked and answers.")
-    quota: str | None = Field(None, description="How often it may be asked.")
+    quota: list[QuotaWindow] | None = Field(
+        None,
+        description="How often it may be asked, by all that use its account together; all windows bind. null:"
+        " without limit.",
+    )
     dataset_age: int | None = Field(
         None,
         description="The age of its data on this machine, in seconds: since the day or month in its version,"
@@ -181,5 +197,12 @@ class ProviderRow(View):
     )
     last_success: datetime | None = Field(None, description="When it last answered; null for never.")
     error_rate: float | None = Field(
-        None, description="The share of requests that failed of late, 0 to 1; null where there were none."
+        None,
+        description="The share of requests that failed of late, 0 to 1; null where there were none. Being"
+        " limited is no failure.",
+    )
+    limited_rate: float | None = Field(
+        None,
+        description="The share of requests that came to nothing of late because the source was over its"
+        " limit, 0 to 1; null where there were none.",
     )

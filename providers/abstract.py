@@ -12,7 +12,7 @@ from typing import Any
 from providers.base import Context, Query, SourceError, json_answer
 from settings import Rate
 
-RATE = Rate(1, 1)
+RATES = (Rate(1, 1),)
 """Of the free plans; who pays has more."""
 
 _QUOTA_SECONDS = 3600.0

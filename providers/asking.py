@@ -25,6 +25,9 @@ _log = logs.get(__name__)
 # that it costs until its breaker opens, and for the one request that tries it again after that.
 _PATIENCE_SECONDS = 0.5
 
+_Target = tuple[str, str, str]
+"""A source, and the kind and text of what it is asked."""
+
 
 class Asker:
     """Asks the remote sources of all kinds for this process."""
@@ -47,11 +50,12 @@ class Asker:
         self._types = types
         chosen = settings.providers.items()
         self._disabled = frozenset(name for name, one in chosen if one.enabled is False)
-        self._flights: dict[tuple[str, str, str], asyncio.Task[Outcome]] = {}
+        self._flights: dict[tuple[_Target, Waiter | None], asyncio.Task[Outcome]] = {}
+        self._requests: dict[_Target, asyncio.Task[Outcome]] = {}
 
     async def close(self) -> None:
         """Give up what is on its way."""
-        flights = list(self._flights.values())
+        flights = [*self._flights.values(), *self._requests.values()]
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
@@ -86,7 +90,7 @@ class Asker:
             if kept_only or (entry is not None and entry.fresh(now, max_age)):
                 outcomes[name] = _kept(entry, now, max_age)
             else:
-                flights[name] = self._flight(source, query)
+                flights[name] = self._flight(source, query, waiter)
         if flights:
             await _landed(
                 [flight for name, flight in flights.items() if not self._gates.failing(name)],
@@ -113,26 +117,42 @@ class Asker:
         now = time.time()
         if entry is not None and entry.fresh(now, None):
             return _kept(entry, now, None)
-        refusal = self._gates.refusal(source)
+        refusal = self._gates.refusal(source, waiter)
         if refusal is None:
             return None
         return _stood_in(_failure(refusal, time.perf_counter()), entry, now, None)
 
-    def _flight(self, source: RemoteSource, query: Query) -> asyncio.Task[Outcome]:
-        key = (source.spec.name, query.kind, query.text)
-        flight = self._flights.get(key)
+    def _flight(self, source: RemoteSource, query: Query, waiter: Waiter | None) -> asyncio.Task[Outcome]:
+        """Join the request to the source that is on its way, or the caller's attempt to send one."""
+        target = (source.spec.name, query.kind, query.text)
+        flight = self._requests.get(target) or self._flights.get((target, waiter))
         if flight is None:
-            flight = self._flights[key] = asyncio.create_task(self._fetch(source, query))
-            flight.add_done_callback(lambda _: self._flights.pop(key))
+            flight = asyncio.create_task(self._fetch(source, query, waiter))
+            self._flights[target, waiter] = flight
+            flight.add_done_callback(lambda _: self._flights.pop((target, waiter)))
         return flight
 
-    async def _fetch(self, source: RemoteSource, query: Query) -> Outcome:
-        """Ask the source, and keep what it says. Never raises."""
+    async def _fetch(self, source: RemoteSource, query: Query, waiter: Waiter | None) -> Outcome:
+        """Ask the source if this caller may, and keep what it says. Never raises.
+
+        Who waits is refused earlier than others, so a refusal is the caller's alone; a request is everyone's.
+        """
         started = time.perf_counter()
         try:
-            await self._gates.admit(source)
+            await self._gates.admit(source, waiter)
         except SourceError as error:
             return _failure(error, started)
+        target = (source.spec.name, query.kind, query.text)
+        request = self._requests.get(target)
+        if request is None:
+            request = asyncio.create_task(self._request(source, query))
+            self._requests[target] = request
+            request.add_done_callback(lambda _: self._requests.pop(target))
+        return await asyncio.shield(request)
+
+    async def _request(self, source: RemoteSource, query: Query) -> Outcome:
+        """Send the request, and keep what the source says. Never raises."""
+        started = time.perf_counter()
         try:
             fields, unsure, drifted, doubts = await self._answer(source, query)
         except SourceError as error:

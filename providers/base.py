@@ -160,7 +160,8 @@ class RemoteSpec(Spec):
         ttl: seconds for which an answer counts as fresh.
         negative_ttl: the same for an empty answer.
         stale_ttl: seconds for which an answer may stand in when the source fails.
-        rate: how often it may be asked, over all processes.
+        rates: how often it may be asked, over all processes: what the vendor gives to all, or the smallest
+            plan. All bind.
         base_url: where it is, unless the operator says otherwise.
         key: whether it needs a key of the operator's.
         shared: keep answers, bucket and breaker in Postgres, for all processes. Not for what is as cheap to
@@ -169,14 +170,14 @@ class RemoteSpec(Spec):
         personal: asking sends personal data to a third party.
         own: it is off until the operator says where theirs is.
         account: the source whose key it uses when it has none of its own: one key may be for several kinds.
-            All sources of one account name it, the one of this name too: they share what `rate` allows.
+            All sources of one account name it, the one of this name too: they share what `rates` allow.
     """
 
     timeout: float
     ttl: float
     negative_ttl: float
     stale_ttl: float = 7 * 86400
-    rate: Rate | None = None
+    rates: tuple[Rate, ...] = ()
     base_url: str = ""
     key: Literal["none", "optional", "required"] = "none"
     shared: bool = True
@@ -189,6 +190,11 @@ class RemoteSpec(Spec):
     def bucket(self) -> str:
         """The name of the bucket that its requests are taken from."""
         return f"@{self.account}" if self.account else self.name
+
+    def allowed(self, settings: Settings) -> tuple[Rate, ...]:
+        """How often it may be asked: what the operator says of it, or of its account, else `rates`."""
+        chosen = settings.provider(self.account or self.name).rate
+        return self.rates if chosen is None else chosen
 
     def secret(self, settings: Settings) -> str | None:
         """The operator's key for it, if there is one."""

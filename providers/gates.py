@@ -1,4 +1,4 @@
-"""May a source be asked now? Its bucket and breaker, in Postgres for all processes or in this one alone.
+"""May a source be asked now? Its windows and breaker, in Postgres for all processes or in this one alone.
 
 A refusal is remembered here until it ends, so that a source which may not be asked costs nothing.
 """
@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from uuid import UUID
 
 import psycopg
 
 import logs
 from database import Database
-from models import provider_states
+from models import provider_states, source_quotas
 from models.lookups import Status
 from models.provider_states import FAILURES_TO_OPEN, MOST_OPEN_SECONDS, OPEN_SECONDS, Admission
 from providers.base import RemoteSource, RemoteSpec, SourceError
+from providers.waiter import Waiter
+from settings import Settings
 
 _log = logs.get(__name__)
 
@@ -27,55 +30,60 @@ _STATUS: dict[str, Status] = {
     "auth_failed": "auth_failed",
     "cooling_down": "error",
 }
+# Beyond so many refused accounts, those that may ask again are forgotten.
+_MANY = 1000
 
 
 class Gates:
-    """The buckets and breakers of all remote sources, as this process sees them."""
+    """The windows and breakers of all remote sources, as this process sees them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
         self._database = database
         self._refused: dict[str, tuple[float, str]] = {}
+        # Until when a caller finds no place in a bucket: an account that waits, or None for who does not.
+        self._full: dict[tuple[str, UUID | None], float] = {}
         self._failures: Counter[str] = Counter()
         self._failing: set[str] = set()
 
-    async def admit(self, source: RemoteSource) -> None:
+    async def admit(self, source: RemoteSource, waiter: Waiter | None) -> None:
         """Take leave to ask `source` once.
 
         Raises:
             SourceError: if it may not be asked now; `retry_after` says when.
         """
         spec = source.spec
-        refusal = self.refusal(source)
+        refusal = self.refusal(source, waiter)
         if refusal is not None:
             raise refusal
         if not spec.shared:
             return
+        account_id = waiter and waiter.account_id
         try:
             async with self._database.connection() as connection:
-                own_bucket = spec.bucket == spec.name
-                row, rate = spec.name, spec.rate if own_bucket else None
-                admission = await provider_states.admit(connection, row, rate)
-                if admission.admitted and not own_bucket:
-                    self._remember(row, admission)
-                    row = spec.bucket
-                    admission = await provider_states.admit(connection, row, spec.rate)
+                rates = spec.allowed(self._settings)
+                admission = await source_quotas.admit(connection, spec.name, spec.bucket, rates, account_id)
         except psycopg.Error as fault:
             # Not knowing whether the source may be asked, it is better not to.
             _log.warning("admission_unavailable", source=spec.name, error=type(fault).__name__)
             raise SourceError("error", "database") from fault
-        self._remember(row, admission)
+        if admission.quota:
+            self._remember_full((spec.bucket, account_id), admission.retry_after)
+        else:
+            self._remember(spec.name, admission)
         if not admission.admitted:
             assert admission.reason is not None
             raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
 
-    def refusal(self, source: RemoteSource) -> SourceError | None:
-        """Why the source may not be asked now, as far as this process knows; None if it may."""
+    def refusal(self, source: RemoteSource, waiter: Waiter | None) -> SourceError | None:
+        """Why the caller may not ask the source now, as far as this process knows; None if it may."""
+        now = time.monotonic()
         for row in (source.spec.name, source.spec.bucket):
             until, reason = self._refused.get(row, (0.0, ""))
-            left = until - time.monotonic()
-            if left > 0:
-                return SourceError(_STATUS[reason], reason, left)
-        return None
+            if until > now:
+                return SourceError(_STATUS[reason], reason, until - now)
+        until = self._full.get((source.spec.bucket, waiter and waiter.account_id), 0.0)
+        return SourceError("rate_limited", "rate_limited", until - now) if until > now else None
 
     async def failed(self, source: RemoteSource, error: SourceError) -> None:
         """Note that the source, asked with leave, failed.
@@ -85,7 +93,7 @@ class Gates:
         if error.status in ("timeout", "error"):
             self._failing.add(source.spec.name)
         reason, block = None, None
-        row = source.spec.name
+        name = row = source.spec.name
         if error.status in ("rate_limited", "auth_failed"):
             row = source.spec.bucket
         if error.status == "rate_limited":
@@ -95,7 +103,9 @@ class Gates:
         if source.spec.shared:
             try:
                 async with self._database.connection() as connection:
-                    admission = await provider_states.fail(connection, row, reason=reason, block=block)
+                    admission = await provider_states.fail(
+                        connection, name, bucket=row, reason=reason, block=block
+                    )
             except psycopg.Error as fault:
                 # The lookup has its outcome; that others do not hear of it is no reason to lose it.
                 _log.warning("failure_not_noted", source=source.spec.name, error=type(fault).__name__)
@@ -142,6 +152,12 @@ class Gates:
             return Admission(admitted=True)
         seconds = min(MOST_OPEN_SECONDS, OPEN_SECONDS * 2 ** min(over, 10))
         return Admission(admitted=False, reason="cooling_down", retry_after=seconds)
+
+    def _remember_full(self, caller: tuple[str, UUID | None], seconds: float) -> None:
+        now = time.monotonic()
+        if len(self._full) >= _MANY:
+            self._full = {one: until for one, until in self._full.items() if until > now}
+        self._full[caller] = now + seconds
 
     def _remember(self, name: str, admission: Admission) -> None:
         if admission.admitted:

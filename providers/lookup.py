@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import logs
 from database import Database
-from models import provider_states, suppressions
+from models import provider_states, source_quotas, suppressions
 from models.lookups import ProviderRow
+from models.source_quotas import WindowUse
 from outbound.client import Outbound
 from providers import samples
 from providers.aggregate import types_of
@@ -34,7 +35,7 @@ from providers.networks import network_of
 from providers.recent import RecentAnswers
 from providers.registry import KINDS
 from providers.result import NOT_ASKED, LookupResult, Outcome, suppressed
-from providers.standing import BULK_USE, is_left_out, name_unknown, row, switched_off
+from providers.standing import BULK_USE, is_left_out, name_unknown, quota_of, row, switched_off
 from providers.telling import LookupTeller
 from providers.waiter import Waiter
 from sealing import Keyring
@@ -112,7 +113,7 @@ class Lookups:
             for kind in kinds.values()
             for source in kind.sources
         }
-        self._gates = Gates(database)
+        self._gates = Gates(settings, database)
         self._kept = KeptAnswers(database, keyring, settings)
         self._recent = RecentAnswers()
         self._asker = Asker(settings, self._gates, self._kept, outbound, self._datasets, self._types)
@@ -201,13 +202,16 @@ class Lookups:
         """Who is asked by a job or a monitor for these fields of a kind; None for all.
 
         Returns:
-            The sources over the network that are on, those on this machine that have their data, and those
-            that are on and are left out.
+            The sources over the network that are on, with the rates at which they may be asked here, those on
+            this machine that have their data, and those that are on and are left out.
         """
         plan = self._local.plan(kind, fields, many=True)
         here = [source for _, source in plan.local if self._has_data(source.spec.dataset)]
         left_out = [source for source, outcome in plan.outcomes if outcome.detail == BULK_USE]
-        return AskedSources([source for _, source in plan.remote], here, left_out)
+        return AskedSources([self._as_allowed(source) for _, source in plan.remote], here, left_out)
+
+    def _as_allowed(self, source: RemoteSource) -> RemoteSource:
+        return replace(source, spec=replace(source.spec, rates=source.spec.allowed(self._settings)))
 
     def _has_data(self, dataset: str | None) -> bool:
         return dataset is None or self._datasets.usable(dataset) is not None
@@ -358,23 +362,33 @@ class Lookups:
         """Every source of every kind, and how it is doing."""
         async with self._database.connection() as connection:
             states = await provider_states.states(connection)
+            use = await source_quotas.read_use(connection)
         return [
-            self._standing(source, states)
+            self._standing(source, states, use)
             for kind in self._kinds.values()
             for source in kind.sources
             if source.spec.kind == kind.name
         ]
 
-    def _standing(self, source: Source, states: Mapping[str, Mapping[str, Any]]) -> ProviderRow:
+    def _standing(
+        self,
+        source: Source,
+        states: Mapping[str, Mapping[str, Any]],
+        use: Mapping[tuple[str, int], WindowUse],
+    ) -> ProviderRow:
         spec = source.spec
         known = states.get(spec.name, {})
         installed = self._datasets.usable(spec.dataset) if spec.dataset else None
-        cooling_down = False
-        if isinstance(source, RemoteSource):
-            account = states.get(source.spec.bucket, {})
-            cooling_down = bool(known.get("blocked") or account.get("blocked"))
-            cooling_down = cooling_down or not self._gates.open(source.spec)
-        address = None
-        if isinstance(source, RemoteSource):
-            address = source.spec.address(self._settings)
-        return row(source, self._off[spec.name], installed, known, cooling_down=cooling_down, address=address)
+        if not isinstance(source, RemoteSource):
+            return row(source, self._off[spec.name], installed, known, cooling_down=False)
+        account = states.get(source.spec.bucket, {})
+        cooling_down = bool(known.get("blocked") or account.get("blocked"))
+        return row(
+            source,
+            self._off[spec.name],
+            installed,
+            known,
+            cooling_down=cooling_down or not self._gates.open(source.spec),
+            quota=quota_of(source.spec, self._settings, use),
+            address=source.spec.address(self._settings),
+        )

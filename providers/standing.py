@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from models.lookups import ProviderEvidence, ProviderRow, State
-from providers.base import Kind, RemoteSource, Source, Spec
+from models.lookups import ProviderEvidence, ProviderRow, QuotaWindow, State
+from models.source_quotas import WindowUse
+from providers.base import Kind, RemoteSource, RemoteSpec, Source, Spec
 from providers.installed import Installed
 from settings import Settings
 
@@ -65,6 +66,7 @@ def row(
     known: Mapping[str, Any],
     *,
     cooling_down: bool,
+    quota: Sequence[QuotaWindow] = (),
     address: str | None = None,
 ) -> ProviderRow:
     """The row of a source in the list of all.
@@ -73,12 +75,12 @@ def row(
         source: which.
         off: why the settings keep it from being asked, if they do.
         installed: its data on this machine, if there is any.
-        known: what Postgres keeps of it: `last_success` and `error_rate`.
+        known: what Postgres keeps of it: `last_success`, `error_rate` and `limited_rate`.
         cooling_down: it has failed so often that it is left alone for now.
+        quota: how often it may be asked, and how much of that is left.
         address: the operator's, if it is asked there and not at the vendor's.
     """
     spec = source.spec
-    rate = source.spec.rate if isinstance(source, RemoteSource) else None
     by_way_of = installed.mirror if installed else address
     state: State = "ready"
     if off is not None:
@@ -100,12 +102,32 @@ def row(
         attribution=spec.attribution + (f"; by way of {by_way_of}" if by_way_of else ""),
         address=by_way_of,
         evidence=_evidence(spec),
-        quota=f"{rate.requests}/{rate.seconds}" if rate else None,
+        quota=list(quota) or None,
         dataset_age=_age(installed) if installed else None,
         dataset_version=installed.version if installed else None,
         last_success=known.get("last_success"),
         error_rate=known.get("error_rate"),
+        limited_rate=known.get("limited_rate"),
     )
+
+
+def quota_of(
+    spec: RemoteSpec, settings: Settings, use: Mapping[tuple[str, int], WindowUse]
+) -> list[QuotaWindow]:
+    """The windows of a source; `use` is what of each window of each bucket is used."""
+    windows: list[QuotaWindow] = []
+    for rate in spec.allowed(settings):
+        found = use.get((spec.bucket, rate.seconds), WindowUse(0, None))
+        windows.append(
+            QuotaWindow(
+                limit=rate.requests,
+                seconds=rate.seconds,
+                used=found.used,
+                left=max(0, rate.requests - found.used),
+                resets_at=found.resets_at,
+            )
+        )
+    return windows
 
 
 def _evidence(spec: Spec) -> ProviderEvidence:

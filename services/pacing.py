@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from models.jobs.jobs import JobView
 from models.lookups import AllProvidersFailed
+from models.source_quotas import share_of_waiting
 from providers.aggregate import UNIONS
 from providers.base import Kind, RemoteSource, Source
 from providers.lookup import AskedSources
@@ -108,9 +109,10 @@ def name_left_out(asked: AskedSources) -> list[dict[str, str]]:
 def pace_of(
     asked: AskedSources, kind: str, fields: Collection[str] | None, count: int
 ) -> list[tuple[RemoteSource, float]]:
-    """Say how long each source needs for so many targets, if nobody else asks it.
+    """Say how many seconds each source needs for so many targets of callers that wait.
 
-    A source without limits is left out, and one that can add nothing to what this machine knows.
+    It takes so long if nobody else asks the source, and longer if somebody does. Left out are sources without
+    limits, and those that can add nothing to what this machine knows.
 
     Args:
         asked: who is asked for these fields, by `Lookups.asked_for`.
@@ -118,18 +120,35 @@ def pace_of(
         fields: the only dotted fields and blocks that are wanted; None for all.
         count: how many targets.
     """
+    return [
+        (source, _least_seconds(source.spec.rates, count)) for source in _paced_sources(asked, kind, fields)
+    ]
+
+
+def _paced_sources(asked: AskedSources, kind: str, fields: Collection[str] | None) -> Iterable[RemoteSource]:
     rules = KINDS[kind].rules
     here = {path for source in asked.local if source.spec.dataset for path in source.fields}
     # What lists tell, they tell of few.
     filled = {path for path in here if rules.get(path) not in (*UNIONS, "any_true")}
     needed = None if fields is None else KINDS[kind].needed(fields)
-    paces: list[tuple[RemoteSource, float]] = []
     for source in asked.remote:
-        rate = source.spec.rate
         wanted = {path for path in source.fields if needed is None or within(path, needed)}
-        if rate is not None and not wanted <= filled:
-            paces.append((source, count * rate.seconds / rate.requests))
-    return paces
+        if source.spec.rates and not wanted <= filled:
+            yield source
+
+
+def _least_seconds(rates: Iterable[Rate], count: int) -> float:
+    """Return after how many seconds the last of so many requests can be sent."""
+    return _seconds_until(sorted(rates, key=lambda rate: rate.seconds), max(0, count - 1))
+
+
+def _seconds_until(rates: Sequence[Rate], number: int) -> float:
+    """Return when a request can be sent before which there were so many, by windows from short to long."""
+    if not rates:
+        return 0
+    *shorter, longest = rates
+    windows, rest = divmod(number, share_of_waiting(longest))
+    return max(windows * longest.seconds + _seconds_until(shorter, rest), _seconds_until(shorter, number))
 
 
 def warnings_of(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
@@ -147,13 +166,18 @@ def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
     if job.fields is None and not KINDS[job.type].main.isdisjoint(here):
         return []
     warnings: list[dict[str, str]] = []
-    for source, seconds in pace_of(asked, job.type, job.fields, job.total_rows):
-        rate = source.spec.rate
-        assert rate is not None
-        if seconds > SHORT_SECONDS >= rate.seconds / rate.requests:
+    for source in _paced_sources(asked, job.type, job.fields):
+        rates = source.spec.rates
+        awaited = [rate for rate in rates if rate.seconds / share_of_waiting(rate) <= SHORT_SECONDS]
+        # Rows for which a long window has no place are answered by others.
+        rows = min([job.total_rows, *(share_of_waiting(rate) for rate in rates if rate not in awaited)])
+        seconds = _least_seconds(awaited, rows)
+        if seconds > SHORT_SECONDS:
+            first = "" if rows == job.total_rows else "the first "
+            others = "" if rows == job.total_rows else ", the others may go without it"
             message = (
-                f"{source.spec.name} allows {_rate_in_words(rate)}: "
-                f"{job.total_rows:,} rows take {_in_words(seconds)}. Name other fields to go without it."
+                f"{source.spec.name} allows {' and '.join(map(_rate_in_words, rates))}: {first}{rows:,} rows"
+                f" take {_in_words(seconds)}{others}. Name other fields to go without it."
             )
             warnings.append({"code": "slow_source", "message": message})
     return warnings

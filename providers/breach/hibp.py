@@ -50,7 +50,7 @@ SOURCE = rest(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(10, 60),  # of the smallest plan
+        rates=(Rate(10, 60),),  # of the smallest plan
         parser_version=3,
     ),
     Get(

@@ -43,7 +43,7 @@ SOURCE = rest(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(5, 5),  # they publish none
+        rates=(Rate(5, 5),),  # they publish none
     ),
     Get(path="/api/json/v2/osint-tools/search-by-email", params={"email": "{query}"}),
     parse,

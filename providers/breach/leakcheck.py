@@ -51,7 +51,7 @@ SOURCE = rest(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(1, 1),
+        rates=(Rate(1, 1),),
         parser_version=3,
     ),
     Get(path="/api/public", params={"check": "{query}"}),

@@ -48,7 +48,7 @@ SOURCE = rest(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(25, 3600),
+        rates=(Rate(2, 1), Rate(25, 3600), Rate(100, 86400)),
         parser_version=2,
     ),
     Get(

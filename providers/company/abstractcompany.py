@@ -65,7 +65,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,
-        rate=abstract.RATE,
+        rates=abstract.RATES,
         parser_version=2,
     ),
     abstract.asking("domain", lambda query: query.value.domain),

@@ -166,7 +166,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(150, 300),
+        rates=(Rate(150, 300),),
     ),
     fetch,
     parse,

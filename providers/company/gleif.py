@@ -129,7 +129,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(60, 60),
+        rates=(Rate(60, 60),),
         parser_version=2,
     ),
     fetch,

@@ -84,7 +84,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=7 * 86400,
         negative_ttl=86400,
-        rate=Rate(5, 1),  # of the account: 300 verifications a minute
+        rates=(Rate(10, 1), Rate(300, 60)),  # of the account: those of its verifier, the strictest
     ),
     fetch,
     parse,

@@ -141,7 +141,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(8, 1),
+        rates=(Rate(8, 1),),
     ),
     fetch,
     parse,

@@ -197,7 +197,7 @@ SOURCE = RemoteSource(
         timeout=7,
         ttl=6 * 3600,
         negative_ttl=3600,
-        rate=Rate(20, 60),
+        rates=(Rate(20, 60),),
         parser_version=2,
     ),
     fetch,

@@ -160,7 +160,7 @@ SOURCE = RemoteSource(
         timeout=7,
         ttl=86400,
         negative_ttl=6 * 3600,
-        rate=Rate(10, 60),  # of up to six requests each
+        rates=(Rate(10, 60),),  # of up to six requests each
         parser_version=2,
     ),
     fetch,

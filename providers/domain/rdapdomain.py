@@ -184,7 +184,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=registrations.TTL,
         negative_ttl=3600,
-        rate=Rate(120, 60),
+        rates=(Rate(120, 60),),
         parser_version=4,
     ),
     fetch,

@@ -111,7 +111,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=registrations.TTL,
         negative_ttl=3600,
-        rate=Rate(30, 60),
+        rates=(Rate(30, 60),),
         parser_version=3,
     ),
     fetch,

@@ -73,7 +73,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=abstract.RATE,
+        rates=abstract.RATES,
         parser_version=3,
     ),
     abstract.asking("email", lambda query: query.text),

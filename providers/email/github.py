@@ -127,7 +127,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(10, 60),
+        rates=(Rate(10, 60),),
         parser_version=3,
     ),
     fetch,

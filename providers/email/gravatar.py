@@ -84,7 +84,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(100, 3600),
+        rates=(Rate(100, 3600),),
         parser_version=2,
     ),
     fetch,

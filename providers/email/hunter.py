@@ -48,7 +48,7 @@ SOURCE = rest(
         timeout=22,  # a verification takes up to 20 s; the lookup does not wait for that, the next one has it
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(5, 1),  # of the account: 300 verifications a minute
+        rates=(Rate(10, 1), Rate(300, 60)),  # of the account: those of its verifier, the strictest
         parser_version=2,
     ),
     Get(

@@ -121,7 +121,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(50, 3000),  # one a minute; they allow bursts, of how many is not said
+        rates=(Rate(50, 3000),),  # one a minute; they allow bursts, of how many is not said
     ),
     fetch,
     parse,

@@ -48,7 +48,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rate=abstract.RATE,
+        rates=abstract.RATES,
         parser_version=3,
     ),
     abstract.asking("ip_address", lambda query: query.text),

@@ -37,7 +37,7 @@ SOURCE = rest(
         timeout=4,
         ttl=6 * 3600,
         negative_ttl=6 * 3600,
-        rate=Rate(1000, 86400),
+        rates=(Rate(1000, 86400),),
     ),
     Get(
         path="/check",

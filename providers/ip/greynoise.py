@@ -71,7 +71,7 @@ SOURCE = RemoteSource(
         timeout=3,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(50, 86400),
+        rates=(Rate(50, 86400),),
     ),
     fetch,
     parse,

@@ -147,7 +147,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=7 * 86400,
         negative_ttl=86400,
-        rate=Rate(60, 60),
+        rates=(Rate(60, 60),),
     ),
     fetch,
     parse,

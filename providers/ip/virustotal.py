@@ -49,7 +49,7 @@ SOURCE = rest(
         timeout=5,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(4, 60),
+        rates=(Rate(4, 60), Rate(500, 86400)),
         parser_version=2,
     ),
     Get(path="/ip_addresses/{query}", headers={"x-apikey": "{key}"}, statuses={404: "empty"}),

@@ -58,7 +58,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=86400,
         negative_ttl=86400,
-        rate=abstract.RATE,
+        rates=abstract.RATES,
     ),
     abstract.asking("phone", lambda query: query.text.removeprefix("+")),
     parse,

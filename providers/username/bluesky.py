@@ -73,7 +73,7 @@ SOURCE = RemoteSource(
         timeout=5,
         ttl=86400,
         negative_ttl=3600,
-        rate=Rate(300, 60),
+        rates=(Rate(300, 60),),
         personal=True,
     ),
     fetch,

@@ -35,7 +35,7 @@ SOURCE = rest(
         timeout=5,
         ttl=86400,
         negative_ttl=3600,
-        rate=Rate(120, 60),
+        rates=(Rate(120, 60),),
         personal=True,
     ),
     Get(path="/users", params={"username": "{query}"}),

@@ -64,7 +64,7 @@ SOURCE = RemoteSource(
         timeout=5,
         ttl=86400,
         negative_ttl=3600,
-        rate=Rate(60, 60),
+        rates=(Rate(60, 60),),
         personal=True,
     ),
     fetch,

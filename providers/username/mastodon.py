@@ -31,7 +31,7 @@ SOURCE = rest(
         timeout=5,
         ttl=86400,
         negative_ttl=3600,
-        rate=Rate(300, 300),
+        rates=(Rate(300, 300),),
         personal=True,
     ),
     Get(path="/api/v1/accounts/lookup", params={"acct": "{query}"}, statuses={404: "empty"}),

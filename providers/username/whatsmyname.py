@@ -104,7 +104,7 @@ SOURCE = RemoteSource(
         timeout=7.5,
         ttl=86400,
         negative_ttl=86400,
-        rate=Rate(30, 60),
+        rates=(Rate(30, 60),),
         active=True,
         personal=True,
     ),

@@ -50,7 +50,7 @@ SOURCE = rest(
         ttl=3600,
         negative_ttl=600,
         stale_ttl=3600,
-        rate=Rate(1, 1),
+        rates=(Rate(1, 1),),
         personal=True,
     ),
     Get(

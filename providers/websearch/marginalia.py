@@ -44,7 +44,7 @@ SOURCE = RemoteSource(
         timeout=5,
         ttl=3600,
         negative_ttl=600,
-        rate=Rate(30, 60),
+        rates=(Rate(30, 60),),
         personal=True,
     ),
     fetch,

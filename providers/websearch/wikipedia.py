@@ -82,7 +82,7 @@ SOURCE = RemoteSource(
         timeout=5,
         ttl=3600,
         negative_ttl=600,
-        rate=Rate(200, 60),
+        rates=(Rate(200, 60),),
         personal=True,
     ),
     fetch,

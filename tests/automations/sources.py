@@ -60,7 +60,7 @@ def account(database: Database) -> Account:
         async with database.connection() as connection:
             # Each by itself: an answer may be on its way into both.
             await connection.execute("truncate lookup_answers")
-            await connection.execute("truncate provider_states")
+            await connection.execute("truncate provider_states, source_windows, source_turns")
         async with database.transaction() as connection:
             email = f"{new_id()}@example.com"
             return (await accounts.create_account(connection, email, "-", None, balance)).id

@@ -79,7 +79,9 @@ class Sources:
 async def sources(database: Database, settings: Settings) -> AsyncGenerator[Sources]:
     write_small_datasets(settings.data)
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states, suppressions")
+        await connection.execute(
+            "truncate lookup_answers, provider_states, source_windows, source_turns, suppressions"
+        )
     sources = Sources()
     app = web.Application()
     app.router.add_get("/profiles/{hash}", sources.profile)

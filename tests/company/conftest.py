@@ -15,7 +15,7 @@ from tests.company.fixture_servers import Servers, serving, with_keys
 @pytest.fixture
 async def servers(database: Database) -> AsyncGenerator[Servers]:
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states")
+        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
     async with serving("company") as servers:
         yield servers
 

@@ -18,7 +18,7 @@ from tests.darkweb.victims import install_victims, victim
 async def servers(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Servers]:
     monkeypatch.setattr(installed, "_CHECK_SECONDS", 0.0)  # so that a list is noticed at once
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states")
+        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
     async with serving("darkweb") as servers:
         yield servers
 

@@ -99,7 +99,9 @@ def running_with(
 @pytest.fixture
 async def sources(database: Database) -> AsyncGenerator[Sources]:
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states, suppressions")
+        await connection.execute(
+            "truncate lookup_answers, provider_states, source_windows, source_turns, suppressions"
+        )
     async with sources_on_loopback() as sources:
         yield sources
 

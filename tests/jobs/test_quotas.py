@@ -123,7 +123,7 @@ async def test_a_source_that_is_left_alone_after_failures_is_waited_for(
     jobber: Jobber, notifier: Notifier, scanner: Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider_states, "OPEN_SECONDS", 4.0)
-    monkeypatch.setattr(provider_states, "_PROBE_SECONDS", 1.0)
+    monkeypatch.setattr(provider_states, "PROBE_SECONDS", 1.0)
     monkeypatch.setattr(pacing, "_AGAIN_SECONDS", (1.0, 1.0))
     failing = iter([answering(503)] * 10)
     scanner.abuseipdb = lambda address: next(failing, reported())(address)

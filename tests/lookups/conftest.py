@@ -180,6 +180,6 @@ class World:
 @pytest.fixture
 async def world(database: Database, keyring: Keyring, tmp_path: Path) -> AsyncGenerator[World]:
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states")
+        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
     async with AsyncExitStack() as stack:
         yield World(database, keyring, tmp_path, stack)

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from database import Database
 from models.errors import Invalid
-from models.lookups import AllProvidersFailed, NoProvider
+from models.lookups import AllProvidersFailed, NoProvider, QuotaWindow
 from models.provider_states import OPEN_SECONDS
 from providers.lookup import LookupResult
 from sealing import Keyring
@@ -438,7 +438,7 @@ async def test_what_a_process_keeps_to_itself_is_not_in_postgres(world: World) -
 
 async def test_two_processes_share_one_bucket(world: World) -> None:
     await world.provider("a", a__value=1)
-    specs = spec("a", rate=Rate(5, 3600))
+    specs = spec("a", rates=(Rate(5, 3600),))
     processes = [await world.process(specs) for _ in range(2)]
     words = [chr(97 + n) * 3 for n in range(20)]
 
@@ -457,17 +457,15 @@ async def test_two_processes_share_one_bucket(world: World) -> None:
 
 async def test_a_bucket_refills_with_time(world: World) -> None:
     await world.provider("a", a__value=1)
-    specs = spec("a", rate=Rate(2, 60))
+    specs = spec("a", rates=(Rate(2, 60),))
     lookups = await world.process(specs)
     for word in ("one", "two"):
         await lookups.lookup("word", word)
     with pytest.raises(AllProvidersFailed) as limited:
         await lookups.lookup("word", "three")
-    assert 25 < limited.value.details["providers"][0]["retry_after"] <= 30
+    assert 55 < limited.value.details["providers"][0]["retry_after"] <= 60
     async with world.database.connection() as connection:
-        await connection.execute(
-            "update provider_states set refilled_at = refilled_at - interval '31 seconds'"
-        )
+        await connection.execute("update source_windows set moments[1] = moments[1] - interval '61 seconds'")
     other = await world.process(specs)
     assert status(await other.lookup("word", "three")) == {"a": "ok"}
     with pytest.raises(AllProvidersFailed):
@@ -584,7 +582,7 @@ async def test_what_is_kept_is_used_while_a_source_is_left_alone(world: World) -
 async def test_every_source_says_how_it_is_doing(world: World) -> None:
     await three(world)
     specs = [
-        spec("a", rate=Rate(10, 60)),
+        spec("a", rates=(Rate(10, 60),)),
         spec("b", key="required"),
         spec("c", enabled=False),
         spec("abroken"),
@@ -595,7 +593,9 @@ async def test_every_source_says_how_it_is_doing(world: World) -> None:
     assert {name: row.state for name, row in before.items()} == {
         "a": "ready", "b": "no_key", "c": "disabled", "abroken": "ready",
     }  # fmt: skip
-    assert (before["a"].quota, before["a"].last_success, before["a"].error_rate) == ("10/60", None, None)
+    assert (before["a"].last_success, before["a"].error_rate) == (None, None)
+    assert before["a"].quota == [QuotaWindow(limit=10, seconds=60, used=0, left=10, resets_at=None)]
+    assert before["b"].quota is None
     await lookups.lookup("word", "apple")
     for process in (lookups, await world.process(*specs)):
         after = {row.name: row for row in await process.describe()}

@@ -34,7 +34,7 @@ SOURCES = {"company": ("wikidata", "sec", "gleif"), "darkweb": ("ahmia",)}
 async def forget(database: Database) -> None:
     """Let sources be asked as if for the first time."""
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states")
+        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
 
 
 @pytest.fixture

@@ -405,7 +405,9 @@ async def test_what_every_source_rejects_is_not_worth_repeating(
 async def test_sources_of_one_account_share_what_it_allows(world: World) -> None:
     for name in ("a", "b"):
         await world.provider(name, **{f"{name}__value": 1})
-    lookups = await world.process(*(spec(name, rate=Rate(3, 3600), account="both") for name in ("a", "b")))
+    lookups = await world.process(
+        *(spec(name, rates=(Rate(3, 3600),), account="both") for name in ("a", "b"))
+    )
     told = [await lookups.lookup("word", word) for word in ("one", "two")]
     statuses = [report["status"] for result in told for report in result.reports()]
     assert (statuses.count("ok"), statuses.count("rate_limited")) == (3, 1)
@@ -471,5 +473,5 @@ def test_sources_of_one_account_agree_on_what_it_allows() -> None:
     for kind in KINDS.values():
         for source in kind.sources:
             if isinstance(source, RemoteSource) and source.spec.account:
-                rates.setdefault(source.spec.account, set()).add(source.spec.rate)
+                rates.setdefault(source.spec.account, set()).add(source.spec.rates)
     assert {account: len(found) for account, found in rates.items()} == dict.fromkeys(rates, 1)

@@ -80,7 +80,7 @@ async def forget_answers(database: Database) -> None:
     async with database.connection() as connection:
         # Each by itself: an answer may be on its way into both, and would be waited for crosswise.
         await connection.execute("truncate lookup_answers")
-        await connection.execute("truncate provider_states")
+        await connection.execute("truncate provider_states, source_windows, source_turns")
 
 
 @pytest.fixture

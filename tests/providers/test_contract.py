@@ -132,7 +132,7 @@ def test_a_remote_source_has_its_times(kind: Kind, source: RemoteSource) -> None
     assert 0 < spec.timeout <= LONGEST_SECONDS
     assert 0 < spec.negative_ttl
     assert 0 < spec.ttl
-    assert spec.rate is None or (spec.rate.requests > 0 and spec.rate.seconds > 0)
+    assert all(rate.requests > 0 and rate.seconds > 0 for rate in spec.rates)
 
 
 @each_http
@@ -290,7 +290,7 @@ async def bench(
     _, names = await name_server({})  # nor does a name server know what a registry does not
     ask_here(monkeypatch, delegation, names)
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states")
+        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
     async with AsyncExitStack() as stack:
         yield Bench(database, keyring, tmp_path, stack)
 

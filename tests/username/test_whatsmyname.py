@@ -254,7 +254,7 @@ class Sites:
 @pytest.fixture
 async def sites(database: Database, keyring: Keyring, tmp_path: Path) -> AsyncGenerator[Sites]:
     async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states")
+        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
     async with AsyncExitStack() as stack:
         sites = Sites(database, keyring, tmp_path, stack)
         await sites.start()
