@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from embedded.connections import masked
-from providers.registry import names_in_settings
+from providers.registry import accounts, names_in_settings
 from settings import PREFIX, Rate, Settings, names, unknown_names
 
 
@@ -29,7 +29,7 @@ def _text(value: object) -> str | None:
     if isinstance(value, Rate):
         return f"{value.requests}/{value.seconds}"
     if isinstance(value, tuple):
-        return ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return ",".join(str(_text(part)) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, bool):
         return "1" if value else "0"
     return None if value is None else str(value)
@@ -48,16 +48,25 @@ def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> l
 
     rows = [row(name, getattr(settings, field)) for name, field in names().items()]
     for provider, values in sorted(settings.providers.items()):
-        for field in ("key", "base_url", "enabled"):
+        for field in ("key", "base_url", "enabled", "rate"):
             if (value := getattr(values, field)) is not None:
+                value = "off" if value == () else value
                 rows.append(row(f"{PREFIX}PROVIDER_{provider.upper()}_{field.upper()}", value))
     return rows
 
 
 def warnings(environ: Mapping[str, str] | None = None) -> list[str]:
     """A line for each `VEDETTE_…` name that nothing reads, with the one that was probably meant."""
-    unknown = unknown_names(os.environ if environ is None else environ, names_in_settings())
+    environ = os.environ if environ is None else environ
+    unknown = unknown_names(environ, names_in_settings())
+    rates = {
+        f"{PREFIX}PROVIDER_{name.upper()}_RATE": f"{PREFIX}PROVIDER_{account.upper()}_RATE"
+        for name, account in accounts().items()
+    }
     return [
+        f"{name} is ignored: {rates[name]} is for all sources that are asked with one key."
+        for name in sorted(rates.keys() & environ.keys())
+    ] + [
         f"There is no setting {name}; it is ignored." + (f" Did you mean {near}?" if near else "")
         for name, near in unknown.items()
     ]

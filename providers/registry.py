@@ -56,6 +56,16 @@ def names_in_settings() -> frozenset[str]:
     return frozenset([*(spec.name for spec in specs), *shared, *publishers])
 
 
+def accounts() -> dict[str, str]:
+    """Source → the other source whose account it is asked with, and whose windows it shares."""
+    specs = [source.spec for kind in KINDS.values() for source in kind.sources]
+    return {
+        spec.name: spec.account
+        for spec in specs
+        if isinstance(spec, RemoteSpec) and spec.account not in (None, spec.name)
+    }
+
+
 @cache
 def lookup_fields() -> dict[str, set[str]]:
     """What may be named in `fields`: for each kind the fields of its answer, and their blocks."""
