@@ -89,7 +89,9 @@ class KnownAnswers:
             psycopg.Error: the database is away.
         """
         chosen = self._kinds[kind]
-        question = _Question(chosen, self._local.plan(kind, fields, many=waiter is not None), fields, limit, waiter)
+        question = _Question(
+            chosen, self._local.plan(kind, fields, many=waiter is not None), fields, limit, waiter
+        )
         answers: list[Answer | None] = []
         for first in range(0, len(queries), _READ_AT_ONCE):
             parsed = [_parsed(chosen, text) for text in queries[first : first + _READ_AT_ONCE]]

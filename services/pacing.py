@@ -194,4 +194,6 @@ def _in_words(seconds: float) -> str:
         return f"{round(seconds)} s"
     if minutes < 120:
         return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{round(seconds / 86400)} days"
+    if hours < 48:
+        return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    return f"{round(seconds / 86400)} days"

@@ -119,6 +119,26 @@ def test_a_job_that_a_source_makes_slow_is_told_how_long_it_takes() -> None:
     assert pacing.warnings_of(asked_of("breach", "leakcheck"), job_of("breach", 50)) == []
 
 
+def test_the_slowest_of_several_windows_says_how_long_a_source_takes() -> None:
+    [(source, seconds)] = pacing.pace_of(asked_of("breach", "xposedornot"), "breach", None, 100)
+    assert source.spec.name == "xposedornot"
+    # A day has 80 for who waits: the last of 100 is the 20th of the next day, and an hour has 20.
+    assert seconds == 86_400 + 19
+    [(_, seconds)] = pacing.pace_of(asked_of("breach", "xposedornot"), "breach", None, 60)
+    assert seconds == 2 * 3600 + 19
+    [(_, seconds)] = pacing.pace_of(asked_of("ip", "virustotal"), "ip", ["malware"], 500)
+    assert seconds == 86_400 + 33 * 60
+    assert pacing.pace_of(asked_of("ip", "virustotal"), "ip", ["location"], 500) == []
+
+
+def test_a_job_that_is_longer_than_a_days_quota_is_told_how_far_that_goes() -> None:
+    [warning] = pacing.warnings_of(asked_of("ip", "virustotal"), job_of("ip", 10_000, ["malware"]))
+    assert warning["message"] == (
+        "virustotal allows 4 requests in 60 s and 500 requests in 24 h: the first 400 rows take 2 h 13 min,"
+        " the others may go without it. Name other fields to go without it."
+    )
+
+
 def test_there_is_no_warning_of_a_source_that_is_not_waited_for() -> None:
     remote = asked_of("breach", "leakcheck").remote
     local = [one for one in KINDS["ip"].sources if isinstance(one, LocalSource) and one.spec.name == "dbip"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from aiohttp import web
 
 from database import Database
+from embedded.configuration import effective, warnings
 from models.errors import Invalid
 from models.lookups import AllProvidersFailed, NoProvider, QuotaWindow
 from models.provider_states import OPEN_SECONDS
 from providers.lookup import LookupResult
 from sealing import Keyring
-from settings import Rate
+from settings import Rate, StartError, load
 from tests.lookups.conftest import Answer, World, spec
 from tests.stacks import eventually
 
@@ -603,6 +605,70 @@ async def test_every_source_says_how_it_is_doing(world: World) -> None:
         assert after["abroken"].error_rate == pytest.approx(0.05)
         assert after["a"].last_success is not None
         assert after["a"].error_rate == 0
+
+
+async def test_a_source_says_what_is_left_of_each_of_its_windows(world: World) -> None:
+    for name in ("a", "b"):
+        await world.provider(name, **{f"{name}__value": 1})
+    rates = (Rate(4, 60), Rate(500, 86400))
+    lookups = await world.process(
+        spec("a", rates=rates, account="both"), spec("b", rates=rates, account="both")
+    )
+    await lookups.lookup("word", "apple")
+    for row in await lookups.describe():
+        assert row.quota is not None
+        minute, day = row.quota
+        assert (minute.limit, minute.seconds, minute.used, minute.left) == (4, 60, 2, 2)
+        assert (day.limit, day.seconds, day.used, day.left) == (500, 86400, 2, 498)
+        assert minute.resets_at is not None and day.resets_at is not None
+        assert timedelta(0) < minute.resets_at - datetime.now(UTC) <= timedelta(seconds=60)
+
+
+async def test_the_rate_of_an_operators_plan_is_that_of_all_sources_of_its_account(world: World) -> None:
+    for name in ("a", "b"):
+        await world.provider(name, **{f"{name}__value": 1})
+    rates = (Rate(4, 60),)
+    specs = [spec("a", rates=rates, account="a"), spec("b", rates=rates, account="a")]
+    plan = {"a": {"rate": "600/60,50000/86400"}}
+    for settings, limits in ((plan, [600, 50_000]), ({"a": {"rate": "off"}}, None)):
+        rows = await (await world.process(*specs, providers=settings)).describe()
+        assert [row.quota and [window.limit for window in row.quota] for row in rows] == [limits, limits]
+
+
+async def test_being_limited_is_no_error(world: World) -> None:
+    await world.provider("a", a__value=1)
+    await world.provider("b", b__value=1)
+    world.providers["b"].says(429, Retry_After="120")
+    lookups = await world.process(spec("a", rates=(Rate(1, 60),)), spec("b"))
+    await lookups.lookup("word", "apple")
+    with pytest.raises(AllProvidersFailed):
+        await lookups.lookup("word", "pear")
+    told = {row.name: row for row in await lookups.describe()}
+    for name in ("a", "b"):
+        assert (told[name].error_rate, told[name].limited_rate) == (0, pytest.approx(0.05))
+    assert (told["a"].state, told["b"].state) == ("ready", "cooling_down")
+
+
+@pytest.mark.parametrize(
+    "rate", ["many", "1", "0/60", "4/60,", "4/60;5/70", "4/60,5/60", "1/1,1/2,1/3,1/4,1/5"]
+)
+def test_a_rate_that_does_not_fit_is_refused_by_its_name(rate: str) -> None:
+    with pytest.raises(StartError, match=r"^VEDETTE_PROVIDER_VIRUSTOTAL_RATE: (give 1 to 4|two of the)"):
+        load({"VEDETTE_PROVIDER_VIRUSTOTAL_RATE": rate})
+
+
+def test_the_rate_of_a_source_without_a_key_of_its_own_is_said_to_be_ignored() -> None:
+    environ = {
+        "VEDETTE_PROVIDER_VIRUSTOTALDOMAIN_RATE": "off",
+        "VEDETTE_PROVIDER_VIRUSTOTAL_RATE": "9/60, 9/70",
+    }
+    assert warnings(environ) == [
+        "VEDETTE_PROVIDER_VIRUSTOTALDOMAIN_RATE is ignored: VEDETTE_PROVIDER_VIRUSTOTAL_RATE is for all"
+        " sources that are asked with one key."
+    ]
+    shown = {row.name: row.value for row in effective(load(environ), environ)}
+    assert shown["VEDETTE_PROVIDER_VIRUSTOTAL_RATE"] == "9/60,9/70"
+    assert shown["VEDETTE_PROVIDER_VIRUSTOTALDOMAIN_RATE"] == "off"
 
 
 async def test_a_lookup_goes_on_while_postgres_is_away(world: World) -> None:
