@@ -2,19 +2,21 @@
 
 Only what both snapshots know can be a change. So both are turned into answers by the same sources, those that
 have answered before each of them and are of the same edition, and at the same moment; a field has changed
-where these two answers differ. What a source says for the first time is new to us, and no change: nor is what
-it could not find out before, or what is not known any more since it was switched off.
+where these two answers differ. What a source says for the first time is told apart from changes, but for
+findings that are dated after the monitor's start. What is not known any more since a source was switched off
+is no change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import orjson
 
 from models.monitors.fields import Watch
+from models.monitors.first_hearing import Dating, divide, first_words, speakers
 from models.monitors.forms import Form, canonical
 from models.monitors.rotations import Rotation, Turn, rotates, turn
 from models.monitors.snapshots import Said, Snapshot
@@ -43,11 +45,14 @@ class Comparison:
             something else of the field; where none does, since it follows from others, all that say
             something else of anything.
         snapshot: the new one, to be kept for the next comparison.
+        first_heard: dotted field → `{value, sources}`: what these say of it that was never heard before. Of a
+            list it is the items. It is no change.
     """
 
     changes: dict[str, Change] | None
     details: dict[str, dict[str, Any]]
     snapshot: Snapshot
+    first_heard: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
 
 def compare(
@@ -56,6 +61,7 @@ def compare(
     watch: Watch,
     compose: Compose,
     allowed: Watch | None = None,
+    dating: Dating | None = None,
 ) -> Comparison:
     """Find what has changed in what a monitor watches.
 
@@ -66,6 +72,7 @@ def compare(
         compose: makes an answer; the same for the same input.
         allowed: all fields of the kind with the monitor's tolerances, within which no verdict moves; None:
             it moves with all that sources say.
+        dating: which findings of a source that is first heard are changes; None: none.
     """
     if before is None:
         return Comparison(None, {}, after)
@@ -74,7 +81,8 @@ def compare(
     changed = {source: pair for source, pair in words.items() if pair[0] != pair[1]}
     anew = is_measured_anew(before, after)
     told = {} if anew else {path: one for path, one in before.told.items() if path in watch}
-    if not changed:
+    first = first_words(before, after)
+    if not changed and not first:
         return Comparison(None, {}, replace(after, told=told))
     old_answer = _answer({source: old for source, (old, _) in words.items()}, before.held, compose)
     new_answer = _answer({source: new for source, (_, new) in words.items()}, after.held, compose)
@@ -99,7 +107,54 @@ def compare(
         else:
             detail["rotating"] = list(rotations[path].members)
         details[path] = _origin(before, after, _who_differs(changed, path, form), path) | detail
-    return Comparison(changes or None, details, replace(after, told=told, rotations=rotations))
+    comparison = Comparison(changes or None, details, replace(after, told=told, rotations=rotations))
+    if not first:
+        return comparison
+    current = {source: new for source, (_, new) in words.items()}
+    whole = _answer(_add_words(current, first), after.held, compose)
+    return _add_first(comparison, first, new_answer, whole, watch, dating)
+
+
+def _add_words(words: Said, more: Said) -> Said:
+    return {**words, **{source: {**words.get(source, {}), **fields} for source, fields in more.items()}}
+
+
+def _add_first(
+    comparison: Comparison,
+    first: Said,
+    without: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    watch: Watch,
+    dating: Dating | None,
+) -> Comparison:
+    """Add what is heard for the first time: dated findings to the changes, all else apart from them.
+
+    Args:
+        comparison: of what was known before.
+        first: the first words.
+        without: the answer now, without these words.
+        whole: the answer with them.
+        watch: what the monitor watches.
+        dating: which findings are changes.
+    """
+    changes, details = {**(comparison.changes or {})}, {**comparison.details}
+    heard: dict[str, dict[str, Any]] = {}
+    for path, form in watch.items():
+        old, new = value_at(without, path), value_at(whole, path)
+        detail = None if new is None else difference(old, new, form)
+        if detail is None:
+            continue
+        found, sources = divide(path, new, detail, first, dating), speakers(first, path)
+        if found.first is not None:
+            heard[path] = {"value": found.first, "sources": sources}
+        if found.new is not None and dating:
+            change = {**changes.get(path, {"old": old})}
+            change["new"] = [*(old or []), *found.new] if isinstance(new, list) else new
+            by = max(comparison.snapshot.heard[source] for source in sources)
+            origin = {"since": {"after": dating.since, "by": by}, "sources": sources}
+            changes[path] = change
+            details[path] = origin | details.get(path, {}) | (difference(**change, form=form) or {})
+    return replace(comparison, changes=changes or None, details=details, first_heard=heard)
 
 
 def is_measured_anew(before: Snapshot, after: Snapshot) -> bool:

@@ -81,7 +81,8 @@ def keep_wanted(
         for path in told
         if path in wanted or path not in (comparison.changes or {})
     }
-    return Comparison(wanted or None, details, replace(after, measured=measured))
+    snapshot = replace(after, measured=measured)
+    return replace(comparison, changes=wanted or None, details=details, snapshot=snapshot)
 
 
 def _items_of(change: Change | None, form: Form) -> dict[str, Any]:

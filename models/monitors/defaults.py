@@ -38,6 +38,8 @@ class Defaults:
         caseless: texts, and arrays of them, where case means nothing.
         names: arrays of names, which sources write with other case and punctuation.
         pictures: URLs of which only the path means something.
+        dates: list of objects → the member that says when an item came into being; other field or block → the
+            field that says it.
     """
 
     clocks: frozenset[str] = frozenset()
@@ -49,6 +51,7 @@ class Defaults:
     caseless: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     pictures: frozenset[str] = frozenset()
+    dates: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 _REASONS: dict[str, Key] = {"verdict.reasons": (("code", "source"),)}
@@ -70,10 +73,15 @@ EMAIL = Defaults(
         }
     ),
     pictures=frozenset({"photo", "other_people.photo"}),
+    dates={"news": "date"},
 )  # fmt: skip
 PHONE = Defaults(
     tolerances={"validation.minimum_age": Tolerance(365, "grows with each day")},
     caseless=frozenset({"country.code", "messaging.sms_domain", "messaging.sms_email"}),
+    dates={
+        "breaches": "breaches.date_first_breached",
+        "breaches.date_last_breached": "breaches.date_last_breached",
+    },
 )
 _HOSTING = ("hosting.country_code", "hosting.asn", "hosting.asn_name", "hosting.company")
 _ADDRESSES = "large networks give out other addresses from one minute to the next"
@@ -100,6 +108,7 @@ DOMAIN = Defaults(
             "ssl.subject_alt_names", "hosting.country_code",
         }
     ),
+    dates={"whois": "whois.created", "ssl": "ssl.valid_from"},
 )  # fmt: skip
 IP = Defaults(
     clocks=frozenset({"timezone.abbreviation", "timezone.utc_offset"}),
@@ -133,6 +142,11 @@ COMPANY = Defaults(
         {"profile.domain", "results.email", "results.name", "profile.officers.name", "candidates.domain"}
     ),
     pictures=frozenset({"profile.logo"}),
+    dates={
+        "profile": "profile.founding_date",
+        "profile.officers": "appointed_on",
+        "profile.shareholders": "notified_on",
+    },
 )
 DARKWEB = Defaults(
     spoken=frozenset({"message"}),
@@ -143,6 +157,7 @@ DARKWEB = Defaults(
     },
     keys={"results": (("source", "domain", "title"),)},
     caseless=frozenset({"results.domain", "results.emails"}),
+    dates={"results": "crawl_date"},
 )
 
 DEFAULTS: Mapping[str, Defaults] = {

@@ -9,6 +9,7 @@ from typing import Any
 from models.monitors.comparison import Comparison, compare
 from models.monitors.conditions import keep_wanted, read_conditions
 from models.monitors.fields import watch
+from models.monitors.first_hearing import Dating
 from models.monitors.snapshots import Said, Snapshot, carry_over
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, fields_of
 
@@ -34,11 +35,12 @@ class Monitored:
         self.conditions = read_conditions(when)
         self.moment = MOMENT
         self.last: Snapshot | None = None
+        self.dating: Dating | None = None
 
     def run(self, said: Said, editions: Mapping[str, str] = EDITIONS) -> Comparison:
         """Look it up: its sources say this."""
         new = carry_over(self.last, said, self.moment, editions)
-        found = compare(self.last, new, self.watch, self.compose, self.allowed)
+        found = compare(self.last, new, self.watch, self.compose, self.allowed, self.dating)
         found = keep_wanted(self.last, found, self.watch, self.conditions)
         self.last, self.moment = found.snapshot, self.moment + DAY
         return found
