@@ -191,6 +191,7 @@ async def work(
             own.wake_run,
             own.cancel_run,
             deliveries.send_deliveries,
+            watching.watch_chunk,
             watching.watch_targets,
             watching.finish_monitor_run,
             watching.accept_due_run,

@@ -1,4 +1,4 @@
-"""Heartbeats: how the server learns soon that a worker is lost."""
+"""Heartbeats, by which the server learns soon that a worker is lost; and pauses that end with the worker."""
 
 from __future__ import annotations
 
@@ -29,3 +29,13 @@ async def heartbeats(*details: int) -> AsyncGenerator[None]:
         yield
     finally:
         task.cancel()
+
+
+async def worker_stops_within(seconds: float) -> bool:
+    """Wait for so long, or until this worker is told to stop; say whether it was."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await activity.wait_for_worker_shutdown()
+    except TimeoutError:
+        return False
+    return seconds > 0

@@ -13,7 +13,7 @@ from temporalio import activity
 
 import logs
 from activities.belonging import check_workflow
-from activities.heartbeat import heartbeats
+from activities.heartbeat import heartbeats, worker_stops_within
 from activities.looking_up import without_database
 from database import Database, Notifier
 from micro_batcher import MicroBatcher
@@ -166,7 +166,7 @@ class _ChunkWork:
         width = _PLACES
         while left and not self.over:
             pause = min(row.due for row in left) - self._now()
-            if pause > _PAUSE_SECONDS or await _worker_stops_within(pause):
+            if pause > _PAUSE_SECONDS or await worker_stops_within(pause):
                 return min(pause, _HOUR_SECONDS)
             now = self._now()
             due = deque([row for row in left if row.due <= now])
@@ -303,16 +303,6 @@ class _ChunkWork:
             self._open_at = max(self._open_at, row.due)
         else:
             row.tries += 1
-
-
-async def _worker_stops_within(seconds: float) -> bool:
-    """Wait for so long, or until this worker is told to stop; say whether it was."""
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await activity.wait_for_worker_shutdown()
-    except TimeoutError:
-        return False
-    return seconds > 0
 
 
 def _limited_of(result: LookupResult | ModelError) -> set[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
@@ -13,23 +12,25 @@ from temporalio import activity
 
 import logs
 from activities.belonging import check_workflow
-from activities.heartbeat import heartbeats
+from activities.heartbeat import heartbeats, worker_stops_within
 from activities.looking_up import without_database
 from database import Database, Notifier
 from micro_batcher import MicroBatcher
 from models import events
 from models.errors import ModelError
 from models.lookups import AllProvidersFailed
-from models.monitors import ending, monitors, runs, working
+from models.monitors import ending, monitors, runs, sources, working
 from models.monitors.ending import Ended
-from models.monitors.working import Found
+from models.monitors.working import Chunk, Found
 from models.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
+from providers.result import LookupResult
 from providers.waiter import Waiter
+from services.monitor_pace import NOBODY, Pace, WaitingTarget
 from services.watching import Stored, Watching
 from temporal.starts import monitor_workflow_id
-from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_TARGETS
+from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_CHUNK, WATCH_TARGETS, Watched
 
 _log = logs.get(__name__)
 # Lookups of monitors at a time in this process; one account alone has half of these places.
@@ -37,6 +38,8 @@ _PLACES = 96
 _BATCH_ROWS, _IN_FLIGHT = 128, 2
 # How long after a failure a target is looked up once more: its sources may be over their limits for a moment.
 _AGAIN_SECONDS = (2.0, 10.0)
+# A longer wait is a timer of the workflow, looked into once an hour. No activity goes on for longer.
+_PAUSE_SECONDS, _HOUR_SECONDS, _LONGEST_SECONDS = 20.0, 3600.0, 1800.0
 # A comparison of so many bytes takes longer than the event loop may be held up.
 _LARGE_BYTES = 64 * 1024
 
@@ -76,12 +79,35 @@ class MonitorActivities:
                 chunk = await working.open_chunk(connection, run_id, number, runs.CHUNK)
             if chunk is None:
                 return False
-            look = _Look(chunk, self._places, self._lookups, self._loader, self._recorder)
-            if not await look.at_all():
-                return False
+            return not (await self._look(chunk, number, patient=True, waits=False)).over
+
+    @activity.defn(name=WATCH_CHUNK)
+    async def watch_chunk(self, run_id: UUID, number: int, patient: bool) -> Watched:
+        """Look at those targets of a chunk that have no result yet, at the pace of their sources.
+
+        Args:
+            run_id: of the run.
+            number: of the chunk.
+            patient: wait here for sources that are open soon.
+        """
+        check_workflow(monitor_workflow_id(run_id))
+        async with heartbeats():
             async with self._database.connection() as connection:
-                await working.close_chunk(connection, run_id, number)
-            return True
+                chunk = await working.open_chunk(connection, run_id, number, runs.CHUNK)
+            return Watched(over=True) if chunk is None else await self._look(chunk, number, patient=patient)
+
+    async def _look(self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True) -> Watched:
+        look = _Look(chunk, self._places, self._lookups, self._loader, self._recorder, waits=waits)
+        left = await look.at_all(patient=patient)
+        if look.over:
+            return Watched(over=True)
+        async with self._database.connection() as connection:
+            await sources.add_keyless(connection, chunk.monitor_id, look.keyless)
+            if left:
+                await working.mark_waiting(connection, chunk.run_id, min(left.values()))
+            else:
+                await working.close_chunk(connection, chunk.run_id, number)
+        return Watched(left)
 
     @activity.defn(name=FINISH_MONITOR_RUN)
     async def finish_monitor_run(self, run_id: UUID) -> None:
@@ -89,8 +115,10 @@ class MonitorActivities:
         check_workflow(monitor_workflow_id(run_id))
         async with self._database.transaction() as connection:
             ended = await ending.finish(connection, run_id)
+            failed = await runs.start_next(connection, run_id)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(ended)
+        self.notify(failed)
 
     @activity.defn(name=ACCEPT_DUE_RUN)
     async def accept_due_run(self, monitor_id: UUID, come: datetime | None = None) -> None:
@@ -117,84 +145,122 @@ class MonitorActivities:
 
 
 class _Look:
-    """A look at the targets of a chunk."""
+    """A look at the targets of a chunk, at the pace of their sources."""
 
     def __init__(
         self,
-        chunk: working.Chunk,
+        chunk: Chunk,
         places: ConcurrencyLimiter,
         lookups: Lookups,
         loader: MicroBatcher[tuple[UUID, str], Stored | None],
         recorder: MicroBatcher[Found, bool],
+        *,
+        waits: bool,
     ) -> None:
         self._chunk = chunk
-        self._watching = Watching(chunk, lookups.network_of)
+        self._waits = waits
+        self._waiter = Waiter(chunk.account_id)
+        self._watching = Watching(chunk, lookups.network_of, patient=waits)
         self._places = places
         self._lookups = lookups
         self._loader = loader
         self._recorder = recorder
-        self._over = False
+        self._now = asyncio.get_running_loop().time
+        ends = self._now() + (chunk.ends_in if waits else 0.0)
+        self._pace = Pace(self._now, ends, [WaitingTarget(*one) for one in chunk.targets])
+        self._flying = 0
+        self.over = False
 
-    async def at_all(self) -> bool:
-        """Look at all; say whether the run goes on."""
-        left = random.sample(self._chunk.targets, len(self._chunk.targets))
-        for seconds in (*_AGAIN_SECONDS, None):
-            left = await self._at_some(left, last=seconds is None)
-            if self._over or not left or seconds is None:
-                break
-            await asyncio.sleep(seconds)
-        return not self._over
+    @property
+    def keyless(self) -> Collection[str]:
+        """The sources of tracked fields that turned out to have never had a key."""
+        return self._watching.keyless
 
-    async def _at_some(self, left: Sequence[tuple[int, str]], *, last: bool) -> list[tuple[int, str]]:
-        """Look at each; give those that are to be looked at once more."""
-        waiting, again = iter(left), list[tuple[int, str]]()
+    async def at_all(self, *, patient: bool) -> dict[str, float]:
+        """Look at all; return what those that are left wait for: source → seconds.
 
-        async def take() -> None:
-            for one in waiting:
-                if not await self._at(*one, last=last):
-                    again.append(one)
+        Args:
+            patient: wait here for sources that are open soon.
+        """
+        until = self._now() + _LONGEST_SECONDS
+        while True:
+            async with asyncio.TaskGroup() as group:
+                self._start(group)
+            if self.over or not self._pace.left:
+                return {}
+            pause, waits = self._pace.seconds(), self._pace.waits()
+            is_limited = NOBODY not in waits
+            if (is_limited and not patient) or pause > _PAUSE_SECONDS or self._now() > until:
+                return {name: min(seconds, _HOUR_SECONDS) for name, seconds in waits.items()}
+            if await worker_stops_within(pause):
+                return waits
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(_PLACES // 2, len(left))):
-                group.create_task(take())
-        return again
+    def _start(self, group: asyncio.TaskGroup) -> None:
+        """Begin to look at as many as may be looked at now."""
+        while self._flying < _PLACES // 2 and not self.over and (one := self._pace.take()) is not None:
+            self._flying += 1
+            group.create_task(self._at(one, group))
 
-    async def _at(self, position: int, target: str, *, last: bool) -> bool:
-        """Look at one; say whether that is done with, and need not be repeated."""
+    async def _at(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
+        """Look at one, then at more."""
         async with self._places.taken(str(self._chunk.account_id)):
-            if self._over:
-                return True
-            found = await self._found(position, target, last=last)
-            if found is None:
-                return False
-            if not await self._recorder.submit(found):
-                self._over = True
-            return True
+            if not self.over:
+                found = await self._found(one)
+                if found is not None and not await self._recorder.submit(found):
+                    self.over = True
+        self._flying -= 1
+        self._start(group)
 
-    async def _found(self, position: int, target: str, *, last: bool) -> Found | None:
-        """What is to be recorded; None to look once more."""
-        watching = self._watching
+    async def _found(self, one: WaitingTarget) -> Found | None:
+        """What is to be recorded; None if it waits."""
+        watching, position, target = self._watching, one.position, one.target
+        stored: Stored | None = None
         try:
-            result = await self._lookups.lookup(
-                watching.kind.name, target, max_age=watching.max_age, waiter=Waiter(self._chunk.account_id)
-            )
             stored = await self._loader.submit((self._chunk.monitor_id, target))
-            given = (position, target, stored, result)
+            looked = await self._look_up(target)
+            waits = watching.waits_of(looked)
+            if self._pace.land(one, waits):
+                return None
+            if isinstance(looked, ModelError):
+                again = self._tries_again(one, looked)
+                return None if again else watching.fail(position, target, stored, looked)
+            given = (position, target, stored, looked)
             if stored is not None and len(stored[1]) > _LARGE_BYTES:
                 return await asyncio.to_thread(watching.judge, *given)
             return watching.judge(*given)
-        except ModelError as error:
-            if without_database(error):
-                raise  # no fault of the sources: all that is left is to be looked at again
-            if not last and isinstance(error, AllProvidersFailed) and _may_soon_be_answered(error):
-                return None
-            return watching.fail(position, target, error)
-        except psycopg.Error:
-            raise
+        except (AllProvidersFailed, psycopg.Error):
+            raise  # no fault of the sources: all that is left is to be looked at again
         except Exception as error:
             # A fault of ours: it must not keep the run from its other targets, for ever.
             _log.error("target_not_judged", run_id=str(self._chunk.run_id), position=position, exc_info=error)
-            return watching.fail(position, target, ModelError("internal_error", "The answer made us fail."))
+            fault = ModelError("internal_error", "The answer made us fail.")
+            return watching.fail(position, target, stored, fault)
+
+    async def _look_up(self, target: str) -> LookupResult | ModelError:
+        """What the sources say, or why nobody does.
+
+        Raises:
+            AllProvidersFailed: for want of the database.
+        """
+        watching, waiter = self._watching, self._waiter if self._waits else None
+        try:
+            return await self._lookups.lookup(
+                watching.kind.name, target, max_age=watching.max_age, waiter=waiter
+            )
+        except ModelError as error:
+            if without_database(error):
+                raise
+            return error
+
+    def _tries_again(self, one: WaitingTarget, error: ModelError) -> bool:
+        """Put off a target that may soon be answered; say whether that was done."""
+        if one.tries == len(_AGAIN_SECONDS) or not isinstance(error, AllProvidersFailed):
+            return False
+        if not _may_soon_be_answered(error):
+            return False
+        self._pace.put_back(one, seconds=_AGAIN_SECONDS[one.tries])
+        one.tries += 1
+        return True
 
 
 def _may_soon_be_answered(error: AllProvidersFailed) -> bool:

@@ -139,9 +139,9 @@ class MonitorEventTrigger(_Trigger):
 
     type: Literal["monitor_event"] = Field(description="Always `monitor_event`.")
     monitor_id: Ref | None = Field(None, description="One of the account's monitors; null for any.")
-    event: Literal["monitor.run.completed", "monitor.run.failed"] = Field(
-        "monitor.run.completed", description="Which of its events."
-    )
+    event: Literal[
+        "monitor.run.completed", "monitor.run.failed", "monitor.source_silent", "monitor.source_back"
+    ] = Field("monitor.run.completed", description="Which of its events.")
 
 
 Trigger = Annotated[

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, ConfigDict, Field
 
+from models.monitors.sources import Reason
 from models.run_views import TriggerType
 from models.views import View
 
@@ -46,6 +47,17 @@ class ChangedTarget(EventData):
     changes: dict[str, ToldChange] = Field(description="By dotted field what it was and is.")
 
 
+class SilentSource(EventData):
+    """A source that a monitor's run has not heard of some targets."""
+
+    source: str = Field(description="The source.")
+    since: AwareDatetime | None = Field(description="When it was last heard before; null if it never was.")
+    why: Reason = Field(
+        description="Why: it `failed`, was `limited`, has `no_key` or `no_data`, or its `quota` was used up."
+    )
+    targets: int = Field(description="Of how many targets it was not heard.")
+
+
 class MonitorRunCompleted(EventData):
     """A monitor's run that found changes."""
 
@@ -54,6 +66,13 @@ class MonitorRunCompleted(EventData):
     run_id: UUID = Field(description="Its run.")
     total_records: int = Field(description="How many targets the run had.")
     changes_detected: int = Field(description="How many of them have changed.")
+    targets_partial: int = Field(
+        description="How many of them have a result without some source of a tracked field."
+    )
+    sources_silent: list[SilentSource] = Field(
+        description="The sources that were not heard of some target, each with its `source`, `since`, `why`"
+        " and `targets`."
+    )
     credits_used: int = Field(description="What it cost.")
     changes: list[ChangedTarget] = Field(
         default_factory=list[ChangedTarget],
@@ -73,6 +92,32 @@ class MonitorRunFailed(EventData):
     processed_records: int = Field(description="How many of them it had looked up by then.")
     credits_used: int = Field(description="What it cost.")
     error: Failure = Field(description="Why it failed.")
+
+
+class MonitorSourceSilent(EventData):
+    """A source of a monitor's tracked fields that is silent."""
+
+    monitor_id: UUID = Field(description="The monitor.")
+    monitor_name: str = Field(description="What it is called.")
+    run_id: UUID = Field(description="Its run that has not heard the source again.")
+    source: str = Field(description="The source.")
+    why: Reason = Field(
+        description="Why: it `failed`, was `limited`, has `no_key` or `no_data`, or its `quota` was used up."
+    )
+    silent_since: AwareDatetime = Field(description="When the first run began that heard it of no target.")
+    heard_at: AwareDatetime | None = Field(description="When it was last heard; null if it never was.")
+    silent_runs: int = Field(description="How many runs in a row have not heard it.")
+
+
+class MonitorSourceBack(EventData):
+    """A source of a monitor's tracked fields that is heard again."""
+
+    monitor_id: UUID = Field(description="The monitor.")
+    monitor_name: str = Field(description="What it is called.")
+    run_id: UUID = Field(description="Its run that has heard the source.")
+    source: str = Field(description="The source.")
+    why: Reason = Field(description="Why it was silent.")
+    silent_since: AwareDatetime = Field(description="When the first run began that heard it of no target.")
 
 
 class WorkflowRunCompleted(EventData):

@@ -25,7 +25,10 @@ from models.event_data import (
     LookupCompleted,
     MonitorRunCompleted,
     MonitorRunFailed,
+    MonitorSourceBack,
+    MonitorSourceSilent,
     RunFailure,
+    SilentSource,
     ToldChange,
     WebhookDisabled,
     WebhookTest,
@@ -120,7 +123,8 @@ _TYPES = (
         "A monitor's run has completed and found changes. A run without changes gives no event.",
         MonitorRunCompleted(
             monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, total_records=250,
-            changes_detected=3, credits_used=250, more=2,
+            changes_detected=3, targets_partial=40, credits_used=250, more=2,
+            sources_silent=[SilentSource(source="virustotaldomain", since=_START, why="quota", targets=40)],
             changes=[
                 ChangedTarget(
                     target="example.com",
@@ -141,6 +145,24 @@ _TYPES = (
             monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, total_records=250,
             processed_records=0, credits_used=0,
             error=Failure(code="insufficient_credits", message="This needs 250 credits; the balance is 12."),
+        ),
+    ),
+    _type(
+        "monitor.source_silent",
+        "Two runs of a monitor in a row, or more, have heard a source of its tracked fields of no target, for"
+        " a day or longer. It comes once for each source of a monitor, until that is heard again. A source"
+        " that never had a key gives none.",
+        MonitorSourceSilent(
+            monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, source="greynoise", why="failed",
+            silent_since=_START - timedelta(days=1), heard_at=_START - timedelta(days=2), silent_runs=2,
+        ),
+    ),
+    _type(
+        "monitor.source_back",
+        "A monitor's run has heard a source again that `monitor.source_silent` had told of.",
+        MonitorSourceBack(
+            monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, source="greynoise", why="failed",
+            silent_since=_START - timedelta(days=1),
         ),
     ),
     _type(

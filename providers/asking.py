@@ -231,8 +231,9 @@ def _stood_in(outcome: Outcome, entry: Entry | None, now: float, max_age: float 
     """The outcome; of a failure, what is kept."""
     if outcome.status in FAILURES and not outcome.fields and entry and entry.usable(now, max_age):
         return Outcome(
-            "cached", entry.fields, outcome.ms, True, outcome.retry_after, outcome.detail, entry.fetched_at
-        )
+            "cached", entry.fields, outcome.ms, True, outcome.retry_after, outcome.detail, entry.fetched_at,
+            failure=outcome.status,
+        )  # fmt: skip
     return outcome
 
 

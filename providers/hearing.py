@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from providers.base import Fields, Kind
-from providers.result import LookupResult, Outcome, Outcomes, is_heard, within
+from models.monitors.sources import Reason
+from providers.base import Fields, Kind, Source
+from providers.result import ANSWERS, NO_DATA, LookupResult, Outcome, Outcomes, is_heard, within
+from providers.standing import NO_KEY
 
 
 def credits_for(kind: Kind, outcomes: Outcomes, delivered: Fields, fields: Collection[str] | None) -> int:
@@ -30,6 +32,46 @@ def credits_for_query(result: LookupResult) -> int:
     return int(result.heard)
 
 
+def answering(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> set[str]:
+    """Name the sources of these dotted fields that have answered now, be it that they know nothing."""
+    needed = kind.needed(fields)
+    return {
+        source.spec.name
+        for source, outcome in outcomes
+        if outcome.status in ANSWERS and not outcome.stale and _fills(source, needed)
+    }
+
+
+def silences(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> dict[str, Reason]:
+    """Name the sources of these dotted fields that have not said now what they know, and why.
+
+    One that has answered, but failed to find out some of the fields, is among them.
+    """
+    needed = kind.needed(fields)
+    return {
+        source.spec.name: why
+        for source, outcome in outcomes
+        if _fills(source, needed) and (why := _silence(outcome, needed)) is not None
+    }
+
+
+def _fills(source: Source, needed: Collection[str]) -> bool:
+    return any(within(path, needed) for path in source.fields)
+
+
+def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
+    """Why a source is silent; None if it is not."""
+    if outcome.detail == NO_DATA:
+        return "no_data"
+    if outcome.detail == NO_KEY:
+        return "no_key"
+    if "rate_limited" in (outcome.status, outcome.failure):
+        return "limited"
+    if outcome.silent or any(within(path, needed) for path in outcome.failures):
+        return "failed"
+    return None
+
+
 def is_heard_of(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> bool:
     """Tell whether a source that fills one of these dotted fields has answered now.
 
@@ -37,7 +79,7 @@ def is_heard_of(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> bool
     """
     needed = kind.needed(fields)
     spoken = [source for source, outcome in outcomes if is_heard(source, outcome) and not outcome.stale]
-    return any(within(path, needed) for source in spoken for path in source.fields)
+    return any(_fills(source, needed) for source in spoken)
 
 
 def unheard_fields(kind: Kind, result: LookupResult) -> frozenset[str]:

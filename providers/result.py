@@ -45,6 +45,7 @@ class Outcome(NamedTuple):
         fetched_at: when its answer, or the data on this machine, was fetched; Unix seconds.
         unsure: fields of which it may know more, or otherwise, than it could find out this time.
         about: what exactly it was asked about, where the query may mean several things.
+        failure: how it failed, where an answer from before stands in.
         doubts: of the unsure fields those of which it says why, or who contradicts whom.
     """
 
@@ -58,6 +59,7 @@ class Outcome(NamedTuple):
     unsure: frozenset[str] = frozenset()
     about: str = ""
     doubts: Mapping[str, Unsure] = _NO_DOUBTS
+    failure: Status | None = None
 
     @property
     def failed(self) -> bool:
@@ -104,6 +106,13 @@ class Outcome(NamedTuple):
         if self.failures:
             report["failed"] = self.failures
         return report
+
+
+def outcome_of(report: Mapping[str, Any]) -> Outcome:
+    """Read what became of a source from its `report`: how it failed, not what it said."""
+    detail = report.get("detail")
+    detail = next((word for word, said in _SAID.items() if said == detail), detail)
+    return Outcome(report["status"], retry_after=report.get("retry_after"), detail=detail)
 
 
 Outcomes = Sequence[tuple[Source, Outcome]]

@@ -13,10 +13,12 @@ from models.monitors.snapshots import Said
 from providers.base import Fields, Kind, Query, Source
 from providers.composing import compose
 from providers.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
-from providers.standing import OFF
+from providers.standing import NO_KEY, OFF
 
 WHOLE = 1_000_000
 """The limit with which lists are delivered whole."""
+
+_FORGOTTEN = OFF - {NO_KEY}
 
 _ABSENT = Outcome("skipped", detail=NOT_ASKED)
 
@@ -32,12 +34,14 @@ def said(outcomes: Outcomes) -> Said:
 def editions(outcomes: Outcomes) -> Mapping[str, str]:
     """Tell in which edition each source speaks now, for those that are not switched off.
 
+    One that has lost its key is not switched off, but silent.
+
     Another parser makes another edition, and so does another thing that the query is taken to mean.
     """
     return {
         source.spec.name: f"{source.spec.edition} {outcome.about}".rstrip()
         for source, outcome in outcomes
-        if outcome.detail not in OFF
+        if outcome.detail not in _FORGOTTEN
     }
 
 
@@ -82,7 +86,7 @@ def _repeat_outcome(words: Mapping[str, object]) -> Outcome:
 
 
 def _filled(source: Source, outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
-    if last is None or outcome.detail in OFF:
+    if last is None or outcome.detail in _FORGOTTEN:
         return outcome
     if not _spoke(source, outcome):
         return _repeat_outcome(last)

@@ -14,8 +14,10 @@ from settings import Settings
 
 BULK_USE = "bulk_use"
 """Why a commercial service leaves a source out of jobs and monitors."""
+NO_KEY = "no_key"
+"""Why a source is not asked that needs a key and has none."""
 
-OFF = frozenset({"disabled", "commercial", "no_key", "no_base_url", "local_only", BULK_USE})
+OFF = frozenset({"disabled", "commercial", NO_KEY, "no_base_url", "local_only", BULK_USE})
 """Why the settings may keep a source from being asked."""
 
 
@@ -33,7 +35,7 @@ def switched_off(source: Source, settings: Settings) -> str | None:
         return "commercial"
     if isinstance(source, RemoteSource):
         if source.spec.key == "required" and source.spec.secret(settings) is None:
-            return "no_key"
+            return NO_KEY
         if source.spec.own and chosen.base_url is None:
             return "no_base_url"
         if settings.local_only:
@@ -84,7 +86,7 @@ def row(
     by_way_of = installed.mirror if installed else address
     state: State = "ready"
     if off is not None:
-        state = "no_key" if off == "no_key" else "disabled"
+        state = "no_key" if off == NO_KEY else "disabled"
     elif spec.dataset and installed is None:
         state = "no_data"
     elif cooling_down:

@@ -8,19 +8,22 @@ from typing import Any, cast, get_args
 import orjson
 
 from language.validation.findings import pointer_of, suggestion
+from models.calendars import Calendar
 from models.errors import Conflict, FieldError
 from models.lists import TargetType
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Known, known_fields, unmatched, watch
-from models.monitors.monitors import Locked, Plan
+from models.monitors.monitors import Locked, MonitorView, Plan
 from models.monitors.results import Result
 from models.schedules import cron_errors, timezone_errors
+from providers.lookup import Lookups
 from providers.registry import KINDS
 from services.conditions import annotation_of, check_conditions
+from services.pacing import warnings_of_monitor
 
 _MOVABLE: tuple[Any, ...] = (int, float, str, int | None, float | None, str | None)
 _MOVABLE_LISTS: tuple[Any, ...] = (list[str], list[str] | None)
-_STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error")
+_STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error", "silent")
 
 
 def check_plan(type: TargetType, plan: Plan) -> list[FieldError]:
@@ -87,6 +90,18 @@ def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
             yield field
 
 
+def with_warnings(view: MonitorView, lookups: Lookups) -> MonitorView:
+    """Add which sources have the runs of a monitor go at their pace."""
+    fields = None
+    if view.tracked_fields or view.ignored_fields:
+        known = known_fields(KINDS[view.monitor_type].answer)
+        fields = watch(view.monitor_type, known, view.tracked_fields, view.ignored_fields).keys()
+    calendar = Calendar(view.frequency, view.cron, view.timezone, view.created_at)
+    asked = lookups.asked_for(view.monitor_type, fields)
+    warnings = warnings_of_monitor(asked, view.target_count, calendar.period().total_seconds())
+    return view.model_copy(update={"warnings": warnings})
+
+
 def require_own_targets(locked: Locked) -> None:
     """Refuse to change the targets of a monitor that watches a list.
 
@@ -116,7 +131,9 @@ def row_of(result: Result, names: Sequence[str]) -> list[Any]:
     changed: list[str] = list(orjson.loads(result.changes or "{}"))
     told = error and f"{error['code']}: {error['message']}"
     fields = names[len(_STATUS_COLUMNS) :]
-    return [result.target, result.has_changes, changed, told, *(_value(data, path) for path in fields)]
+    silent = [one["source"] for one in orjson.loads(result.silent or "[]")]
+    standing = [result.target, result.has_changes, changed, told, silent]
+    return [*standing, *(_value(data, path) for path in fields)]
 
 
 def _value(data: Any, path: str) -> Any:

@@ -183,6 +183,32 @@ def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
     return warnings
 
 
+def warnings_of_monitor(asked: AskedSources, count: int, period: float) -> list[dict[str, str]]:
+    """Say which sources will have the runs of a monitor go at their pace, or need longer than a period.
+
+    Args:
+        asked: who is asked for its fields.
+        count: how many targets it has.
+        period: seconds from one run to the next.
+    """
+    warnings = name_left_out(asked)
+    for source in asked.remote:
+        rates = source.spec.rates
+        seconds = _least_seconds(rates, count)
+        if seconds <= SHORT_SECONDS:
+            continue
+        allowed = " and ".join(map(_rate_in_words, rates))
+        pace = f"{source.spec.name} allows {allowed}: {count:,} targets take {_in_words(seconds)}"
+        warnings.append({"code": "slow_source", "message": f"{pace}. Track other fields to go without it."})
+        if seconds > period:
+            message = (
+                f"{pace}, and a run is due every {_in_words(period)}. A run says which targets it could not"
+                " hear of, and the next one begins with these."
+            )
+            warnings.append({"code": "short_period", "message": message})
+    return warnings
+
+
 def _rate_in_words(rate: Rate) -> str:
     requests = "1 request" if rate.requests == 1 else f"{rate.requests:,} requests"
     return f"{requests} a second" if rate.seconds == 1 else f"{requests} in {_in_words(rate.seconds)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -13,14 +14,16 @@ from models.errors import Invalid, ModelError
 from models.monitors import snapshots
 from models.monitors.comparison import compare
 from models.monitors.conditions import keep_wanted, read_conditions
+from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import known_fields, watch
+from models.monitors.first_hearing import Dating
 from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from models.monitors.working import Chunk, Found
 from providers.base import Kind, Query
 from providers.composing import compose
-from providers.hearing import is_heard_of
+from providers.hearing import answering, is_heard_of, silences
 from providers.registry import KINDS
-from providers.result import LookupResult, suppressed
+from providers.result import LookupResult, Outcomes, outcome_of, suppressed
 from providers.retelling import WHOLE, editions, filled_up, retell, said
 
 Stored = tuple[bytes, bytes]
@@ -30,14 +33,18 @@ Stored = tuple[bytes, bytes]
 class Watching:
     """What is the same for all targets of a chunk."""
 
-    def __init__(self, chunk: Chunk, network_of: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, chunk: Chunk, network_of: Callable[[str], str] | None = None, *, patient: bool = False
+    ) -> None:
         """Prepare, from what the monitor tracks.
 
         Args:
             chunk: of the run.
             network_of: address → its network and country; without it, addresses are compared as they are.
+            patient: targets have waited for sources that are over their limits, as long as they could.
         """
         self._chunk = chunk
+        self._patient = patient
         self.kind: Kind = KINDS[chunk.type]
         known = known_fields(self.kind.answer)
         self._forms = watch(self.kind.name, known)
@@ -47,7 +54,10 @@ class Watching:
         self._watch = watch(
             self.kind.name, known, chunk.tracked_fields, chunk.ignored_fields, chunk.tolerance, network_of
         )
+        self._dating = Dating(chunk.created_at, DEFAULTS[chunk.type].dates)
         self._conditions = read_conditions(chunk.when)
+        self.keyless: set[str] = set()
+        """The sources of tracked fields that never had a key, as far as answers have told."""
 
     @property
     def max_age(self) -> float:
@@ -56,11 +66,26 @@ class Watching:
         One that the run before has seen tells nothing of what has changed since. One from before the monitor
         was made is no baseline.
         """
+        # What was heard since the run began, for a target that waits, need not be asked again.
+        began = self._chunk.started_at
+        own = 0.0 if began is None else (datetime.now(UTC) - began).total_seconds()
         if self._chunk.full_refresh:
-            return 0
+            return max(0.0, own)
         half = self._chunk.period.total_seconds() / 2
         since = self._chunk.before or self._chunk.created_at
-        return max(0.0, min(half, (datetime.now(UTC) - since).total_seconds()))
+        return max(0.0, own, min(half, (datetime.now(UTC) - since).total_seconds()))
+
+    def waits_of(self, looked: LookupResult | ModelError) -> dict[str, float]:
+        """Return for how many seconds each source of tracked fields is over its limit."""
+        outcomes = self._outcomes(looked)
+        limited = {
+            name for name, why in silences(self.kind, outcomes, self._watch).items() if why == "limited"
+        }
+        return {
+            source.spec.name: outcome.retry_after or 1.0
+            for source, outcome in outcomes
+            if source.spec.name in limited
+        }
 
     def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> Found:
         """Compare the answer of a target with what was known of it.
@@ -84,7 +109,7 @@ class Watching:
         def answer(words: snapshots.Said) -> dict[str, Any]:
             return retell(self.kind, query, words, moment).data
 
-        comparison = compare(last, new, self._watch, answer, self._allowed)
+        comparison = compare(last, new, self._watch, answer, self._allowed, self._dating)
         comparison = keep_wanted(last, comparison, self._watch, self._conditions)
         digest = content_hash(comparison.snapshot.said, self._forms)
         data = None
@@ -101,13 +126,30 @@ class Watching:
             content_hash=digest,
             data=data,
             heard=is_heard_of(self.kind, result.outcomes, self._watch),
+            silent=self._silent(result.outcomes, last),
+            unheard=bool(self.waits_of(result)),
+            first_heard=_text(comparison.first_heard) if comparison.first_heard else None,
+            answered=answering(self.kind, result.outcomes, self._watch),
         )
 
-    def fail(self, position: int, target: str, error: ModelError) -> Found:
+    def fail(self, position: int, target: str, stored: Stored | None, error: ModelError) -> Found:
         """Say that a target could not be looked up: what was known of it stands."""
+        silent = self._silent(self._outcomes(error), None if stored is None else snapshots.load(stored[1]))
         # There is no body of a request in which the target stood somewhere.
         message = error.errors[0].message if isinstance(error, Invalid) else error.message
-        return self._failed(position, target, error.code, message)
+        unheard = bool(self.waits_of(error))
+        return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
+
+    def _outcomes(self, looked: LookupResult | ModelError) -> Outcomes:
+        """What became of the sources; of a failure, as far as it names them."""
+        if isinstance(looked, LookupResult):
+            return looked.outcomes
+        reports = {report["name"]: report for report in looked.details.get("providers", ())}
+        return [
+            (source, outcome_of(reports[source.spec.name]))
+            for source in self.kind.sources
+            if source.spec.name in reports
+        ]
 
     def _failed(
         self, position: int, target: str, code: str, message: str, *, forgotten: bool = False
@@ -115,6 +157,22 @@ class Watching:
         error = _text({"code": code, "message": message})
         chunk = self._chunk
         return Found(chunk.run_id, position, chunk.monitor_id, target, error=error, forgotten=forgotten)
+
+    def _silent(self, outcomes: Outcomes, last: Snapshot | None) -> str | None:
+        """Name the sources of tracked fields that were not heard.
+
+        A source that never had a key is left out, unless the monitor names its fields.
+        """
+        silent: list[dict[str, Any]] = []
+        for name, why in silences(self.kind, outcomes, self._watch).items():
+            if why == "no_key" and name not in self._chunk.heard_before:
+                self.keyless.add(name)
+                if not self._chunk.tracked_fields:
+                    continue
+            since = None if last is None else last.heard.get(name)
+            reason = "quota" if why == "limited" and self._patient else why
+            silent.append({"source": name, "since": since, "why": reason})
+        return _text(silent) if silent else None
 
     def _data(
         self, query: Query, result: LookupResult, last: Snapshot | None, moment: datetime

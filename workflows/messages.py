@@ -1,6 +1,6 @@
 """What goes in and out of workflows and activities: ids and times, and the names by which they are called."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 AUTOMATION_RUN = "AutomationRun"
@@ -14,6 +14,7 @@ REFRESH_DATASETS, PURGE_LOOKUPS = "refresh_datasets", "purge_lookups"
 TEND_HISTORY, PURGE_MONITORS, RECONCILE_SCHEDULES = "tend_history", "purge_monitors", "reconcile_schedules"
 PURGE_JOBS = "purge_jobs"
 MONITOR_RUN, WATCH_TARGETS, FINISH_MONITOR_RUN = "MonitorRun", "watch_targets", "finish_monitor_run"
+WATCH_CHUNK = "watch_chunk"
 SCHEDULED_MONITOR, ACCEPT_DUE_RUN = "ScheduledMonitor", "accept_due_run"
 SCHEDULED_TRIGGER, ACCEPT_SCHEDULED_RUN = "ScheduledTrigger", "accept_scheduled_run"
 BULK_JOB, LOOK_UP_ROWS, FINISH_JOB = "BulkJob", "look_up_rows", "finish_job"
@@ -28,12 +29,16 @@ class MonitorRunInput:
     Attributes:
         run_id: of it.
         chunks: how many its targets are.
-        first: the number of the first of these that is left.
+        first: the number of the first of these that was not looked at.
+        waits: number of a chunk → the sources that it waits for.
+        opens: source → when it may be asked again, as a Unix time.
     """
 
     run_id: UUID
     chunks: int
     first: int = 0
+    waits: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    opens: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,19 @@ class Looked:
     """
 
     seconds: float = 0.0
+    over: bool = False
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What has become of a chunk of a monitor's run.
+
+    Attributes:
+        waits: source → in how many seconds it may be asked again; empty when the chunk is done.
+        over: the run has ended.
+    """
+
+    waits: dict[str, float] = field(default_factory=dict[str, float])
     over: bool = False
 
 

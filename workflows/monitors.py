@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import NoReturn
 from uuid import UUID
 
 from temporalio import workflow
@@ -16,8 +18,10 @@ with workflow.unsafe.imports_passed_through():
         FINISH_MONITOR_RUN,
         MONITOR_RUN,
         SCHEDULED_MONITOR,
+        WATCH_CHUNK,
         WATCH_TARGETS,
         MonitorRunInput,
+        Watched,
     )
 
 _CHUNKS_AT_ONCE = 4
@@ -25,11 +29,78 @@ _CHUNKS_AT_ONCE = 4
 
 @workflow.defn(name=MONITOR_RUN)
 class MonitorRun:
-    """Works through the chunks of a run, a few side by side, then ends it."""
+    """Works through the chunks of a run, a few side by side, waits for its sources, then ends it."""
+
+    def __init__(self) -> None:
+        self._over = False
+        self._waits = dict[int, list[str]]()
+        self._opens = dict[str, float]()
 
     @workflow.run
     async def run(self, given: MonitorRunInput) -> None:
         """Do so, or stop when the run turns out to be over."""
+        if workflow.patched("goes-at-the-pace-of-its-sources"):
+            self._waits, self._opens = {**given.waits}, {**given.opens}
+            await self._look_at_all(given)
+            await self._wait_for_sources(given)
+        else:
+            await self._look_at_all_without_waiting(given)
+        await workflow.execute_activity(
+            FINISH_MONITOR_RUN,
+            given.run_id,
+            start_to_close_timeout=policies.SHORT,
+            retry_policy=policies.FOR_EVER,
+        )
+
+    async def _look_at_all(self, given: MonitorRunInput) -> None:
+        """Look at each chunk once: targets whose sources are over their limits are left."""
+        numbers = iter(range(given.first, given.chunks))
+        await asyncio.gather(*(self._work(given.run_id, numbers) for _ in range(_CHUNKS_AT_ONCE)))
+        number = None if self._over else next(numbers, None)
+        if number is not None:
+            self._go_on_in_a_new_run(given, number)
+
+    async def _work(self, run_id: UUID, numbers: Iterator[int]) -> None:
+        while not self._over and not workflow.info().is_continue_as_new_suggested():
+            number = next(numbers, None)
+            if number is None:
+                return
+            await self._look(run_id, number, patient=False)
+
+    async def _wait_for_sources(self, given: MonitorRunInput) -> None:
+        """Look at what is left whenever a source is open: at the first chunk that waits for it."""
+        while self._waits and not self._over:
+            if workflow.info().is_continue_as_new_suggested():
+                self._go_on_in_a_new_run(given, given.chunks)
+            names = {name for names in self._waits.values() for name in names}
+            name = min(names, key=lambda one: (self._opens.get(one, 0.0), one))
+            seconds = self._opens.get(name, 0.0) - workflow.now().timestamp()
+            if seconds > 0:
+                await workflow.sleep(seconds, summary=name)
+            number = min(number for number, names in self._waits.items() if name in names)
+            await self._look(given.run_id, number, patient=True)
+
+    async def _look(self, run_id: UUID, number: int, *, patient: bool) -> None:
+        watched = await workflow.execute_activity(
+            WATCH_CHUNK,
+            args=[run_id, number, patient],
+            result_type=Watched,
+            start_to_close_timeout=policies.AN_HOUR,
+            heartbeat_timeout=policies.HEARTBEAT,
+            retry_policy=policies.FOR_EVER,
+        )
+        self._over = self._over or watched.over
+        self._waits.pop(number, None)
+        if watched.waits:
+            self._waits[number] = sorted(watched.waits)
+        now = workflow.now().timestamp()
+        self._opens |= {name: now + seconds for name, seconds in watched.waits.items()}
+
+    def _go_on_in_a_new_run(self, given: MonitorRunInput, first: int) -> NoReturn:
+        workflow.continue_as_new(replace(given, first=first, waits=self._waits, opens=self._opens))
+
+    async def _look_at_all_without_waiting(self, given: MonitorRunInput) -> None:
+        """Do what runs did that began under an earlier release."""
         under_way: list[asyncio.Task[bool]] = []
         for number in range(given.first, given.chunks):
             if len(under_way) == _CHUNKS_AT_ONCE:
@@ -43,12 +114,6 @@ class MonitorRun:
             chunk = (number + given.run_id.int) % given.chunks
             under_way.append(asyncio.create_task(self._watch(given.run_id, chunk)))
         await asyncio.gather(*under_way)
-        await workflow.execute_activity(
-            FINISH_MONITOR_RUN,
-            given.run_id,
-            start_to_close_timeout=policies.SHORT,
-            retry_policy=policies.FOR_EVER,
-        )
 
     async def _watch(self, run_id: UUID, number: int) -> bool:
         return await workflow.execute_activity(

@@ -18,7 +18,7 @@ from models.lists import TargetType
 from models.monitors import runs
 from models.monitors.monitors import Frequency, MonitorView
 from models.monitors.results import ResultView
-from models.monitors.runs import MonitorRunView
+from models.monitors.run_views import MonitorRunView
 
 toolbox = Toolbox()
 

@@ -85,7 +85,8 @@ async def download_run_results(
 ) -> Response:
     """The results of the run as a CSV file, a row for each target, safe to be opened in a spreadsheet.
 
-    The columns are `target`, `has_changes`, `changed_fields`, `error`, and one for each field of an answer.
+    The columns are `target`, `has_changes`, `changed_fields`, `error`, `silent`, and one for each field of an
+    answer.
     """
     async with services.database.connection() as connection:
         run = await runs.get(connection, caller.account_id, id, run_id)

@@ -32,10 +32,9 @@ from models.errors import Invalid
 from models.lists import TargetType
 from models.monitors import ending, monitors, removing, runs, watched
 from models.monitors.monitors import MonitorView
-from models.monitors.runs import MonitorRunView
+from models.monitors.run_views import MonitorRunView
 from models.views import View
-from services import pacing
-from services.monitors import check_plan, require_own_targets
+from services.monitors import check_plan, require_own_targets, with_warnings
 from services.spooling import spooled
 from services.targets import check_targets
 
@@ -299,8 +298,7 @@ async def cancel_monitor_run(id: Id, run_id: Id, caller: Owner, services: Servic
 
 async def _get(connection: Connection, services: Services, caller: Caller, monitor_id: UUID) -> MonitorView:
     found = await monitors.get(connection, caller.account_id, monitor_id, services.settings.retention_days)
-    asked = services.lookups.asked_for(found.monitor_type, None)
-    return found.model_copy(update={"warnings": pacing.name_left_out(asked) or None})
+    return with_warnings(found, services.lookups)
 
 
 # Below /api/agent/ they take keys only.

@@ -17,8 +17,12 @@ from models.event_data import (
     Failure,
     MonitorRunCompleted,
     MonitorRunFailed,
+    MonitorSourceBack,
+    MonitorSourceSilent,
+    SilentSource,
     ToldChange,
 )
+from models.monitors import sources
 from models.monitors.telling import count_within, with_items
 
 SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
@@ -60,9 +64,12 @@ async def finish(
     if error is None and run["failed_records"] == run["total_records"] > 0:
         error = {"code": "all_targets_failed", "message": "None of the targets could be looked up."}
     run = await _end(connection, run, "completed" if error is None else "failed", error)
+    turned = await _tell_turns(connection, run)
     if error is not None:
-        return await tell_failed(connection, run["account_id"], run_id)
-    return await _tell_changes(connection, run) if run["changes_detected"] else Ended()
+        told = await tell_failed(connection, run["account_id"], run_id)
+    else:
+        told = await _tell_changes(connection, run) if run["changes_detected"] else Ended()
+    return Ended(told.told or turned.told, told.accepted + turned.accepted)
 
 
 async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> None:
@@ -94,10 +101,12 @@ async def _lock(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
 async def _end(
     connection: Connection, run: Mapping[str, Any], status: str, error: Mapping[str, str] | None
 ) -> dict[str, Any]:
+    silent = await sources.find_silent(connection, run["id"])
     cursor = await connection.execute(
-        "update monitor_runs set status = %s, error = %s, completed_at = clock_timestamp() where id = %s"
-        " returning *",
-        (status, None if error is None else orjson.dumps(error).decode(), run["id"]),
+        "update monitor_runs set status = %s, error = %s, completed_at = clock_timestamp(),"
+        " resumes_at = null,"
+        " sources_silent = %s where id = %s returning *",
+        (status, error and _json(error), _json(silent), run["id"]),
     )
     ended = await cursor.fetchone()
     assert ended is not None
@@ -110,6 +119,10 @@ async def _end(
     what = "Targets of which something was heard"
     await credits.settle(connection, run["account_id"], hold_of(run["id"]), ended["heard_records"], what)
     return ended
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z).decode()
 
 
 _MONITOR: LiteralString = (
@@ -139,6 +152,21 @@ async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) ->
     return await _tell(connection, account_id, data, {"changes": [], "more": 0})
 
 
+async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
+    """Say which sources have been silent for long, and which are heard again."""
+    turns = await sources.note_run(connection, run)
+    if not turns.silent and not turns.back:
+        return Ended()
+    name = (await _with_name(connection, run["id"]))["name"]
+    told: list[EventData] = []
+    for type, rows in ((MonitorSourceSilent, turns.silent), (MonitorSourceBack, turns.back)):
+        for row in rows:
+            known = row | {"monitor_name": name, "run_id": run["id"]}
+            told.append(type(**{field: known[field] for field in type.model_fields}))
+    ended = [await _tell(connection, run["account_id"], data, {"changes": [], "more": 0}) for data in told]
+    return Ended(True, sum(one.accepted for one in ended))
+
+
 async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended:
     named = await _with_name(connection, run["id"])
     shown = await _first_changes(connection, run["id"])
@@ -149,6 +177,8 @@ async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended
         run_id=run["id"],
         total_records=run["total_records"],
         changes_detected=run["changes_detected"],
+        targets_partial=run["targets_partial"],
+        sources_silent=[SilentSource.model_validate(one, strict=False) for one in run["sources_silent"]],
         credits_used=run["heard_records"],
         changes=[_as_sent(**one) for one in sent],
         more=run["changes_detected"] - len(sent),

@@ -21,7 +21,8 @@ from models.calendars import Calendar
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
 from models.lists import TargetType
-from models.monitors import watched
+from models.monitors import sources, watched
+from models.monitors.sources import SourceView
 from models.monitors.tolerances import effective_tolerances
 from models.views import View
 
@@ -129,13 +130,19 @@ class MonitorView(View):
     data_source_ref: UUID | None = Described(description="The list that it watches; null without one.")
     target_count: int = Described(description="How many targets it has now.")
     email_count: int = Described(description="The same as `target_count`, for older clients.")
+    sources: list[SourceView] = Described(
+        description="The sources of its tracked fields: when each was last heard, and which are silent."
+    )
+    warnings: list[dict[str, str]] = Described(
+        default_factory=list[dict[str, str]],
+        description="Which sources have its runs go at their pace (`slow_source`), need longer than its"
+        " period (`short_period`), or are left out (`bulk_use`), each with `code` and `message`; told of a"
+        " monitor alone.",
+    )
     last_run_at: datetime | None = Described(description="When a run of it last ended; null before.")
     next_run_at: datetime | None = Described(description="When it runs next; null while it is paused.")
     created_at: datetime = Described(description="When it was made.")
     updated_at: datetime = Described(description="When it was last changed.")
-    warnings: list[dict[str, str]] | None = Described(
-        None, description="What is doubtful about it, as `code` and `message`; null in lists of monitors."
-    )
 
 
 @dataclass(frozen=True)
@@ -361,7 +368,9 @@ async def list_all(
 
 
 _SHOWN = (
-    "select m.*, l.target_count as listed from monitors m left join lists l on l.id = m.list_id"
+    "select m.*, l.target_count as listed, "
+    + sources.VIEWS
+    + " as sources from monitors m left join lists l on l.id = m.list_id"
     " where m.account_id = %s and m.deleted_at is null"
 )
 

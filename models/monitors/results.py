@@ -13,6 +13,7 @@ from pydantic import Field as Described
 
 from database import Connection
 from models.lists import TargetType
+from models.monitors.sources import SilenceView
 from models.views import View
 
 
@@ -21,6 +22,13 @@ class FieldChange(View):
 
     old: Any = Described(description="What it was.")
     new: Any = Described(description="What it is.")
+
+
+class FirstHeard(View):
+    """What was heard of a field for the first time."""
+
+    value: Any = Described(description="What it is; of a list the items that are heard for the first time.")
+    sources: list[str] = Described(description="Who says so.")
 
 
 class ResultError(View):
@@ -45,6 +53,12 @@ class FoundView(View):
         " removed or changed; besides, once, for each set that was found to rotate its known members as"
         " `rotating`."
     )
+    first_heard: dict[str, FirstHeard] | None = Described(
+        description="By dotted field, what sources say of it that were never heard before: told once, and no"
+        " change; null if there is nothing."
+    )
+    partial: bool = Described(description="Whether a source of a tracked field was not heard.")
+    silent: list[SilenceView] = Described(description="The sources of tracked fields that were not heard.")
     error: ResultError | None = Described(description="Why it could not be looked up; null if it could.")
 
 
@@ -85,6 +99,8 @@ class Result:
     changes: str | None
     details: str | None
     error: str | None
+    silent: str | None
+    first_heard: str | None
     data: str | None
 
     def found(self) -> dict[str, Any]:
@@ -93,6 +109,9 @@ class Result:
             "data": _json(self.data),
             "changes": _json(self.changes),
             "change_details": _json(self.details),
+            "first_heard": _json(self.first_heard),
+            "partial": self.silent is not None,
+            "silent": _json(self.silent or "[]"),
             "error": _json(self.error),
         }
 
@@ -113,7 +132,8 @@ def _json(text: str | None) -> orjson.Fragment | None:
 
 FIELDS: LiteralString = (
     "r.run_id, r.position, r.target, r.has_changes, r.changes::text as changes, r.details::text as details,"
-    " r.error::text as error, s.data"
+    " r.error::text as error, r.silent::text as silent,"
+    " r.first_heard::text as first_heard, s.data"
 )
 """Those of `Result`, of results `r` and answers `s`."""
 ANSWERS: LiteralString = (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Literal, LiteralString, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
-from pydantic import Field as Described
 from sqlalchemy import JSON, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
@@ -21,13 +20,13 @@ from models.lists import TargetType
 from models.monitors import monitors
 from models.monitors.ending import Ended, hold_of, tell_failed
 from models.monitors.monitors import Locked
-from models.views import View
+from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
 
 CHUNK = 200
 """How many targets of a run are worked through together."""
 
-RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
-RunTrigger = Literal["schedule", "manual"]
+# After how long a run by hand no longer waits. One by the calendar waits until the next is due.
+_BY_HAND = timedelta(days=1)
 
 
 class MonitorRun(SQLModel, table=True):
@@ -98,30 +97,6 @@ class MonitorRunChunk(SQLModel, table=True):
     targets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
 
 
-class MonitorRunView(View):
-    """A run of a monitor as the API shows it."""
-
-    id: UUID = Described(description="The run's id.")
-    monitor_id: UUID = Described(description="The monitor that it is a run of.")
-    monitor_name: str = Described(description="What that is called now.")
-    monitor_type: TargetType = Described(description="What its targets are.")
-    status: RunStatus = Described(description="Where it stands.")
-    trigger: RunTrigger = Described(description="What started it.")
-    total_records: int = Described(description="How many targets it has.")
-    processed_records: int = Described(description="How many of them are done, so far.")
-    failed_records: int = Described(description="How many of those could not be looked up.")
-    changes_detected: int = Described(description="How many of them have changed.")
-    credits_used: int = Described(
-        description="What it has cost so far: a credit for each of which something tracked was heard."
-    )
-    duration_ms: int | None = Described(description="From its start to its end, in milliseconds.")
-    error: dict[str, Any] | None = Described(
-        description="Why it failed, as `code` and `message`; null if it did not."
-    )
-    started_at: datetime | None = Described(description="When it began; null before.")
-    completed_at: datetime | None = Described(description="When it ended; null before.")
-
-
 class Started(NamedTuple):
     """A run that was accepted, with how many targets."""
 
@@ -161,8 +136,9 @@ async def start(
 async def start_due(connection: Connection, monitor_id: UUID, come: datetime | None = None) -> Ended | None:
     """Accept the run of a monitor that is due; call it in a transaction, and notify as `start`.
 
-    However many times have passed since, it is one run. While one is under way, the new one is left out. A
-    run that cannot begin is one that has failed.
+    However many times have passed since, it is one run. While one is under way, the new one is left out and
+    counted, unless that one is to end by now: then it stays due, for `start_next`. A run that cannot begin is
+    one that has failed.
 
     Args:
         connection: inside a transaction.
@@ -178,24 +154,47 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
         (monitor_id, come),
     )
     row = await cursor.fetchone()
-    if row is None:
+    if row is None or await _is_ending(connection, row["run_id"], come):
         return None
     locked = Locked(row)
     following = locked.next_after(max(datetime.now(UTC), row["next_run_at"]))
     await connection.execute("update monitors set next_run_at = %s where id = %s", (following, monitor_id))
     if row["run_id"] is not None:
+        await connection.execute(
+            "update monitor_runs set skipped_runs = skipped_runs + 1 where id = %s", (row["run_id"],)
+        )
         return None
     try:
         # What it has begun is undone if it cannot go on, and only that.
         async with connection.transaction():
-            await _accept(connection, locked, "schedule")
+            await _accept(connection, locked, "schedule", ends_by=following)
     except (Conflict, InsufficientCredits) as error:
         return await _fail(connection, row, error)
     return None
 
 
+async def start_next(connection: Connection, run_id: UUID) -> Ended | None:
+    """Accept the run that has become due while this one came to its end, if one has; as `start_due`."""
+    cursor = await connection.execute("select monitor_id from monitor_runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    return None if row is None else await start_due(connection, row["monitor_id"])
+
+
+async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime | None) -> bool:
+    """Whether a run under way is to end by now: the one that is due begins after it."""
+    cursor = await connection.execute(
+        "select from monitor_runs where id = %s and ends_by <= greatest(clock_timestamp(), %s)",
+        (run_id, come),
+    )
+    return await cursor.fetchone() is not None
+
+
 async def _accept(
-    connection: Connection, locked: Locked, trigger: RunTrigger, run_id: UUID | None = None
+    connection: Connection,
+    locked: Locked,
+    trigger: RunTrigger,
+    run_id: UUID | None = None,
+    ends_by: datetime | None = None,
 ) -> Started:
     row = locked.row
     if row["run_id"] is not None:
@@ -206,7 +205,10 @@ async def _accept(
     total = await _insert_chunks(connection, run_id, row)
     if not total:
         await _refuse_without_targets(connection, row)
-    await connection.execute("update monitor_runs set total_records = %s where id = %s", (total, run_id))
+    await connection.execute(
+        "update monitor_runs set total_records = %s, ends_by = coalesce(%s, created_at + %s) where id = %s",
+        (total, ends_by, _BY_HAND, run_id),
+    )
     await connection.execute(
         "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
     )
@@ -249,10 +251,12 @@ async def _insert(
 _CHUNKS: LiteralString = """
 with chunks as (
   insert into monitor_run_chunks (run_id, number, targets)
-  select %(run_id)s, number, array_agg(target order by id) from (
-    select id, target, (row_number() over (order by id) - 1) / %(size)s as number
-    from {} where {} = %(source)s
-  ) as numbered group by number returning cardinality(targets) as targets
+  select %(run_id)s, (place - 1) / %(size)s as number, array_agg(target order by place) from (
+    select t.target, row_number() over (
+      order by case when b.target is null then '-infinity' else b.unheard_since end, t.id) as place
+    from {} t left join monitor_baselines b on b.monitor_id = %(monitor_id)s and b.target = t.target
+    where t.{} = %(source)s
+  ) as placed group by number returning cardinality(targets) as targets
 )
 select coalesce(sum(targets), 0)::int as total from chunks
 """
@@ -261,11 +265,19 @@ _LISTED_CHUNKS: LiteralString = _CHUNKS.format("list_targets", "list_id")
 
 
 async def _insert_chunks(connection: Connection, run_id: UUID, monitor: Mapping[str, Any]) -> int:
-    """Note the targets of now: what changes later is the next run's affair."""
+    """Note the targets of now: what changes later is the next run's affair.
+
+    First come those that nothing is known of, then those that a limited source was not heard of for longest.
+    """
     own = monitor["list_id"] is None
     cursor = await connection.execute(
         _OWN_CHUNKS if own else _LISTED_CHUNKS,
-        {"run_id": run_id, "size": CHUNK, "source": monitor["id"] if own else monitor["list_id"]},
+        {
+            "run_id": run_id,
+            "size": CHUNK,
+            "monitor_id": monitor["id"],
+            "source": monitor["id"] if own else monitor["list_id"],
+        },
     )
     row = await cursor.fetchone()
     return row["total"] if row else 0
@@ -348,11 +360,3 @@ async def list_some(
         {**wanted, "limit": limit, "offset": offset},
     )
     return [view_of(row) for row in await cursor.fetchall()], counted["total"] if counted else 0
-
-
-def view_of(row: Mapping[str, Any]) -> MonitorRunView:
-    """The run that a row with its monitor's name shows."""
-    start, end = row["started_at"], row["completed_at"]
-    took = None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
-    shown: dict[str, Any] = {name: row[name] for name in MonitorRunView.model_fields if name in row}
-    return MonitorRunView(**shown, duration_ms=took, credits_used=row["heard_records"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import JSON, Column, DateTime, ForeignKey, Index, Integer, LargeBinary, Text
+from sqlalchemy import JSON, Column, DateTime, Index, LargeBinary, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -31,6 +31,7 @@ RUNS = AccountQueue(
     columns="id as run_id, account_id, monitor_id, total_records as targets",
     claimed=Claimed,
     lock=0x6D6F6E69746F72,
+    waits="coalesce(resumes_at > clock_timestamp(), false)",
 )
 claim = RUNS.claim
 
@@ -93,30 +94,6 @@ class StoredResult(SQLModel, table=True):
     first_heard: Any = Field(sa_column=Column(JSON))
 
 
-class MonitorSource(SQLModel, table=True):
-    """What a monitor has heard of a source of its tracked fields.
-
-    Attributes:
-        heard_at: when it was last heard, of any target; None if never.
-        silent_since: since when it was heard of no target; None while it is heard.
-        why: the reason of its silence.
-        silent_runs: how many runs in a row have not heard it.
-        emitted_at: when `monitor.source_silent` was sent; None since it is heard again.
-    """
-
-    __tablename__ = "monitor_sources"  # pyright: ignore[reportAssignmentType]
-
-    monitor_id: UUID = Field(
-        sa_column=Column(ForeignKey("monitors.id", ondelete="CASCADE"), primary_key=True)
-    )
-    source: str = Field(sa_column=Column(Text, primary_key=True))
-    heard_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-    silent_since: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-    why: str | None = Field(sa_column=Column(Text))
-    silent_runs: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
-    emitted_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-
-
 @dataclass(frozen=True)
 class Chunk:
     """Targets of a run that are to be looked up.
@@ -127,6 +104,9 @@ class Chunk:
         period: between two runs of the monitor.
         created_at: when the monitor was made.
         before: when the run before ended; None if there was none that has found anything.
+        started_at: when the run began.
+        ends_in: seconds until no target waits for its sources any more.
+        heard_before: the sources that earlier runs of the monitor have heard.
     """
 
     run_id: UUID
@@ -142,6 +122,9 @@ class Chunk:
     before: datetime | None
     targets: Sequence[tuple[int, str]]
     when: Sequence[Mapping[str, Any]] = ()
+    heard_before: Sequence[str] = ()
+    started_at: datetime | None = None
+    ends_in: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,6 +138,10 @@ class Found:
         data: None if the answer of the run before stands.
         forgotten: what is known of it is to be deleted.
         heard: a source of a tracked field has answered; for that a credit is charged.
+        silent: the sources of tracked fields that were not heard; None if all were.
+        first_heard: of what was never heard before, apart from changes; None if there is nothing.
+        unheard: a source was not heard because it is over its limit: the next run begins with such targets.
+        answered: the sources of tracked fields that have answered.
     """
 
     run_id: UUID
@@ -169,6 +156,10 @@ class Found:
     data: str | None = None
     forgotten: bool = False
     heard: bool = False
+    silent: str | None = None
+    first_heard: str | None = None
+    answered: Collection[str] = ()
+    unheard: bool = False
 
     @property
     def size(self) -> int:
@@ -180,6 +171,10 @@ _OPEN: LiteralString = """
 select r.id as run_id, r.account_id, r.monitor_id, r.monitor_type as type,
   m.change_detection = 'full_refresh' as full_refresh, m.tracked_fields, m.ignored_fields, m.tolerance,
   m.frequency, m.cron, m.timezone, m.created_at, c.targets,
+  array(select s.source from monitor_sources s where s.monitor_id = m.id and s.heard_at is not null)
+    as heard_before, r.started_at,
+  extract(epoch from coalesce(r.ends_by, r.created_at + interval '1 day') - clock_timestamp())::float
+    as ends_in,
   case when jsonb_array_length(m."when") > 0 then m."when" else coalesce(l."when", '[]') end as "when", (
     select p.completed_at from monitor_runs p
     where p.monitor_id = r.monitor_id and p.id < r.id and p.processed_records > 0 order by p.id desc limit 1
@@ -222,6 +217,17 @@ async def close_chunk(connection: Connection, run_id: UUID, number: int) -> None
     )
 
 
+async def mark_waiting(connection: Connection, run_id: UUID, seconds: float) -> None:
+    """Note for how long the sources of a run have what is left of it wait."""
+    await connection.execute(
+        "update monitor_runs r set resumes_at = case when r.resumes_at > clock_timestamp()"
+        " then least(r.resumes_at, m.until) else m.until end"
+        " from (select clock_timestamp() + make_interval(secs => %s) as until) m"
+        " where id = %s and status = 'running'",
+        (seconds, run_id),
+    )
+
+
 async def load_baselines(
     connection: Connection, wanted: Sequence[tuple[UUID, str]]
 ) -> list[tuple[bytes, bytes] | None]:
@@ -244,23 +250,32 @@ with given as materialized (
   select * from unnest(%(run_ids)s::uuid[], %(positions)s::integer[], %(monitor_ids)s::uuid[],
     %(targets)s::text[], %(changes)b::json[], %(details)b::json[], %(errors)b::json[],
     %(baselines)b::json[], %(hashes)s::bytea[], %(data)b::json[], %(forgotten)s::boolean[],
-    %(heard)s::boolean[])
+    %(heard)s::boolean[], %(silent)b::json[], %(first_heard)b::json[],
+    %(unheard)s::boolean[])
   as given (run_id, position, monitor_id, target, changes, details, error, baseline, hash, data, forgotten,
-    heard)
+    heard, silent, first_heard, unheard)
 ), recorded as (
   insert into monitor_results
-    (run_id, position, monitor_id, target, has_changes, changes, details, error)
-  select run_id, position, monitor_id, target, changes is not null, changes, details, error from given
+    (run_id, position, monitor_id, target, has_changes, changes, details, error, silent,
+    first_heard)
+  select run_id, position, monitor_id, target, changes is not null, changes, details, error, silent,
+    first_heard from given
   on conflict do nothing returning run_id, position
 ), new as materialized (
   select given.* from given join recorded using (run_id, position)
 ), known as (
-  insert into monitor_baselines (monitor_id, target, content_hash, snapshot, updated_at)
-  select new.monitor_id, target, hash, baseline, now() from new join monitors m on m.id = new.monitor_id
+  insert into monitor_baselines as b (monitor_id, target, content_hash, snapshot, updated_at, unheard_since)
+  select new.monitor_id, target, hash, baseline, now(), case when unheard then now() end
+  from new join monitors m on m.id = new.monitor_id
   where baseline is not null and (m.list_id is not null or exists (
     select from monitor_targets t where t.monitor_id = m.id and t.target = new.target))
   on conflict (monitor_id, target) do update set content_hash = excluded.content_hash,
-    snapshot = excluded.snapshot, updated_at = excluded.updated_at
+    snapshot = excluded.snapshot, updated_at = excluded.updated_at,
+    unheard_since = case when excluded.unheard_since is not null
+      then coalesce(b.unheard_since, excluded.unheard_since) end
+), unheard as (
+  update monitor_baselines b set unheard_since = coalesce(b.unheard_since, now()) from new n
+  where n.unheard and n.baseline is null and b.monitor_id = n.monitor_id and b.target = n.target
 ), kept as (
   insert into monitor_snapshots (monitor_id, target, run_id, data)
   select monitor_id, target, run_id, data from new where data is not null on conflict do nothing
@@ -272,11 +287,13 @@ with given as materialized (
   where n.forgotten and s.monitor_id = n.monitor_id and s.target = n.target
 ), counted as (
   select run_id, count(*) as processed, count(error) as failed, count(changes) as changed,
-    count(*) filter (where heard) as heard from new group by run_id
+    count(*) filter (where heard) as heard, count(silent) as partial,
+    count(first_heard) as first_heard from new group by run_id
 )
 update monitor_runs r set processed_records = processed_records + c.processed,
   failed_records = failed_records + c.failed, changes_detected = changes_detected + c.changed,
-  heard_records = heard_records + c.heard
+  heard_records = heard_records + c.heard, targets_partial = targets_partial + c.partial,
+  first_heard_records = first_heard_records + c.first_heard, resumes_at = null
 from counted c where r.id = c.run_id
 """
 
@@ -308,6 +325,22 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
             "data": [one.data for one in given],
             "forgotten": [one.forgotten for one in given],
             "heard": [one.heard for one in given],
+            "silent": [one.silent for one in given],
+            "unheard": [one.unheard for one in given],
+            "first_heard": [one.first_heard for one in given],
         }
         await connection.execute(_RECORD, columns)
+        await _record_answered(connection, given)
     return [one.run_id in running for one in found]
+
+
+async def _record_answered(connection: Connection, found: Sequence[Found]) -> None:
+    """Add the sources that have answered to those that their runs have heard."""
+    for run_id in {one.run_id for one in found}:
+        names = sorted({name for one in found if one.run_id == run_id for name in one.answered})
+        await connection.execute(
+            "update monitor_runs set sources_heard = array(select distinct name from"
+            " unnest(sources_heard || %(names)s::text[]) name order by name)"
+            " where id = %(run_id)s and not sources_heard @> %(names)s::text[]",
+            {"run_id": run_id, "names": names},
+        )

@@ -53,7 +53,7 @@ from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
 from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
-from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, Looked
+from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, WATCH_CHUNK, Looked, Watched
 from workflows.monitors import MonitorRun, ScheduledMonitor
 from workflows.runs import AutomationRun
 from workflows.schedules import ScheduledTrigger
@@ -82,8 +82,14 @@ DELIVERIES: dict[str, list[int]] = {
     LOST_DELIVERIES: [500, 200],
 }
 """What the receiver answers to each attempt at a delivery."""
-MONITOR_RUNS = {"a-monitor-run": 1001, "a-monitor-run-whose-activities-are-lost": 1}
+MONITOR_RUNS = {
+    "a-monitor-run-at-its-pace": 1001,
+    "a-monitor-run-that-waits": 1,
+    "a-monitor-run-whose-chunk-is-lost": 1,
+}
 """How many targets each has."""
+OLD = {"a-monitor-run", "a-monitor-run-whose-activities-are-lost"}
+"""What earlier releases have begun."""
 JOBS = {"a-bulk-job": 1001, "a-bulk-job-that-waits": 1, "a-bulk-job-whose-activities-are-lost": 1}
 """How many rows each has."""
 OTHERS: dict[str, tuple[Any, ...]] = {
@@ -101,9 +107,11 @@ async def lose_at_first(_: ExecuteActivityInput, do: Do) -> Any:
 
 
 async def wait_at_first(given: ExecuteActivityInput, do: Do) -> Any:
-    waits = given.fn.__name__ == LOOK_UP_ROWS and activity.info().workflow_run_id not in _WAITED
-    _WAITED.add(activity.info().workflow_run_id)
-    return Looked(seconds=0.5) if waits else await do()
+    name, run_id = given.fn.__name__, activity.info().workflow_run_id
+    if name not in (LOOK_UP_ROWS, WATCH_CHUNK) or run_id in _WAITED:
+        return await do()
+    _WAITED.add(run_id)
+    return Looked(seconds=0.5) if name == LOOK_UP_ROWS else Watched({"greynoise": 0.5})
 
 
 _WAITED = set[str | None]()
@@ -173,7 +181,7 @@ async def test_a_run_whose_history_is_long_goes_on_in_a_new_one(is_long: bool) -
 
 
 def test_every_shape_has_a_committed_history() -> None:
-    shapes = {*RUNS, *DELIVERIES, *MONITOR_RUNS, *JOBS, *OTHERS}
+    shapes = {*RUNS, *DELIVERIES, *MONITOR_RUNS, *JOBS, *OTHERS, *OLD}
     assert {path.stem for path in HISTORIES.glob("*.json")} == shapes
 
 
@@ -276,7 +284,9 @@ async def test_a_history_of_a_monitor_made_now_replays(
         await credits.grant(connection, watcher.account_id, 2000, f"test/{uuid4()}", "test")
     monitor_id = await watcher.monitor(addresses(MONITOR_RUNS[name]))
     run_id = await watcher.start(monitor_id)
-    client = with_faults(unsealed, lose_at_first) if "lost" in name else unsealed
+    faults = {"waits": wait_at_first, "lost": lose_at_first}
+    around = next((fault for word, fault in faults.items() if word in name), None)
+    client = unsealed if around is None else with_faults(unsealed, around)
     async with working(open_settings, client, database, keyring):
         await watcher.ended(monitor_id, run_id)
         await replayed(client.get_workflow_handle(monitor_workflow_id(run_id)), name)

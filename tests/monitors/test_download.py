@@ -14,7 +14,7 @@ from providers.registry import KINDS
 from tests.api_server import Api, Person
 from tests.monitors.asking import CHANGED, ERROR, create, run
 
-STATUS = ["target", "has_changes", "changed_fields", "error"]
+STATUS = ["target", "has_changes", "changed_fields", "error", "silent"]
 A, B, C = "a.example.com", "b.example.com", "c.example.com"
 
 
@@ -86,7 +86,7 @@ async def test_a_file_says_what_it_is_and_never_what_is_not_of_the_target(
     assert response.headers["content-type"] == "text/csv; charset=utf-8"
     assert response.headers["content-disposition"] == f'attachment; filename="monitor-run-{run_id}.csv"'
     header = response.text.partition("\r\n")[0].split(",")
-    assert header[:4] == STATUS
+    assert header[:5] == STATUS
     assert not {"providers", "sources", "conflicts", "credits", "cached", "partial"} & set(header)
 
 

@@ -17,9 +17,9 @@ from temporal import starts
 from tests.automations.engine import hasty_worker, until
 from tests.automations.faults import Do, Lost
 from tests.monitors.conftest import Work
-from tests.monitors.watching import Scanner, Watcher, addresses
+from tests.monitors.watching import Scanner, Watcher, addresses, limited_but_for, scanned_as
 from tests.stacks import eventually
-from workflows.messages import WATCH_TARGETS
+from workflows.messages import WATCH_CHUNK
 
 DEATHS = [
     "models.monitors.working:claim",
@@ -62,7 +62,7 @@ async def test_a_lost_activity_repeats_no_target_that_was_recorded(
     lost: list[str] = []
 
     async def lose_the_first(given: ExecuteActivityInput, do: Do) -> Any:
-        if lost or given.fn.__name__ != WATCH_TARGETS:
+        if lost or given.fn.__name__ != WATCH_CHUNK:
             return await do()
         lost.append(given.fn.__name__)
         scanner.held = {targets[5]}
@@ -110,3 +110,27 @@ async def test_a_target_that_two_attempts_record_together_counts_once(watcher: W
         await connection.execute("update monitor_runs set status = 'running' where id = %s", (run_id,))
         assert await working.record(connection, [found, found]) == [True, True]
     assert (await watcher.run(monitor_id, run_id)).processed_records == 1
+
+
+async def test_another_worker_goes_on_with_a_run_that_waits(
+    watcher: Watcher, at_work: Work, scanner: Scanner
+) -> None:
+    [target] = addresses(1)
+    scanner.greynoise = limited_but_for(seconds=25)
+    monitor_id = await watcher.monitor(
+        [target],
+        tracked_fields=["threat.classification", "threat.abuse_score"],
+        change_detection="full_refresh",
+    )
+    run_id = await watcher.start(monitor_id)
+
+    async def waits() -> bool:
+        return (await watcher.run(monitor_id, run_id)).resumes_at is not None
+
+    async with at_work():
+        await until(waits)
+    scanner.greynoise = scanned_as("benign")
+    async with at_work():
+        run = await watcher.ended(monitor_id, run_id, 60)
+    assert (run.status, run.targets_partial) == ("completed", 0)
+    assert scanner.asked["abuseipdb", target] == 1

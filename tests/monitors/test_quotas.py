@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
 from aiohttp import web
 
 from database import Notifier
+from models.monitors.monitors import CHANGED_CHANNEL
+from models.monitors.run_views import MonitorRunView
 from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as
 
 
@@ -21,17 +26,28 @@ def for_so_many(count: int, answer: Answer) -> Answer:
     return limited
 
 
+async def found(
+    watcher: Watcher, monitor_id: UUID, notifier: Notifier
+) -> tuple[MonitorRunView, list[dict[str, Any]]]:
+    """A whole run that waits for no source, since the next one is due."""
+    run_id = await watcher.start(monitor_id)
+    await watcher.rows("update monitor_runs set ends_by = now() where id = %s", run_id)
+    notifier.notify(CHANGED_CHANNEL)
+    return await watcher.ended(monitor_id, run_id), await watcher.results(run_id)
+
+
 async def test_what_a_source_does_not_say_of_most_targets_is_no_change(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:
     targets = addresses(30)
     scanner.greynoise = for_so_many(10, scanned_as("benign"))
     monitor_id = await watcher.monitor(targets, change_detection="full_refresh")
-    run, results = await watcher.found(monitor_id, notifier)
+    run, results = await found(watcher, monitor_id, notifier)
     assert (run.status, run.processed_records, run.failed_records) == ("completed", 30, 0)
+    assert run.targets_partial >= 20
     told = [one for one in results if one["data"]["threat"]["classification"] == "benign"]
     assert 1 <= len(told) <= 10
     scanner.greynoise, scanner.abuseipdb = for_so_many(10, scanned_as("benign")), reported("Commercial")
-    run, results = await watcher.found(monitor_id, notifier)
+    run, results = await found(watcher, monitor_id, notifier)
     assert run.changes_detected == 30
     assert {field for one in results for field in one["changes"]} == {"threat.usage_type"}

@@ -44,7 +44,9 @@ async def test_a_run_by_hand_is_accepted_with_its_targets_and_holds_their_credit
     assert await given(person.key, answer.headers["location"]) == {
         "id": run_id, "monitor_id": monitor_id, "monitor_name": "a monitor", "monitor_type": "domain",
         "status": "queued", "trigger": "manual", "total_records": 2, "processed_records": 0,
-        "failed_records": 0, "changes_detected": 0, "credits_used": 0, "duration_ms": None, "error": None,
+        "failed_records": 0, "changes_detected": 0, "targets_partial": 0, "first_heard_records": 0,
+        "sources_silent": [], "skipped_runs": 0, "resumes_at": None, "credits_used": 0,
+        "duration_ms": None, "error": None,
         "started_at": None, "completed_at": None,
     }  # fmt: skip
 
@@ -156,7 +158,10 @@ async def test_a_result_has_the_answer_and_what_has_changed(api: Api, database: 
     async def results(run_id: str) -> list[dict[str, Any]]:
         return await given(person.key, f"/api/monitors/{monitor_id}/runs/{run_id}/results")
 
-    nothing = {"changes": None, "change_details": None, "has_changes": False, "error": None}
+    nothing: dict[str, Any] = {
+        "changes": None, "change_details": None, "has_changes": False, "first_heard": None, "partial": False,
+        "silent": [], "error": None,
+    }  # fmt: skip
     assert [{k: v for k, v in one.items() if k != "id"} for one in await results(first)] == [
         {"email": A, "target": A, "data": {"n": 1}, **nothing},
         {"email": B, "target": B, "data": {"n": 2}, **nothing},
@@ -164,7 +169,7 @@ async def test_a_result_has_the_answer_and_what_has_changed(api: Api, database: 
     ]
     assert [{k: v for k, v in one.items() if k != "id"} for one in await results(second)] == [
         {"email": A, "target": A, "data": {"n": 3}, "changes": CHANGED, "change_details": details,
-         "has_changes": True, "error": None},
+         "has_changes": True, "first_heard": None, "partial": False, "silent": [], "error": None},
         {"email": B, "target": B, "data": {"n": 2}, **nothing, "error": ERROR},
         {"email": C, "target": C, "data": {"n": 4}, **nothing},
     ]  # fmt: skip
@@ -214,7 +219,10 @@ async def test_the_history_of_a_target_is_that_of_the_runs_that_ended(api: Api, 
     await run(person, database, monitor_id, {A: {"data": {"n": 3}}}, end=False)
     path = f"/api/monitors/{monitor_id}/targets/history"
     history = await given(person.key, path, target=" A.example.com ")
-    nothing = {"changes": None, "change_details": None, "error": None}
+    nothing: dict[str, Any] = {
+        "changes": None, "change_details": None, "first_heard": None, "partial": False, "silent": [],
+        "error": None,
+    }  # fmt: skip
     ended = {
         one["id"]: one["completed_at"]
         for one in (await given(person.key, f"/api/monitors/{monitor_id}/runs"))["runs"]

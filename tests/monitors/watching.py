@@ -18,7 +18,7 @@ from models import credits
 from models.audit import Actor
 from models.monitors import monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL, Plan
-from models.monitors.runs import MonitorRunView
+from models.monitors.run_views import MonitorRunView
 from tests.automations.engine import until
 
 Answer = Callable[[str], web.Response]
@@ -48,6 +48,17 @@ def reported(categories: str = "Data Center", score: int = 3) -> Answer:
 def answering(status: int) -> Answer:
     """A source answers with this status, whatever it is asked."""
     return lambda _: web.Response(status=status)
+
+
+def limited_but_for(*heard: str, seconds: int) -> Answer:
+    """Answer for these addresses alone, and have all others wait for so long."""
+
+    def answer(address: str) -> web.Response:
+        if address in heard:
+            return scanned_as("benign")(address)
+        return web.Response(status=429, headers={"retry-after": str(seconds)})
+
+    return answer
 
 
 @dataclass

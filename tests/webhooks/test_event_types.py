@@ -86,7 +86,15 @@ def test_the_kinds_of_lookups_are_those_that_there_are() -> None:
     [
         ("*", list(EVENT_TYPES)),
         ("key.created", ["key.created"]),
-        ("monitor.*", ["monitor.run.completed", "monitor.run.failed"]),
+        (
+            "monitor.*",
+            [
+                "monitor.run.completed",
+                "monitor.run.failed",
+                "monitor.source_silent",
+                "monitor.source_back",
+            ],
+        ),
         ("monitor.run.*", ["monitor.run.completed", "monitor.run.failed"]),
         ("credits.*", ["credits.low", "credits.exhausted", "credits.topped_up"]),
     ],
