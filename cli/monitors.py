@@ -91,9 +91,19 @@ def monitors_list(as_json: Json = False) -> None:
 
 @commands.command("show")
 def monitors_show(monitor: Named, as_json: Json = False) -> None:
-    """Show a monitor."""
+    """Show a monitor, and which of its sources are heard."""
     with connected(_SHOWN) as service:
-        print_record(service.get(_path(service, monitor)), as_json)
+        found = service.get(_path(service, monitor))
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    sources = found.pop("sources")
+    print_record(found, as_json)
+    rows = [
+        [one["source"], moment(one["heard_at"]), moment(one["silent_since"]), one["why"] or ""]
+        for one in sources
+    ]
+    print_table(["source", "last heard", "silent since", "why"], rows)
 
 
 @commands.command("run")
@@ -188,11 +198,13 @@ def _when(monitor: Mapping[str, Any]) -> str:
 def _told(run: Mapping[str, Any]) -> str:
     counts = f"{run['processed_records']:,} of {run['total_records']:,} targets"
     if run["completed_at"] is None:
-        return f"The run {run['id']} is {run['status']}: {counts}."
+        waits = f" It waits for its sources until {moment(run['resumes_at'])}." if run["resumes_at"] else ""
+        return f"The run {run['id']} is {run['status']}: {counts}.{waits}"
+    partial = f" {run['targets_partial']:,} partial," if run["targets_partial"] else ""
     reason = f" {printable(run['error']['message'])}" if run["error"] else ""
     return (
         f"The run {run['id']} is {run['status']}: {counts}, {run['changes_detected']:,} changed,"
-        f" {run['failed_records']:,} failed, {run['credits_used']:,} credits.{reason}"
+        f" {run['failed_records']:,} failed,{partial} {run['credits_used']:,} credits.{reason}"
     )
 
 
