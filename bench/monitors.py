@@ -1,11 +1,13 @@
 """Monitors: targets that are due at once, very many of one monitor, and what it costs to compare an answer.
 
-    python -m bench.monitors [--part due large judge] [--monitors 50] [--targets 100] [--large 100000]
+    python -m bench.monitors [--part due large judge simulate] [--monitors 50] [--targets 100]
+                             [--large 100000] [--runs 10000]
 
 `due`: so many monitors of five accounts, each with so many IP addresses, all due by their calendars at one
 moment; then once more, by hand, when nothing is new. `large`: one monitor with so many addresses, and the
 memory of its worker meanwhile. `judge`: from an answer and what is stored of a target to what is to be
-recorded, by kind; without the lookup and without Postgres.
+recorded, by kind; without the lookup and without Postgres. `simulate`: so many runs with outages, limits,
+first hearings and true changes at random, beside a model of what they are to say.
 
 Addresses are looked up in the data of `vedette data fetch`. Seconds are from when the first run was due or
 accepted to the end of the last, by Postgres' clock. Rows written are those of all tables, of other work too.
@@ -41,9 +43,10 @@ from providers.registry import KINDS
 from providers.result import LookupResult
 from providers.retelling import retell
 from services.watching import Stored, Watching
+from tests.monitors.simulation import simulate
 from tests.monitors.worlds import value, world
 
-_PARTS = ("due", "large", "judge")
+_PARTS = ("due", "large", "judge", "simulate")
 _ACCOUNTS = 5
 _CREDITS = 10**9
 # Schedules have to be made before they are due.
@@ -294,6 +297,13 @@ def main(arguments: argparse.Namespace) -> None:
             kind = KINDS[name]
             shown = f"{name}, {mentions:,} mentions" if name == "darkweb" else name
             print(judged(shown, kind, words_of(kind, mentions)), flush=True)
+    if "simulate" in arguments.part:
+        simulation = simulate(arguments.runs, seed=0)
+        faults = ", ".join(f"{name} {count:,}" for name, count in simulation.faults.items())
+        print(
+            f"\n{arguments.runs:,} simulated runs with {simulation.changes:,} changes; wrong: {faults}",
+            flush=True,
+        )
     if {"due", "large"} & set(arguments.part):
         with Runners.made() as runners, running(runners, fetch_data, VEDETTE_LOCAL_ONLY="1") as stack:
             runners.plain.run(measure(stack, arguments))
@@ -307,4 +317,5 @@ if __name__ == "__main__":
     parser.add_argument("--monitors", type=int, default=50)
     parser.add_argument("--targets", type=int, default=100)
     parser.add_argument("--large", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=10_000)
     main(parser.parse_args())
