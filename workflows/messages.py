@@ -30,6 +30,7 @@ class MonitorRunInput:
         run_id: of it.
         chunks: how many its targets are.
         first: the number of the first of these that was not looked at.
+        in_order: the chunks before that one were; else, under an earlier release, any were.
         waits: number of a chunk → the sources that it waits for.
         opens: source → when it may be asked again, as a Unix time.
     """
@@ -37,6 +38,7 @@ class MonitorRunInput:
     run_id: UUID
     chunks: int
     first: int = 0
+    in_order: bool = False
     waits: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     opens: dict[str, float] = field(default_factory=dict[str, float])
 

@@ -54,7 +54,7 @@ class MonitorRun:
 
     async def _look_at_all(self, given: MonitorRunInput) -> None:
         """Look at each chunk once: targets whose sources are over their limits are left."""
-        numbers = iter(range(given.first, given.chunks))
+        numbers = iter(range(given.first if given.in_order else 0, given.chunks))
         await asyncio.gather(*(self._work(given.run_id, numbers) for _ in range(_CHUNKS_AT_ONCE)))
         number = None if self._over else next(numbers, None)
         if number is not None:
@@ -97,7 +97,8 @@ class MonitorRun:
         self._opens |= {name: now + seconds for name, seconds in watched.waits.items()}
 
     def _go_on_in_a_new_run(self, given: MonitorRunInput, first: int) -> NoReturn:
-        workflow.continue_as_new(replace(given, first=first, waits=self._waits, opens=self._opens))
+        left = replace(given, first=first, in_order=True, waits=self._waits, opens=self._opens)
+        workflow.continue_as_new(left)
 
     async def _look_at_all_without_waiting(self, given: MonitorRunInput) -> None:
         """Do what runs did that began under an earlier release."""
