@@ -17,6 +17,8 @@ Category = Literal["enrichment", "monitoring", "security", "sales", "integration
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 SLACK = "SLACK_WEBHOOK_URL"
 """The secret by which copies tell Slack what they would else emit."""
+_UNTIL_SLACK_IS_BACK = {"max_attempts": 10, "initial_seconds": 1, "backoff": 3, "max_seconds": 3600}
+"""For how long they try, some two hours: what a step remembers as told must be told."""
 
 
 class Template(View):
@@ -83,7 +85,7 @@ def _as_slack_message(step: dict[str, Any]) -> dict[str, Any]:
     if step["type"] != "emit":
         return step
     url, body = f"{{{{ secrets.{SLACK} }}}}", {"text": step["config"]["data"]["text"]}
-    return step | {"type": "webhook", "config": {"url": url, "body": body}}
+    return step | {"type": "webhook", "retry": _UNTIL_SLACK_IS_BACK, "config": {"url": url, "body": body}}
 
 
 def missing_inputs(document: Mapping[str, Any]) -> Iterator[Finding]:
