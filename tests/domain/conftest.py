@@ -78,7 +78,7 @@ def ask_here(monkeypatch: pytest.MonkeyPatch, module: ModuleType, url: str) -> N
 
 
 def certificate(folder: Path, **changes: Any) -> Path:
-    """A self-signed certificate that has expired, with its key, in one PEM file."""
+    """A self-signed certificate with its key, in one PEM file; it has expired, unless `ends` says else."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = [(NameOID.ORGANIZATION_NAME, "Example Trust"), (NameOID.COMMON_NAME, "Example CA 1")]
     name = x509.Name([x509.NameAttribute(oid, text) for oid, text in changes.get("issuer", issuer)])
@@ -89,7 +89,7 @@ def certificate(folder: Path, **changes: Any) -> Path:
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
-        .not_valid_after(datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=90))
+        .not_valid_after(changes.get("ends", datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=90)))
     )
     names = changes.get("names", [x509.DNSName("www.example.com"), x509.DNSName("example.com")])
     if names:

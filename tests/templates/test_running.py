@@ -34,6 +34,8 @@ def told(text: str) -> Sent:
     return [(SLACK, {"text": text})]
 
 
+LEAD_TEXT = f"For sales: a good lead, 80 points: {ADA}\nAda Lovelace, Analyst, Example Bank, Hi"
+
 # Events one after the other, with what is sent for each.
 EVENTS: dict[str, list[tuple[Any, Sent]]] = {
     "sign-up-fraud-check": [
@@ -57,7 +59,10 @@ EVENTS: dict[str, list[tuple[Any, Sent]]] = {
         ({"user": "ada", "ip": AMERICAN}, []),
         (
             {"user": "ada", "ip": AUSTRALIAN},
-            told(f"ada logs in from Australia for the first time (IP {AUSTRALIAN})"),
+            told(
+                "ada logs in from Australia, where they have not logged in from in the last 90 days"
+                f" (IP {AUSTRALIAN})"
+            ),
         ),
         ({"user": "ada", "ip": AMERICAN}, []),
     ],
@@ -65,8 +70,9 @@ EVENTS: dict[str, list[tuple[Any, Sent]]] = {
         (
             {"name": "Ada", "email": ADA},
             told(
-                f"Ada should change passwords: {ADA} is in 5 known breaches (Adobe, LinkedIn, Evony.com,"
-                " Zynga.com, Infostealer malware), which exposed Email addresses, Password hints, Passwords,"
+                f"Ada should change passwords: {ADA} is in 5 breaches not told before (Adobe, LinkedIn,"
+                " Evony.com, Zynga.com, Infostealer malware); 5 are known, which exposed Email addresses,"
+                " Password hints, Passwords,"
                 " Usernames, Names, Dates of birth, Credentials saved on an infected computer"
             ),
         ),
@@ -93,25 +99,36 @@ EVENTS: dict[str, list[tuple[Any, Sent]]] = {
     ],
     "domain-expiry-watch": [
         ({"domains": []}, []),
-        ({"domains": ["example.com"]}, told(f"The domain example.com ends on {ENDS}")),
+        ({"domains": ["example.com"]}, told(f"example.com: it ends on {ENDS}")),
         ({"domains": ["example.com"]}, []),
     ],
     "score-and-route-leads": [
-        ({"email": ADA, "message": "Hi"}, told(f"A good lead, 80 points: {ADA}")),
-        ({"email": THROW_AWAY, "message": "Hi"}, told(f"A lead, -40 points: {THROW_AWAY}")),
+        ({"email": ADA, "message": "Hi"}, told(LEAD_TEXT)),
+        (
+            {"email": THROW_AWAY, "message": "Hi"},
+            told(f"For marketing: a lead, -40 points: {THROW_AWAY}\nAda Lovelace, Analyst, Hi"),
+        ),
     ],
     "brief-before-demo": [
         (
             {"email": ADA, "company": "Example Bank"},
             told(
                 "Ada Lovelace, Analyst\nExample Bank: British bank\nIndustry: financial"
-                " services, country: United Kingdom, employees: 1350"
+                " services, country: United Kingdom, employees: 1350\nPages: https://example.org/ada https://example.net/"
             ),
         )
     ],
 }
 BRIEF = EVENTS["brief-before-demo"][0][1][0][1]["text"]
 
+
+ADDED = {
+    "old": ["192.0.2.1"], "new": ["192.0.2.1", "192.0.2.2"], "added": ["192.0.2.2"], "removed": [],
+}  # fmt: skip
+CHANGED = {
+    "monitor_name": "Suppliers", "changes_detected": 1, "total_records": 9,
+    "changes": [{"target": "a.example", "changes": {"dns.mx": ADDED}}],
+}  # fmt: skip
 
 # What others are tried out with, before they run.
 SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in EVENTS.items()} | {
@@ -121,7 +138,7 @@ SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in 
     "enrich-csv-rows": {"email": ADA},
     "failed-runs": {"run": {"workflow_id": "w"}, "error": {"code": "c"}, "input": None},
     "github-first-contribution": {"action": "opened"},
-    "monitor-changes": {"changes": [{"target": "a.example", "changes": {"dns.a": {}}}]},
+    "monitor-changes": CHANGED,
 }
 
 
@@ -188,8 +205,8 @@ async def test_the_daily_report_names_each_search_with_its_mentions_or_that_it_f
     report = await run(api, person, made, {"names": ["example.com", ""]})
     day = datetime.fromisoformat(report["started_at"])
     assert sent(receiver) == told(
-        f"Dark web, {day:%A, %d %B %Y}\nexample.com: 2 mentions, the latest: Example & Co dump; Example"
-        " Manufacturing\n: the search failed"
+        f"Dark web, {day:%A, %d %B %Y}\nexample.com: 2 mentions, new: 2 (Example & Co dump; Example"
+        " Manufacturing)\n: the search failed"
     )
 
 
@@ -236,8 +253,8 @@ async def test_what_a_monitor_finds_is_told_target_by_target(
         monitor_id=new_id(), monitor_name="Suppliers", run_id=new_id(), total_records=9, changes_detected=2,
         credits_used=9,
     )  # fmt: skip
-    changes = [
-        {"target": "a.example", "changes": {"whois.registrar": {"old": "A", "new": "B"}, "dns.a": {}}},
+    changes: list[dict[str, Any]] = [
+        {"target": "a.example", "changes": {"whois.registrar": {"old": "A", "new": "B"}, "dns.a": ADDED}},
         {"target": "b.example", "changes": {"ssl.issuer": {"old": "A", "new": "B"}}},
     ]
     async with database.transaction() as connection:
@@ -246,7 +263,8 @@ async def test_what_a_monitor_finds_is_told_target_by_target(
     api.services.notifier.notify(QUEUED_CHANNEL)
     await requested(receiver, 1)
     assert sent(receiver) == told(
-        "Suppliers: 2 of 9 targets have changed\na.example: whois.registrar, dns.a\nb.example: ssl.issuer"
+        "Suppliers: 2 of 9 targets have changed\na.example whois.registrar: A → B\n"
+        "a.example dns.a: +192.0.2.2\nb.example ssl.issuer: A → B"
     )
 
 
@@ -306,8 +324,8 @@ BANK = {
 
 LEAD_SENT = {
     "for": "sales",
-    "text": f"A good lead, 80 points: {ADA}",
-    "lead": LEAD | {"company": BANK, "score": 80},
+    "text": LEAD_TEXT,
+    "lead": LEAD | {"company": BANK, "score": 80, "not_looked_up": []},
 }
 PULL_REQUEST = {
     "author_association": "FIRST_TIMER", "user": {"login": "ada"}, "html_url": "https://github.com/x/1",
@@ -329,13 +347,8 @@ AS_IT_IS: dict[str, tuple[list[Any], list[Any]]] = {
     "daily-dark-web-report": ([{"names": []}], ["Dark web, "]),
     "domain-expiry-watch": ([{"domains": ["example.com"]}], [text_of("domain-expiry-watch", 1)]),
     "monitor-changes": (
-        [
-            {
-                "monitor_name": "Suppliers", "changes_detected": 1, "total_records": 9,
-                "changes": [{"target": "a.example", "changes": {"dns.a": {}}}],
-            }
-        ],
-        [{"text": "Suppliers: 1 of 9 targets have changed\na.example: dns.a"}],
+        [CHANGED],
+        [{"text": "Suppliers: 1 of 9 targets have changed\na.example dns.mx: +192.0.2.2"}],
     ),
     "alert-on-tor": ([{"ip": TOR}, {"ip": TOR}], [text_of("alert-on-tor", 1)]),
     "breach-watch-for-employees": (
