@@ -13,6 +13,8 @@ from tests.automations.workflows import post
 
 # What copies of templates with a schedule must be given.
 INPUTS = {
+    "breach-watch-over-list": {"emails": ["ada@example.com"]},
+    "new-dark-web-mentions": {"names": ["example.com"]},
     "daily-dark-web-report": {"names": ["example.com"]},
     "domain-expiry-watch": {"domains": ["example.com"]},
 }

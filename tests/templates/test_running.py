@@ -129,6 +129,7 @@ CHANGED = {
     "monitor_name": "Suppliers", "changes_detected": 1, "total_records": 9,
     "changes": [{"target": "a.example", "changes": {"dns.mx": ADDED}}],
 }  # fmt: skip
+BAD_ORDER = {"id": 7, "email": THROW_AWAY, "ip": TOR, "phone": "12"}
 
 # What others are tried out with, before they run.
 SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in EVENTS.items()} | {
@@ -139,6 +140,13 @@ SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in 
     "failed-runs": {"run": {"workflow_id": "w"}, "error": {"code": "c"}, "input": None},
     "github-first-contribution": {"action": "opened"},
     "monitor-changes": CHANGED,
+    "hijack-alert": CHANGED,
+    "supplier-watch": CHANGED,
+    "breach-watch-over-list": {"emails": [ADA]},
+    "new-dark-web-mentions": {"names": ["example.com"]},
+    "screen-orders": BAD_ORDER,
+    "triage-alerts": {"id": 1, "ip": TOR, "domain": "example.com"},
+    "triage-sender": {"from": f"Ada <{ADA}>"},
 }
 
 
@@ -151,6 +159,61 @@ async def test_a_copy_can_be_tried_out_without_sending_anything(
     tried = (await person.key.post(path, json={"input": SAMPLES[template_id]})).json()
     assert (tried["status"], tried["error"], tried["test"]) == ("completed", None, True)
     assert sent(receiver) == []
+
+
+# What a dry run gives where lookups are said to have come to this.
+MOCKED: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "screen-orders": (
+        {"id": 7, "email": ADA, "ip": TOR, "phone": "12"},
+        {"mail": {"validity": "valid"}, "origin": {"security": {"is_tor": True}}, "phone": {"valid": False}},
+        {
+            "id": 7, "decision": "hold", "score": 60, "not_checked": [],
+            "reasons": ["IP of the Tor network", "no such phone number"],
+        },
+    ),
+    "triage-sender": (
+        {"from": ADA},
+        {
+            "mail": {"validity": "valid"}, "leaks": {"breaches": 0, "partial": False},
+            "site": {
+                "whois": {"registered": True, "created": "2001-01-01"}, "verdict": {"level": "malicious"},
+            },
+        },
+        {"sender": ADA, "verdict": "malicious", "reasons": [], "breaches": 0, "not_known": []},
+    ),
+    "triage-alerts": (
+        {"id": 1, "ip": TOR, "domain": "example.com"},
+        {"address": {"verdict": {"level": "clean"}}, "site": {"verdict": {"level": "unknown"}}},
+        {"id": 1, "verdict": "unknown", "reasons": [], "not_looked_up": []},
+    ),
+    "hijack-alert": (
+        CHANGED, {"changes": [[{"target": "a.example", "field": "dns.ns", "was": ["a"], "is": ["b"]}]]},
+        ["a.example dns.ns: +b, -a"],
+    ),
+    "supplier-watch": (
+        CHANGED, {"changes": [[{"target": "A", "field": "profile.status", "was": "active", "is": "gone"}]]},
+        ["A profile.status: active → gone"],
+    ),
+    "breach-watch-over-list": (
+        {"emails": [ADA]},
+        {"checks": [{"email": ADA, "breaches": 1, "services": ["Adobe"], "partial": False}]},
+        [f"{ADA}: Adobe"],
+    ),
+    "new-dark-web-mentions": (
+        {"names": ["x"]}, {"searches": [{"total": 1, "results": [{"title": "Dump", "matched": True}]}]},
+        ["x: 1 new (Dump)"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("template_id", MOCKED)
+async def test_a_copy_can_be_tried_out_with_what_lookups_might_say(person: Person, template_id: str) -> None:
+    payload, mocks, expected = MOCKED[template_id]
+    made = await copy(person, template_id, status="draft")
+    path = f"/api/workflows/{made['id']}/test"
+    tried = (await person.key.post(path, json={"input": payload, "mocks": mocks})).json()
+    assert (tried["status"], tried["error"]) == ("completed", None)
+    assert expected in [step["output"] for step in tried["steps"]]
 
 
 @pytest.mark.parametrize("template_id", EVENTS)
@@ -350,6 +413,13 @@ AS_IT_IS: dict[str, tuple[list[Any], list[Any]]] = {
         [CHANGED],
         [{"text": "Suppliers: 1 of 9 targets have changed\na.example dns.mx: +192.0.2.2"}],
     ),
+    "hijack-alert": ([CHANGED], ["Somebody may have taken over a domain, "]),
+    "supplier-watch": ([CHANGED], ["Changes of suppliers (Suppliers)\na.example dns.mx: +192.0.2.2"]),
+    "breach-watch-over-list": ([{"emails": [ADA]}], ["New breaches of employees, "]),
+    "new-dark-web-mentions": ([{"names": ["example.com"]}], ["New on the dark web, "]),
+    "screen-orders": ([BAD_ORDER], ["Order 7: reject, 155 points: "]),
+    "triage-alerts": ([{"id": 1, "ip": TOR}], []),
+    "triage-sender": ([{"from": THROW_AWAY}], [f"An e-mail of {THROW_AWAY} is suspicious: "]),
     "alert-on-tor": ([{"ip": TOR}, {"ip": TOR}], [text_of("alert-on-tor", 1)]),
     "breach-watch-for-employees": (
         [{"name": "Ada", "email": ADA}], [text_of("breach-watch-for-employees", 0)]

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.api_server import Person
+from tests.automations.engine import Endpoint, requested, until
+from tests.templates.copies import copy, sent
 from tests.templates.promises.conftest import Copied
+from tests.templates.promises.world import World
 
 pytestmark = pytest.mark.usefixtures("worker")
 
@@ -48,3 +52,59 @@ async def test_many_and_large_changes_are_told_in_part_and_say_so(copied: Copied
     [text] = await alerts(event(("a.example", small), more=3))
     assert len(text.splitlines()) == 52 and len(text) < 20_000
     assert text.endswith("There is more: see the results of the run r")
+
+
+async def test_only_what_a_hijacker_changes_is_warned_of(copied: Copied) -> None:
+    alerts = await copied("hijack-alert")
+    harmless = {"dns.txt": MX, "whois.expires": REGISTRAR, "verdict.level": REGISTRAR}
+    assert await alerts(event(("a.example", harmless))) == []
+    changes = {"whois.registrar": REGISTRAR, "whois.name_servers": SERVERS, "dns.ns": SERVERS, "dns.mx": MX}
+    [text] = await alerts(event(("a.example", harmless), ("b.example", harmless | changes)))
+    assert text.splitlines()[1:] == [
+        "b.example whois.registrar: A → B",
+        "b.example whois.name_servers: +z, -x",
+        "b.example dns.ns: +z, -x",
+        "b.example dns.mx: +20 b, -10 a",
+    ]
+    [text] = await alerts(event(("a.example", harmless), more=7))
+    assert text.endswith("There is more: see the results of the run r")
+
+
+async def test_only_what_matters_of_a_supplier_is_told(copied: Copied) -> None:
+    alerts = await copied("supplier-watch")
+    harmless = {"profile.logo": REGISTRAR, "profile.employee_count": REGISTRAR, "dns.txt": MX}
+    assert await alerts(event(("Example Bank", harmless))) == []
+    status = {"old": "active", "new": "dissolved", "added": [], "removed": []}
+    [text] = await alerts(event(("Example Bank", harmless | {"profile.status": status})))
+    assert text == "Changes of suppliers (Ours)\nExample Bank profile.status: active → dissolved"
+
+
+async def test_a_monitor_of_domains_warns_of_a_hijack_and_not_of_an_outage(
+    person: Person, world: World, receiver: Endpoint
+) -> None:
+    world.domain("example.com")
+    monitor = {"name": "Domains", "monitor_type": "domain", "frequency": "daily", "targets": ["example.com"]}
+    made = (await person.key.post("/api/monitors", json=monitor)).json()
+    for template_id in ("hijack-alert", "supplier-watch", "monitor-changes"):
+        trigger = {"type": "monitor_event", "monitor_id": made["id"]}
+        await copy(person, template_id, trigger=trigger)
+
+    async def look() -> str:
+        started = (await person.key.post(f"/api/monitors/{made['id']}/run")).json()
+        path = f"/api/monitors/{made['id']}/runs/{started['run_id']}"
+
+        async def status() -> str:
+            found = (await person.key.get(path)).json()["status"]
+            return found if found in ("completed", "failed") else ""
+
+        return await until(status)
+
+    assert await look() == "completed"
+    with world.silent("rdapdomain", "dns"):
+        assert await look() == "completed"
+    assert await look() == "completed" and sent(receiver) == []
+    world.zone["example.com"]["MX"] = ["10 mail.evil.example."]
+    assert await look() == "completed"
+    await requested(receiver, 3)
+    line = "example.com dns.mx: +10 mail.evil.example, -10 mail.example.com"
+    assert all(line in body["text"] for _, body in sent(receiver))

@@ -83,6 +83,51 @@ async def test_what_a_silent_source_knows_of_an_employee_is_told_when_it_is_back
     assert "(Adobe)" in text
 
 
+async def test_new_breaches_over_a_list_are_told_once_and_gaps_once_a_week(
+    copied: Copied, world: World, database: Database
+) -> None:
+    alerts = await copied("breach-watch-over-list")
+    staff = {"emails": [ADA, BOB, "nobody"]}
+    world.leaks(ADA, "Adobe")
+    world.leaks(BOB)
+    [text] = await alerts(staff)
+    assert text.splitlines()[1:] == [
+        f"{ADA}: Adobe", "nobody could not be checked (invalid_input)",
+    ]  # fmt: skip
+    assert await alerts(staff) == []
+    world.leaks(BOB, "Adobe", "Zynga", unnamed=1)
+    [text] = await alerts(staff)
+    assert text.splitlines()[1:] == [f"{BOB}: Adobe, Zynga, one without a name"]
+    await let_pass(database, 7)
+    [text] = await alerts(staff)
+    assert text.splitlines()[1:] == ["nobody could not be checked (invalid_input)"]
+
+
+async def test_a_list_of_which_nothing_can_be_checked_says_so_and_tells_all_later(
+    copied: Copied, world: World
+) -> None:
+    alerts = await copied("breach-watch-over-list")
+    world.leaks(ADA, "Adobe")
+    with world.silent("leakcheck", "xposedornot"):
+        [text] = await alerts({"emails": [ADA]})
+        assert text.splitlines()[1:] == [f"{ADA} could not be checked (all_providers_failed)"]
+    [text] = await alerts({"emails": [ADA]})
+    assert text.splitlines()[1:] == [f"{ADA}: Adobe"]
+
+
+async def test_a_list_that_is_too_long_says_so(copied: Copied, world: World) -> None:
+    alerts = await copied("breach-watch-over-list")
+    world.leaks(ADA)
+    [text] = await alerts({"emails": [ADA] * 101})
+    assert text.splitlines()[1:] == ["Only the first 100 addresses are checked"]
+    staff = [f"a.person.with.a.long.name.{n}@a-company.example.com" for n in range(6)]
+    for email in staff:
+        world.leaks(email, *(f"Service {n}" for n in range(200)))
+    [text] = await alerts({"emails": staff})
+    assert text.count("Service 199") == 5
+    assert text.endswith("Only the first 1,000 breaches are told: divide the list")
+
+
 async def test_a_country_is_new_only_if_it_was_not_seen_for_long(
     copied: Copied, world: World, database: Database
 ) -> None:
@@ -139,6 +184,41 @@ async def test_the_daily_report_tells_which_mentions_are_new(copied: Copied, wor
         assert text.splitlines()[1:] == [f"{ADA}: the search failed"]
     [text] = await alerts(names)
     assert text.splitlines()[1] == "example.org: 3 mentions, new: none"
+
+
+async def test_only_new_mentions_are_told_and_failures_once_a_week(
+    copied: Copied, world: World, database: Database
+) -> None:
+    alerts = await copied("new-dark-web-mentions")
+    names = {"names": ["example.org", ADA]}
+    world.mentions("example.org", "Dump")
+    world.mentions(ADA)
+    [text] = await alerts(names)
+    assert text.splitlines()[1:] == ["example.org: 1 new (Dump)"]
+    assert await alerts(names) == []
+    with world.silent("ahmia"):
+        [text] = await alerts(names)
+        assert text.splitlines()[1:] == [f"{ADA}: the search failed (all_providers_failed)"]
+        assert await alerts(names) == []
+        await let_pass(database, 7)
+        assert len(await alerts(names)) == 1
+    await let_pass(database, 300)
+    assert await alerts(names) == []
+    await let_pass(database, 300)
+    world.mentions("example.org", "Sale", "Dump")
+    [text] = await alerts(names)
+    assert text.splitlines()[1:] == ["example.org: 1 new (Sale)"]
+
+
+async def test_as_many_names_as_are_promised_can_be_searched(copied: Copied, world: World) -> None:
+    names = [f"name{n}.example.org" for n in range(41)]
+    for name in names:
+        world.mentions(name, *(f"A page of the dark web, number {n} of twenty" for n in range(20)))
+    for template_id in ("daily-dark-web-report", "new-dark-web-mentions"):
+        alerts = await copied(template_id)
+        [text] = await alerts({"names": names})
+        assert text.count(": 20 new (") == 40 or text.count("20 mentions, new: 20 (") == 40
+        assert text.endswith("Only the first 40 names are searched")
 
 
 async def test_the_end_of_a_domain_is_told_once_a_week_and_never_passed_over(
