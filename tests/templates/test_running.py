@@ -129,6 +129,10 @@ CHANGED = {
     "monitor_name": "Suppliers", "changes_detected": 1, "total_records": 9,
     "changes": [{"target": "a.example", "changes": {"dns.mx": ADDED}}],
 }  # fmt: skip
+SILENT = {
+    "monitor_name": "Ours", "run_id": "r", "source": "rdapdomain", "why": "quota",
+    "silent_since": "2026-11-23T07:00:00Z", "heard_at": None, "silent_runs": 2,
+}  # fmt: skip
 BAD_ORDER = {"id": 7, "email": THROW_AWAY, "ip": TOR, "phone": "12"}
 
 # What others are tried out with, before they run.
@@ -141,6 +145,7 @@ SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in 
     "github-first-contribution": {"action": "opened"},
     "monitor-changes": CHANGED,
     "hijack-alert": CHANGED,
+    "source-health": SILENT,
     "supplier-watch": CHANGED,
     "breach-watch-over-list": {"emails": [ADA]},
     "new-dark-web-mentions": {"names": ["example.com"]},
@@ -190,6 +195,7 @@ MOCKED: dict[str, tuple[Any, dict[str, Any], Any]] = {
         CHANGED, {"changes": [[{"target": "a.example", "field": "dns.ns", "was": ["a"], "is": ["b"]}]]},
         ["a.example dns.ns: +b, -a"],
     ),
+    "source-health": (SILENT, {}, "its quota is used up"),
     "supplier-watch": (
         CHANGED, {"changes": [[{"target": "A", "field": "profile.status", "was": "active", "is": "gone"}]]},
         ["A profile.status: active → gone"],
@@ -314,7 +320,7 @@ async def test_what_a_monitor_finds_is_told_target_by_target(
     await copy(person, "monitor-changes")
     data = MonitorRunCompleted(
         monitor_id=new_id(), monitor_name="Suppliers", run_id=new_id(), total_records=9, changes_detected=2,
-        credits_used=9,
+        targets_partial=0, sources_silent=[], credits_used=9,
     )  # fmt: skip
     changes: list[dict[str, Any]] = [
         {"target": "a.example", "changes": {"whois.registrar": {"old": "A", "new": "B"}, "dns.a": ADDED}},
@@ -413,6 +419,7 @@ AS_IT_IS: dict[str, tuple[list[Any], list[Any]]] = {
         [CHANGED],
         [{"text": "Suppliers: 1 of 9 targets have changed\na.example dns.mx: +192.0.2.2"}],
     ),
+    "source-health": ([SILENT], ["Ours has not heard rdapdomain in 2 runs, since 2026-11-23T07:00:00Z: "]),
     "hijack-alert": ([CHANGED], ["Somebody may have taken over a domain, "]),
     "supplier-watch": ([CHANGED], ["Changes of suppliers (Suppliers)\na.example dns.mx: +192.0.2.2"]),
     "breach-watch-over-list": ([{"emails": [ADA]}], ["New breaches of employees, "]),

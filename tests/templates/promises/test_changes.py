@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from database import Database
 from tests.api_server import Person
 from tests.automations.engine import Endpoint, requested, until
 from tests.templates.copies import copy, sent
@@ -79,6 +80,18 @@ async def test_only_what_matters_of_a_supplier_is_told(copied: Copied) -> None:
     assert text == "Changes of suppliers (Ours)\nExample Bank profile.status: active → dissolved"
 
 
+async def run_monitor(person: Person, monitor_id: str) -> str:
+    """Run a monitor to its end."""
+    started = (await person.key.post(f"/api/monitors/{monitor_id}/run")).json()
+    path = f"/api/monitors/{monitor_id}/runs/{started['run_id']}"
+
+    async def status() -> str:
+        found = (await person.key.get(path)).json()["status"]
+        return found if found in ("completed", "failed") else ""
+
+    return await until(status)
+
+
 async def test_a_monitor_of_domains_warns_of_a_hijack_and_not_of_an_outage(
     person: Person, world: World, receiver: Endpoint
 ) -> None:
@@ -89,22 +102,51 @@ async def test_a_monitor_of_domains_warns_of_a_hijack_and_not_of_an_outage(
         trigger = {"type": "monitor_event", "monitor_id": made["id"]}
         await copy(person, template_id, trigger=trigger)
 
-    async def look() -> str:
-        started = (await person.key.post(f"/api/monitors/{made['id']}/run")).json()
-        path = f"/api/monitors/{made['id']}/runs/{started['run_id']}"
-
-        async def status() -> str:
-            found = (await person.key.get(path)).json()["status"]
-            return found if found in ("completed", "failed") else ""
-
-        return await until(status)
-
-    assert await look() == "completed"
+    assert await run_monitor(person, made["id"]) == "completed"
     with world.silent("rdapdomain", "dns"):
-        assert await look() == "completed"
-    assert await look() == "completed" and sent(receiver) == []
+        assert await run_monitor(person, made["id"]) == "completed"
+    assert await run_monitor(person, made["id"]) == "completed" and sent(receiver) == []
     world.zone["example.com"]["MX"] = ["10 mail.evil.example."]
-    assert await look() == "completed"
+    assert await run_monitor(person, made["id"]) == "completed"
     await requested(receiver, 3)
     line = "example.com dns.mx: +10 mail.evil.example, -10 mail.example.com"
     assert all(line in body["text"] for _, body in sent(receiver))
+
+
+async def test_a_source_that_stays_silent_is_told_once_and_so_is_its_return(
+    person: Person, world: World, receiver: Endpoint, database: Database
+) -> None:
+    world.domain("example.com")
+    monitor = {
+        "name": "Registrars", "monitor_type": "domain", "frequency": "daily", "targets": ["example.com"],
+        "tracked_fields": ["whois.registrar", "dns.mx"],
+    }  # fmt: skip
+    made = (await person.key.post("/api/monitors", json=monitor)).json()
+    trigger = {"type": "monitor_event", "monitor_id": made["id"]}
+    await copy(person, "source-health", trigger=trigger | {"event": "monitor.source_silent"})
+    await copy(person, "source-health", trigger=trigger | {"event": "monitor.source_back"})
+
+    async def run_on_the_next_day() -> None:
+        await run_monitor(person, made["id"])
+        async with database.connection() as connection:
+            await connection.execute(
+                "update monitor_sources set silent_since = silent_since - interval '1 day'"
+                " where monitor_id = %s",
+                (made["id"],),
+            )
+
+    async def alert() -> str:
+        told = [body["text"] for _, body in sent(receiver) if body["text"].startswith("Registrars ")]
+        assert len(told) <= 1
+        return told[0] if told else ""
+
+    await run_on_the_next_day()
+    with world.silent("rdapdomain"):
+        for _ in range(3):
+            await run_on_the_next_day()
+        silent = await until(alert)
+    assert silent.startswith("Registrars has not heard rdapdomain in 2 runs, since 20")
+    assert ": it fails. What it knows is carried over" in silent
+    await run_on_the_next_day()
+    back = await until(alert)
+    assert back.startswith("Registrars hears rdapdomain again, which was silent since 20")
