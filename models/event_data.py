@@ -67,11 +67,12 @@ class MonitorRunCompleted(EventData):
     total_records: int = Field(description="How many targets the run had.")
     changes_detected: int = Field(description="How many of them have changed.")
     targets_partial: int = Field(
-        description="How many of them have a result without some source of a tracked field."
+        default=0, description="How many of them have a result without some source of a tracked field."
     )
     sources_silent: list[SilentSource] = Field(
+        default_factory=list[SilentSource],
         description="The sources that were not heard of some target, each with its `source`, `since`, `why`"
-        " and `targets`."
+        " and `targets`.",
     )
     credits_used: int = Field(description="What it cost.")
     changes: list[ChangedTarget] = Field(
