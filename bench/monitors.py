@@ -1,13 +1,15 @@
 """Monitors: targets that are due at once, very many of one monitor, and what it costs to compare an answer.
 
-    python -m bench.monitors [--part due large judge simulate] [--monitors 50] [--targets 100]
-                             [--large 100000] [--runs 10000]
+    python -m bench.monitors [--part due large judge simulate pace] [--monitors 50] [--targets 100]
+                             [--large 100000] [--runs 10000] [--paced 60] [--hour 30]
 
 `due`: so many monitors of five accounts, each with so many IP addresses, all due by their calendars at one
 moment; then once more, by hand, when nothing is new. `large`: one monitor with so many addresses, and the
 memory of its worker meanwhile. `judge`: from an answer and what is stored of a target to what is to be
 recorded, by kind; without the lookup and without Postgres. `simulate`: so many runs with outages, limits,
-first hearings and true changes at random, beside a model of what they are to say.
+first hearings and true changes at random, beside a model of what they are to say. `pace`: one with so many
+e-mail addresses, whose sources on this machine allow one request a second and 25 an hour; an hour lasts so
+many seconds.
 
 Addresses are looked up in the data of `vedette data fetch`. Seconds are from when the first run was due or
 accepted to the end of the last, by Postgres' clock. Rows written are those of all tables, of other work too.
@@ -29,6 +31,7 @@ from uuid import UUID
 from bench.lookups import addresses, fetch_data
 from bench.machine import machine
 from bench.measuring import PARTS
+from bench.monitor_pace import print_pace
 from bench.stack import Runners, Stack, running
 from database import Database
 from models import accounts
@@ -46,7 +49,7 @@ from services.watching import Stored, Watching
 from tests.monitors.simulation import simulate
 from tests.monitors.worlds import value, world
 
-_PARTS = ("due", "large", "judge", "simulate")
+_PARTS = ("due", "large", "judge", "simulate", "pace")
 _ACCOUNTS = 5
 _CREDITS = 10**9
 # Schedules have to be made before they are due.
@@ -288,6 +291,21 @@ async def measure(stack: Stack, arguments: argparse.Namespace) -> None:
             await large(watcher, arguments.large)
 
 
+async def run_paced(stack: Stack, emails: list[str]) -> tuple[float, int]:
+    """Run a monitor of these addresses; return its seconds, and of how many a source was not heard."""
+    await stack.change_worker({})
+    async with Watcher.connected(stack) as watcher:
+        actor = await watcher.account()
+        plan = Plan("bench", frequency="daily", tracked_fields=["breach"])
+        async with watcher.database.transaction() as connection:
+            monitor_id = await monitors.create(connection, actor, "email", plan, emails)
+        ended = await watcher.ended(await watcher.start([(actor, monitor_id)]), 1)
+        silent = await watcher.value(
+            "select targets_partial from monitor_runs where monitor_id = %s", monitor_id
+        )
+    return ended.seconds, silent
+
+
 def main(arguments: argparse.Namespace) -> None:
     """Start a stack if one is needed, measure, print."""
     print(machine(), flush=True)
@@ -304,6 +322,8 @@ def main(arguments: argparse.Namespace) -> None:
             f"\n{arguments.runs:,} simulated runs with {simulation.changes:,} changes; wrong: {faults}",
             flush=True,
         )
+    if "pace" in arguments.part:
+        print_pace(run_paced, arguments.paced, arguments.hour)
     if {"due", "large"} & set(arguments.part):
         with Runners.made() as runners, running(runners, fetch_data, VEDETTE_LOCAL_ONLY="1") as stack:
             runners.plain.run(measure(stack, arguments))
@@ -318,4 +338,6 @@ if __name__ == "__main__":
     parser.add_argument("--targets", type=int, default=100)
     parser.add_argument("--large", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--paced", type=int, default=60)
+    parser.add_argument("--hour", type=int, default=30)
     main(parser.parse_args())
