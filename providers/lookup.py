@@ -63,7 +63,7 @@ class _Question:
     def place(self) -> Hashable:
         """What tells it from other questions to which another answer would be given."""
         fields = None if self.fields is None else frozenset(self.fields)
-        return self.kind.name, self.query.words, fields, self.offset, self.limit, self.waiter is not None
+        return self.kind.name, self.query.words, fields, self.offset, self.limit
 
     def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
         """The sources, each with the query as in its own kind."""
@@ -124,6 +124,7 @@ class Lookups:
         }
         sources = [source for kind in kinds.values() for source in kind.sources]
         left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
+        self._leaves_out = bool(left_out)
         self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
         self.known = KnownAnswers(kinds, self._local, self._kept, self._asker)
 
@@ -261,7 +262,8 @@ class Lookups:
             AllProvidersFailed: if every source that was asked failed.
             NoProvider: if no source could be asked at all.
         """
-        result = self._recent.find(question.place) if question.max_age is None else None
+        place = question.place, self._leaves_out and question.waiter is not None
+        result = self._recent.find(place) if question.max_age is None else None
         if result is None or await self._is_suppressed(question.query):
             outcomes = await self._ask(question)
             moment = datetime.now(UTC)
@@ -276,7 +278,7 @@ class Lookups:
             )
             if suppressed(outcomes):
                 return result
-            self._recent.add(question.place, result)
+            self._recent.add(place, result)
         refusal = lack_of(result)
         if refusal is not None:
             raise refusal

@@ -135,6 +135,9 @@ class Hands:
     async def _take_up(self) -> list[asyncio.Task[Any]]:
         """End the shift that has the runs, and claim what is queued for another."""
         await lose(self.database, self.shift_id)
+        # What was being written at that moment is a stray, which a sweep queues.
+        async with self.database.connection() as connection:
+            await run_work.queue_strays(connection)
         self.shift_id = await new_shift(self.database)
         runs: list[ClaimedRun] = []
         async with self.database.connection() as connection:

@@ -6,6 +6,8 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from activities.execution import LONGEST_NAP, Done, Execution, Left
 from activities.shift import BEGIN_SECONDS, HeldShift, now
 from engine.calls import Call, JSONObject, Outcome, failure
@@ -119,11 +121,17 @@ async def test_a_run_that_waits_beside_a_call_leaves_when_the_call_is_done() -> 
     assert [isinstance(wait, Wait) and wait.leaves for wait in waits] == [False, True]
 
 
-async def test_no_call_begins_when_the_last_beat_is_old() -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_call_waits_for_a_beat_when_the_last_one_is_old(is_lost: bool) -> None:
     executor = Executor(transform("a"), call("b"))
     executor.held.beat_sent_at = now() - BEGIN_SECONDS
-    assert await executor.run() == "lost"
+    task = asyncio.create_task(executor.run())
+    for _ in range(100):
+        await asyncio.sleep(0)
     assert executor.log == []
+    executor.held.lost, executor.held.beat_sent_at = is_lost, now()
+    assert await task == ("lost" if is_lost else "ended")
+    assert executor.log == ([] if is_lost else ["call b", "End a b"])
 
 
 async def test_a_run_that_is_not_ours_any_more_is_dropped() -> None:

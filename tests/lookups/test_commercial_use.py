@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -19,11 +20,14 @@ from providers.lookup import Lookups
 from providers.registry import KINDS
 from providers.result import LookupResult
 from providers.standing import name_unknown, switched_off
+from providers.waiter import Waiter
 from sealing import Keyring
 from services import pacing
 from settings import Settings
 from tests.api_server import running
 from tests.lookups.conftest import World, spec
+
+WAITER = Waiter(UUID(int=1))
 
 
 def settings_of(**chosen: Any) -> Settings:
@@ -74,13 +78,13 @@ async def test_a_registry_is_left_out_of_many_lookups_and_named(
 ) -> None:
     a, _ = await two(world)
     lookups = await world.process(a, spec("b", bulk=False), commercial=commercial)
-    of_many = await lookups.lookup("word", "apple", many=True)
+    of_many = await lookups.lookup("word", "apple", waiter=WAITER)
     assert skipped(of_many) == dict.fromkeys(left_out, "bulk_use")
     assert (of_many.value("b.value") is None) is commercial
     assert not of_many.partial
     # The answer of a moment ago lacks the source, and is not given to who asks about one target.
     assert (await lookups.lookup("word", "apple")).value("b.value") == 2
-    [known] = await lookups.known.find_many("word", ["apple"], many=True)
+    [known] = await lookups.known.find_many("word", ["apple"], waiter=WAITER)
     assert isinstance(known, LookupResult) and skipped(known) == dict.fromkeys(left_out, "bulk_use")
     warnings = pacing.name_left_out(lookups.asked_for("word", None))
     assert [(one["code"], one["message"].split()[0]) for one in warnings] == [
@@ -101,7 +105,7 @@ async def test_the_answers_that_make_a_job_and_a_monitor_name_what_they_leave_ou
     for made in (job, monitor):
         told = [one["message"].split()[0] for one in made.json()["warnings"] if one["code"] == "bulk_use"]
         assert told == ["rdapdomain", "whois"]
-    assert of_phones.json()["warnings"] is None
+    assert of_phones.json()["warnings"] == []
 
 
 def test_what_the_terms_forbid_is_known_of_the_registered_sources() -> None:

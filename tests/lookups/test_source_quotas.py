@@ -20,6 +20,7 @@ from models.source_quotas import share_of_waiting
 from providers.waiter import Waiter
 from settings import Rate
 from tests.lookups.conftest import World, spec
+from tests.stacks import eventually
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -293,7 +294,13 @@ async def test_callers_of_one_query_send_one_request(world: World) -> None:
     lookups = await world.process(spec("a", rates=(Rate(10, 3600),)))
     callers: list[Waiter | None] = [None, None, Waiter(uuid4()), Waiter(uuid4())]
     asked = [asyncio.create_task(lookups.lookup("word", "one", waiter=caller)) for caller in callers]
-    await asyncio.sleep(0)
+
+    async def all_are_admitted() -> bool:
+        async with world.database.connection() as connection:
+            uses = await source_quotas.read_use(connection)
+        return [use.used for use in uses.values()] == [3]  # the first two are one
+
+    await eventually(all_are_admitted, 10, "each that waits has a place of its own")
     release.set()
     await asyncio.gather(*asked)
     assert len(world.providers["a"].requests) == 1

@@ -90,7 +90,14 @@ def test_what_could_never_be_found_out_is_unknown() -> None:
     assert (found.data["dns"]["soa"], found.data["dns"]["caa"]) == (None, [])
 
 
-@pytest.mark.parametrize("why", sorted(OFF))
+def test_a_source_without_its_key_is_carried_over() -> None:
+    """It may have had one before: a lost key is silence."""
+    now = outcomes(rdapdomain=Outcome("skipped", detail="no_key"))
+    found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
+    assert found.data["whois"]["registrar"] == "amber"
+
+
+@pytest.mark.parametrize("why", sorted(OFF - {"no_key"}))
 def test_a_source_that_is_switched_off_says_nothing_again(why: str) -> None:
     now = outcomes(rdapdomain=Outcome("skipped", detail=why))
     found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
