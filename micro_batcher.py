@@ -105,9 +105,9 @@ class MicroBatcher(Generic[Asked, Given]):
 
 
 def _may_be_the_fault_of_one(error: Exception) -> bool:
-    """What the database says of a value, of a row that is locked, or of what takes too long.
+    """Tell whether one of a group may have caused this error: a value, a locked row, a slow statement.
 
-    All else is as true of the others.
+    Any other error would have met the rest of the group as well.
     """
     return not isinstance(error, psycopg.Error) or isinstance(
         error,

@@ -212,7 +212,7 @@ class _Look:
         self._start(group)
 
     async def _found(self, one: WaitingTarget) -> Found | None:
-        """What is to be recorded; None if it waits."""
+        """Look one target up, and judge it; return what to record, or None if the target waits."""
         watching, position, target = self._watching, one.position, one.target
         stored: Stored | None = None
         try:
@@ -237,7 +237,7 @@ class _Look:
             return watching.fail(position, target, stored, fault)
 
     async def _look_up(self, target: str) -> LookupResult | ModelError:
-        """What the sources say, or why nobody does.
+        """Look a target up; return its answer, or the error if no source answered.
 
         Raises:
             AllProvidersFailed: for want of the database.

@@ -1,4 +1,4 @@
-"""What sources say that were never heard before: told once, apart from changes. Pure.
+"""Separate what a source says for the first time from changes, so that it is told once. Pure.
 
 The baseline of a field is the first value that was heard of it. So what a source adds when it is first heard
 is no change, but for findings that have a date: what came into being after the monitor was made has changed.
@@ -15,7 +15,7 @@ from models.monitors.tolerances import moment_of
 
 
 class Dating(NamedTuple):
-    """How findings are dated.
+    """Decides by its date whether a finding is newer than the monitor.
 
     Attributes:
         since: when the monitor was made; what is dated later is a change.
@@ -32,7 +32,7 @@ class Dating(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """What first words add to a field.
+    """Holds what a source adds to a field when it is first heard.
 
     Attributes:
         new: dated findings, which are a change: items of a list, or the value; None if there are none.
