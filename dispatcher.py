@@ -279,7 +279,7 @@ class Dispatcher(DispatchLoop):
             self._handing.workers = await workers.alive(connection)
             _, late = await run_work.queue_due(connection)
             if late:
-                self._handing.doubt()
+                self._handing.prefer_shift()
             if untaken := await own_runs.queue_untaken(connection):
                 _log.warning("untaken_runs_queued", runs=untaken)
             if strays := await run_work.queue_strays(connection):

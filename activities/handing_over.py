@@ -34,7 +34,7 @@ _BURST = 64
 # How long Temporal may take to answer; then, and for how long, runs go by shift.
 _START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
 # Where Temporal has not ended a wait in time, runs under `auto` do not try it for so long.
-_DOUBT_SECONDS = 1.0
+_PREFER_SHIFT_SECONDS = 1.0
 # A place whose run nobody told of is looked after.
 _ASK_SECONDS = 2.0
 
@@ -56,7 +56,7 @@ class HandingOver:
         # Runs that were claimed of late, each counting for a second or so; and as of when.
         self._lately, self._lately_at = 0.0, time.monotonic()
         self._telling: set[asyncio.Task[None]] = set()
-        self._broken_until = self._doubted_until = 0.0
+        self._broken_until = self._shift_until = 0.0
         self.workers = 1
         self.on_room: Callable[[], None] = lambda: None
 
@@ -69,19 +69,19 @@ class HandingOver:
 
     @property
     def _rested_room(self) -> int:
-        """For how many of these it is long enough since a run had them; none in a burst, or in doubt."""
+        """How many of these have rested; none in a burst, or just after a late wait."""
         now = time.monotonic()
-        if now < self._doubted_until or self._lately * max(1, self.workers) > _BURST:
+        if now < self._shift_until or self._lately * max(1, self.workers) > _BURST:
             return 0
         self._resting = [until for until in self._resting if until > now]
         return max(0, self.room - len(self._resting))
 
-    def doubt(self) -> None:
+    def prefer_shift(self) -> None:
         """Let runs under `auto` go by shift for a moment: workflows have not ended waits in time.
 
         Temporal may be away. To find that out by a hand-over would make what is late later still.
         """
-        self._doubted_until = time.monotonic() + _DOUBT_SECONDS
+        self._shift_until = time.monotonic() + _PREFER_SHIFT_SECONDS
 
     def reserve(self, run_ids: Iterable[UUID]) -> None:
         """Keep a place for each of these runs, which were claimed for one: the next claim counts on fewer."""

@@ -98,7 +98,7 @@ class MonitorActivities:
 
     async def _look(self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True) -> Watched:
         look = _Look(chunk, self._places, self._lookups, self._loader, self._recorder, waits=waits)
-        left = await look.at_all(patient=patient)
+        left = await look.look_at_all(patient=patient)
         if look.over:
             return Watched(over=True)
         async with self._database.connection() as connection:
@@ -176,7 +176,7 @@ class _Look:
         """The sources of tracked fields that turned out to have never had a key."""
         return self._watching.keyless
 
-    async def at_all(self, *, patient: bool) -> dict[str, float]:
+    async def look_at_all(self, *, patient: bool) -> dict[str, float]:
         """Look at all; return what those that are left wait for: source → seconds.
 
         Args:
@@ -185,7 +185,7 @@ class _Look:
         until = self._now() + _LONGEST_SECONDS
         while True:
             async with asyncio.TaskGroup() as group:
-                self._start(group)
+                self._start_looks(group)
             if self.over or not self._pace.left:
                 return {}
             pause, waits = self._pace.seconds(), self._pace.waits()
@@ -195,23 +195,23 @@ class _Look:
             if await worker_stops_within(pause):
                 return waits
 
-    def _start(self, group: asyncio.TaskGroup) -> None:
+    def _start_looks(self, group: asyncio.TaskGroup) -> None:
         """Begin to look at as many as may be looked at now."""
         while self._flying < _PLACES // 2 and not self.over and (one := self._pace.take()) is not None:
             self._flying += 1
-            group.create_task(self._at(one, group))
+            group.create_task(self._look_at(one, group))
 
-    async def _at(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
+    async def _look_at(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
         """Look at one, then at more."""
         async with self._places.taken(str(self._chunk.account_id)):
             if not self.over:
-                found = await self._found(one)
+                found = await self._judge_target(one)
                 if found is not None and not await self._recorder.submit(found):
                     self.over = True
         self._flying -= 1
-        self._start(group)
+        self._start_looks(group)
 
-    async def _found(self, one: WaitingTarget) -> Found | None:
+    async def _judge_target(self, one: WaitingTarget) -> Found | None:
         """Look one target up, and judge it; return what to record, or None if the target waits."""
         watching, position, target = self._watching, one.position, one.target
         stored: Stored | None = None
@@ -222,7 +222,7 @@ class _Look:
             if self._pace.land(one, waits):
                 return None
             if isinstance(looked, ModelError):
-                again = self._tries_again(one, looked)
+                again = self._put_off(one, looked)
                 return None if again else watching.fail(position, target, stored, looked)
             given = (position, target, stored, looked)
             if stored is not None and len(stored[1]) > _LARGE_BYTES:
@@ -252,7 +252,7 @@ class _Look:
                 raise
             return error
 
-    def _tries_again(self, one: WaitingTarget, error: ModelError) -> bool:
+    def _put_off(self, one: WaitingTarget, error: ModelError) -> bool:
         """Put off a target that may soon be answered; say whether that was done."""
         if one.tries == len(_AGAIN_SECONDS) or not isinstance(error, AllProvidersFailed):
             return False

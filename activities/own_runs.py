@@ -269,7 +269,7 @@ class OwnRunActivities:
         if execution.unwritten and not await execution.write():
             await self._append(execution)
         if (pause := execution.pause_of(call)) is not None:
-            await self._put(execution, lambda stored: merged(stored, call, pause, is_done=True))
+            await self._change_progress(execution, lambda stored: merged(stored, call, pause, is_done=True))
         return await self._decide_next(given, []) if alone else None
 
     async def _append(self, execution: OwnExecution) -> None:
@@ -280,7 +280,7 @@ class OwnRunActivities:
         except psycopg.Error as error:
             _log.warning("cancelled_steps_not_stored", error=str(error))
 
-    async def _put(
+    async def _change_progress(
         self, execution: OwnExecution, put: Callable[[Progress], Progress], *, went_on: bool = True
     ) -> bool:
         """Write how far a step is, beside what others write of their steps; false if the run is not ours."""
@@ -309,7 +309,7 @@ class OwnRunActivities:
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.pause_of(call)) is not None:
-                await self._put(
+                await self._change_progress(
                     execution, lambda stored: merged(stored, call, mine, is_done=False), went_on=False
                 )
             return await task
@@ -356,7 +356,9 @@ class OwnRunActivities:
     async def _put_step(self, execution: OwnExecution, step_id: str) -> bool:
         """Write how far a step over items is; false if the run is the workflow's no longer."""
         mine = execution.driver.progress().steps.get(step_id)
-        return mine is None or await self._put(execution, lambda stored: with_step(stored, step_id, mine))
+        return mine is None or await self._change_progress(
+            execution, lambda stored: with_step(stored, step_id, mine)
+        )
 
     async def _items_happen(
         self, execution: OwnExecution, tasks: dict[asyncio.Task[Done], Call], step_id: str

@@ -90,7 +90,7 @@ class Asker:
             if kept_only or (entry is not None and entry.fresh(now, max_age)):
                 outcomes[name] = _kept(entry, now, max_age)
             else:
-                flights[name] = self._flight(source, query, waiter)
+                flights[name] = self._join_flight(source, query, waiter)
         if flights:
             await _landed(
                 [flight for name, flight in flights.items() if not self._gates.failing(name)],
@@ -122,7 +122,9 @@ class Asker:
             return None
         return _stood_in(_failure(refusal, time.perf_counter()), entry, now, None)
 
-    def _flight(self, source: RemoteSource, query: Query, waiter: Waiter | None) -> asyncio.Task[Outcome]:
+    def _join_flight(
+        self, source: RemoteSource, query: Query, waiter: Waiter | None
+    ) -> asyncio.Task[Outcome]:
         """Join the request to the source that is on its way, or the caller's attempt to send one."""
         target = (source.spec.name, query.kind, query.text)
         flight = self._requests.get(target) or self._flights.get((target, waiter))
@@ -145,12 +147,12 @@ class Asker:
         target = (source.spec.name, query.kind, query.text)
         request = self._requests.get(target)
         if request is None:
-            request = asyncio.create_task(self._request(source, query))
+            request = asyncio.create_task(self._send_request(source, query))
             self._requests[target] = request
             request.add_done_callback(lambda _: self._requests.pop(target))
         return await asyncio.shield(request)
 
-    async def _request(self, source: RemoteSource, query: Query) -> Outcome:
+    async def _send_request(self, source: RemoteSource, query: Query) -> Outcome:
         """Send the request, and keep what the source says. Never raises."""
         started = time.perf_counter()
         try:

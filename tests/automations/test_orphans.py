@@ -11,7 +11,6 @@ from temporalio.client import Client
 from activities import own_runs, shift
 from activities.handing_over import HandingOver
 from database import Database
-from engine.driver import Driver
 from models import run_work, setbacks
 from models.own_runs import OwnRow
 from models.runs import QUEUED_CHANNEL
@@ -26,7 +25,6 @@ from tests.automations.engine import (
     run_workflow,
     seen,
     transform,
-    until,
     webhook,
 )
 
@@ -78,34 +76,6 @@ async def test_a_claim_whose_reply_is_lost_is_made_again(
         [run_id] = await accept(database, target)
         view = await ended(database, notifier, target.account_id, run_id, 20)
     assert lost and view.output == "done"
-
-
-@pytest.mark.executions("shift", "workflow")
-@pytest.mark.usefixtures("nothing_waits")
-async def test_a_run_that_our_code_cannot_take_forward_is_set_aside(
-    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = await new_target([transform("end", "'done'")])
-    [run_id] = await accept(database, target)
-    advance = Driver.advance
-
-    def fails(self: Driver, now: Any) -> Any:
-        if self.run_id == run_id:
-            raise KeyError("a fault of ours")
-        return advance(self, now)
-
-    async def is_aside() -> bool:
-        async with database.connection() as connection:
-            cursor = await connection.execute(
-                "select setbacks is not null as aside from run_work where run_id = %s", (run_id,)
-            )
-            row = await cursor.fetchone()
-        return row is not None and row["aside"]
-
-    monkeypatch.setattr(Driver, "advance", fails)
-    async with at_work() as notifier:
-        notifier.notify(QUEUED_CHANNEL)
-        await until(is_aside, 10)
 
 
 @pytest.mark.executions("workflow")
