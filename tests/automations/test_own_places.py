@@ -346,15 +346,16 @@ async def test_a_workflow_whose_run_a_shift_carries_is_told_to_leave(
 ) -> None:  # fmt: skip
     """Here since there is no place for it when its wait is over."""
     monkeypatch.setattr(handing_over, "_REST_SECONDS", 0.0)
-    target = await new_target([delay(3), webhook(receiver.url)])
-    others = await new_target([webhook(f"{receiver.url}/held")])
+    monkeypatch.setattr(handing_over, "_PLACES", 1)
+    target = await new_target([delay(4), webhook(receiver.url)])
+    another = await new_target([webhook(f"{receiver.url}/held")])
     [run_id] = await accept(database, target)
     async with at_work() as notifier:
         handle = await run_workflow(client, run_id)
         await until(lambda: events_of(handle, "timer_started"))
-        await accept(database, others, handing_over._PLACES)
+        await accept(database, another)
         notifier.notify(QUEUED_CHANNEL)
-        await requested(receiver, handing_over._PLACES)
+        await requested(receiver, 1)
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
         assert await handle.result() in ("by_shift", "completed")
         receiver.open.set()

@@ -165,7 +165,8 @@ class Hands:
                 await asyncio.sleep(0)
             asked = _Asked(run.run_id, call.step.id, call.item)
             outcome = outcome_of(self.names[run.run_id], call, values, come=asked in self.come)
-            if outcome.pending:
+            if outcome.pending and asked not in self.come:
+                # What is pending although it has come waits for nobody but the clock.
                 self.pending.add(asked)
             return Done(outcome)
 
