@@ -2,7 +2,7 @@
 
 The fence is the run's own row: its `claim_id` is that of its last claim. One short transaction, in two round
 trips of plain statements. The first locks the runs, then the parents that will be woken, and tells which
-changes may be written. The second writes and commits.
+changes may be written; where it misses a row, another one tells why. The last writes and commits.
 
 No statement both locks rows and reads a partitioned table. Where one did, a lock that had to wait made
 Postgres 18 check the row again, and it crashed as it chose partitions of `runs`
@@ -11,7 +11,7 @@ Postgres 18 check the row again, and it crashed as it chose partitions of `runs`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -122,10 +122,26 @@ class Written(NamedTuple):
     stale: set[UUID]
 
 
+class _Locked(NamedTuple):
+    """A run's own row, which is locked until the transaction ends.
+
+    Attributes:
+        is_heard: its account has an endpoint that may be told of its end.
+    """
+
+    run_id: UUID
+    claim_id: UUID
+    started_at: datetime | None
+    progress_no: int
+    gate: UUID
+    is_heard: bool
+
+
 # A writer waits for no row, so two can never wait for each other: what is locked elsewhere is tried again.
 _LOCK_RUNS = """
-select run_id, claim_id, started_at, progress_no from run_work where run_id = any(%s) and status = 'running'
-order by run_id for update skip locked
+select run_id, claim_id, started_at, progress_no, gate,
+  exists (select from endpoints p where p.account_id = w.account_id and p.is_active) as is_heard
+from run_work w where run_id = any(%s) and status = 'running' order by run_id for update of w skip locked
 """
 _LOCK_PARENTS = (
     "select run_id from run_work where run_id = any(%s) order by run_id for no key update skip locked"
@@ -163,21 +179,24 @@ def _queues_others(change: Change) -> bool:
 
 async def _lock(
     connection: Connection, changes: Sequence[Change]
-) -> tuple[dict[UUID, datetime | None], set[UUID], set[UUID]]:
+) -> tuple[dict[UUID, _Locked], set[UUID], set[UUID]]:
     """Lock what the changes concern.
 
     Returns:
-        The runs that may be written, with their start, those that are busy, and those that are stale.
+        The rows of runs that may be written, the runs that are busy, and those that are stale.
     """
-    run_ids = [change.run_id for change in changes]
     parent_ids = list({parent for change in changes if (parent := change.woken_parent)})
-    runs = await connection.execute(_LOCK_RUNS, (run_ids,))
+    runs = await connection.execute(_LOCK_RUNS, ([change.run_id for change in changes],))
     parents = await connection.execute(_LOCK_PARENTS, (parent_ids,)) if parent_ids else None
-    there = await connection.execute(_FIND, ([*run_ids, *parent_ids],))
-    own = {row["run_id"]: row for row in await runs.fetchall()}
+    own = {row["run_id"]: _Locked(**row) for row in await runs.fetchall()}
     free = {row["run_id"] for row in await parents.fetchall()} if parents else set[UUID]()
-    claim_of = {row["run_id"]: row["claim_id"] for row in await there.fetchall()}
-    locked: dict[UUID, datetime | None] = {}
+    claim_of = {run_id: row.claim_id for run_id, row in own.items()}
+    missing = [run_id for run_id in (*(change.run_id for change in changes), *parent_ids)
+               if run_id not in own and run_id not in free]  # fmt: skip
+    if missing:
+        there = await connection.execute(_FIND, (missing,))
+        claim_of |= {row["run_id"]: row["claim_id"] for row in await there.fetchall()}
+    locked: dict[UUID, _Locked] = {}
     busy: set[UUID] = set()
     stale: set[UUID] = set()
     for change in changes:
@@ -186,10 +205,10 @@ async def _lock(
         parent_is_busy = change.woken_parent in claim_of and change.woken_parent not in free
         if change.run_id not in own or parent_is_busy:
             busy.add(change.run_id)
-        elif change.progress_no not in (None, own[change.run_id]["progress_no"]):
+        elif change.progress_no not in (None, own[change.run_id].progress_no):
             stale.add(change.run_id)
         else:
-            locked[change.run_id] = own[change.run_id]["started_at"]
+            locked[change.run_id] = own[change.run_id]
     return locked, busy, stale
 
 
@@ -224,7 +243,6 @@ select emit_events(array_agg(time_ordered_id()), array_agg(r.account_id),
   array_agg('workflow.run.' || r.status), array_agg(run_event(r, n.name)))
 from runs r join automations n on n.id = r.automation_id
 where r.id = any(%(ids)s)
-  and exists (select from endpoints p where p.account_id = r.account_id and p.is_active)
 having count(*) > 0
 """
 _HANDLE = """
@@ -234,8 +252,7 @@ join runs r on r.id = f.id and r.id = any(%(ids)s) join automations n on n.id = 
 """
 # Gates are locked once, and last.
 _LEAVE: LiteralString = """
-select leave_gates_1(
-  array(select w.gate from run_work w where w.run_id = any(%(ids)s) and w.begun and w.gate <> %(none)s)
+select leave_gates_1(%(gates)s::uuid[]
   || array(select c.gate from cancel_children_2(%(orphaning)s) c where c.gate is not null)) as promoted
 """
 # What has taken a step forward was no loss, and no setback, and is no longer to be alone. That something is
@@ -261,7 +278,7 @@ _WENT_ON = (
 
 
 async def _write(
-    connection: Connection, changes: Sequence[Change], started: dict[UUID, datetime | None]
+    connection: Connection, changes: Sequence[Change], locked: Mapping[UUID, _Locked]
 ) -> Cursor | None:
     """Write changes of runs that are locked; the cursor tells how many held runs their ends have promoted."""
     await _insert_records(
@@ -271,7 +288,7 @@ async def _write(
     )
     promoted: Cursor | None = None
     if ends := [(change, change.then) for change in changes if isinstance(change.then, End)]:
-        promoted = await _write_ends(connection, ends, started)
+        promoted = await _write_ends(connection, ends, locked)
     waits = [
         (change.run_id, change.then, change.then.leaves or bool(change.records))
         for change in changes
@@ -304,10 +321,11 @@ async def _insert_records(connection: Connection, steps: bytes, items: bytes) ->
 
 
 async def _write_ends(
-    connection: Connection, ends: Sequence[tuple[Change, End]], started: dict[UUID, datetime | None]
-) -> Cursor:
+    connection: Connection, ends: Sequence[tuple[Change, End]], locked: Mapping[UUID, _Locked]
+) -> Cursor | None:
     """End runs, with their events, and what their ends begin, wake, cancel and make room for."""
-    ids = [change.run_id for change, _ in ends]
+    rows = [locked[change.run_id] for change, _ in ends]
+    ids = [row.run_id for row in rows]
     await connection.execute(
         _END,
         {
@@ -315,10 +333,11 @@ async def _write_ends(
             "statuses": [end.status for _, end in ends],
             "errors": [end.error and end.error.model_dump_json(exclude_none=True) for _, end in ends],
             "outputs": [end.output_of for _, end in ends],
-            "started": [started[run_id] for run_id in ids],
+            "started": [row.started_at for row in rows],
         },
     )
-    await connection.execute(_EMIT, {"ids": ids})
+    if heard := [row.run_id for row in rows if row.is_heard]:
+        await connection.execute(_EMIT, {"ids": heard})
     failed = [(change.run_id, end.handler) for change, end in ends if end.handler is not None]
     if failed:
         handled = {"ids": [run_id for run_id, _ in failed], "handlers": [handler for _, handler in failed]}
@@ -327,7 +346,10 @@ async def _write_ends(
     if parents:
         await connection.execute("select wake_runs_2(%s)", (parents,))
     orphaning = [change.run_id for change, end in ends if end.has_children]
-    promoted = await connection.execute(_LEAVE, {"ids": ids, "orphaning": orphaning, "none": gates.NONE})
+    left = [row.gate for row in rows if row.gate != gates.NONE]
+    promoted: Cursor | None = None
+    if left or orphaning:
+        promoted = await connection.execute(_LEAVE, {"gates": left, "orphaning": orphaning})
     await connection.execute("delete from run_work where run_id = any(%s)", (ids,))
     return promoted
 
