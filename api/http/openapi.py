@@ -14,10 +14,13 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.deps import AGENT_PREFIX, SESSION_SCHEME
 from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
+from api.http.middleware import Edge
 from api.http.openapi_codes import list_codes
 from api.http.openapi_examples import show
 from api.http.openapi_texts import introduce, summary_of
@@ -235,10 +238,21 @@ def _name_of(route: APIRoute) -> str:
 
 
 class Application(FastAPI):
-    """FastAPI whose OpenAPI document tells the whole truth."""
+    """FastAPI whose OpenAPI document tells the whole truth, and whose outermost layer is the `Edge`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(generate_unique_id_function=_name_of, **options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. FastAPI would ask OpenTelemetry first, which nothing here sets up."""
+        await Starlette.__call__(self, scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Build the layers without those that FastAPI puts around all: the `Edge` does what they do."""
+        layer: Any = super().build_middleware_stack()
+        while not isinstance(layer, Edge):
+            layer = layer.app
+        return layer
 
     def openapi(self) -> dict[str, Any]:
         """The document, made once."""
