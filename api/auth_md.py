@@ -88,7 +88,7 @@ def price_of(operation: Operation) -> str | None:
 def _lookups(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Path, scope, example of the body and price of each operation whose description names a price."""
     for path, _, operation in operations(document):
-        if price := price_of(operation):
+        if "x-same-as" not in operation and (price := price_of(operation)):
             yield f"`{path}`", _need(operation), f"`{_example(document, operation)}`", price
 
 

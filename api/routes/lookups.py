@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
@@ -42,6 +42,9 @@ _FREE_LOOKUPS = {
     "/api/agent/ip": ("ip", "ip", "ip"),
     "/api/agent/breaches": ("breach", "email", "breaches"),
     "/api/agent/validate": ("validate", "email", "lookups"),
+    "/api/lookups/ip": ("ip", "ip", "ip"),
+    "/api/lookups/breach": ("breach", "email", "breaches"),
+    "/api/lookups/validate": ("validate", "email", "lookups"),
 }
 _authorise = Authorisation("lookups", session_only=False)
 
@@ -79,6 +82,19 @@ async def _only_field(request: Request, name: str) -> str | None:
 
 
 router = APIRouter(prefix="/api", tags=["lookups"], route_class=_LookupRoute)
+
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+
+
+def _mounted(name: str, kind: str, **options: Any) -> Callable[[_Endpoint], _Endpoint]:
+    """Give an endpoint its paths: `/api/agent/<name>` takes keys, `/api/lookups/<kind>` sessions too."""
+
+    def mount(endpoint: _Endpoint) -> _Endpoint:
+        for path in (f"/agent/{name}", f"/lookups/{kind}"):
+            router.post(path, **options)(endpoint)
+        return endpoint
+
+    return mount
 
 
 def _unpaid(caller: Caller) -> Payer:
@@ -230,7 +246,7 @@ class Providers(BaseModel):
     )
 
 
-@router.post("/agent/ip", dependencies=[limited("ip")], responses=problems(*FREE), response_model=IpAnswer)
+@_mounted("ip", "ip", dependencies=[limited("ip")], responses=problems(*FREE), response_model=IpAnswer)
 async def look_up_ip(
     body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
 ) -> Response:
@@ -238,8 +254,9 @@ async def look_up_ip(
     return _answered(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
 
 
-@router.post(
-    "/agent/breaches",
+@_mounted(
+    "breaches",
+    "breach",
     dependencies=[limited("breaches")],
     responses=problems(*FREE),
     response_model=BreachAnswer,
@@ -252,7 +269,7 @@ async def check_breaches(
     return _answered(await options.look_up(services, "breach", body.email, pointer="/email", payer=payer))
 
 
-@router.post("/agent/lookup", **PAID, response_model=EmailAnswer)
+@_mounted("lookup", "email", **PAID, response_model=EmailAnswer)
 async def look_up_email(
     body: EmailQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("email")]
 ) -> Response:
@@ -260,8 +277,9 @@ async def look_up_email(
     return _answered(await options.look_up(services, "email", body.email, payer=payer()))
 
 
-@router.post(
-    "/agent/validate",
+@_mounted(
+    "validate",
+    "validate",
     dependencies=[limited("lookups")],
     responses=problems(*FREE),
     response_model=ValidateAnswer,
@@ -274,7 +292,7 @@ async def validate_email(
     return _answered(await options.look_up(services, "validate", body.email, pointer="/email", payer=payer))
 
 
-@router.post("/agent/phone", **PAID, response_model=PhoneAnswer)
+@_mounted("phone", "phone", **PAID, response_model=PhoneAnswer)
 async def look_up_phone(
     body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
 ) -> Response:
@@ -282,7 +300,7 @@ async def look_up_phone(
     return _answered(await options.look_up(services, "phone", body.target(), payer=payer()))
 
 
-@router.post("/agent/domain", **PAID, response_model=DomainAnswer)
+@_mounted("domain", "domain", **PAID, response_model=DomainAnswer)
 async def look_up_domain(
     body: DomainQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("domain")]
 ) -> Response:
@@ -291,7 +309,7 @@ async def look_up_domain(
     return _answered(await options.look_up(services, "domain", text, pointer=pointer, payer=payer()))
 
 
-@router.post("/agent/username", **PAID, response_model=UsernameAnswer)
+@_mounted("username", "username", **PAID, response_model=UsernameAnswer)
 async def look_up_username(
     body: UsernameQuery,
     payer: Paying,
@@ -303,7 +321,7 @@ async def look_up_username(
     return _answered(await options.look_up(services, "username", text, pointer=pointer, payer=payer()))
 
 
-@router.post("/agent/websearch", **PAID, response_model=WebSearchAnswer)
+@_mounted("websearch", "websearch", **PAID, response_model=WebSearchAnswer)
 async def search_web(
     body: WebSearchQuery,
     payer: Paying,
@@ -315,7 +333,7 @@ async def search_web(
     return _answered(cut(answer, body.limit))
 
 
-@router.post("/agent/company", **PAID, response_model=CompanyAnswer)
+@_mounted("company", "company", **PAID, response_model=CompanyAnswer)
 async def search_company(
     body: CompanyQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("company")]
 ) -> Response:
@@ -326,7 +344,7 @@ async def search_company(
     )
 
 
-@router.post("/agent/darkweb", **PAID, response_model=DarkwebAnswer)
+@_mounted("darkweb", "darkweb", **PAID, response_model=DarkwebAnswer)
 async def search_darkweb(
     body: DarkwebQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("darkweb")]
 ) -> Response:
