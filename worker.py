@@ -37,18 +37,18 @@ from activities.schedules import ScheduleActivities
 from activities.writing import RunWriter
 from database import AWAY as DATABASE_AWAY
 from database import Database, Notifier
-from delivery_dispatcher import DeliveryDispatcher
-from dispatcher import Dispatcher
-from job_dispatcher import JobDispatcher
+from dispatch.deliveries import DeliveryDispatcher
+from dispatch.jobs import JobDispatcher
+from dispatch.monitors import MonitorDispatcher
+from dispatch.runs import Dispatcher
+from dispatch.schedules import ScheduleDispatcher
 from migrations.upgrade import schema_problem
 from models import root_key
 from models.identifiers import new_id
 from models.schema import find_revision
-from monitor_dispatcher import MonitorDispatcher
 from outbound.client import Outbound
 from outbound.lease import Lost
 from providers.lookup import Lookups
-from schedule_dispatcher import ScheduleDispatcher
 from sealing import Keyring
 from services.announcing import KeyAnnouncer
 from services.event_checks import EventChecks

@@ -35,9 +35,9 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-import dispatcher
 from activities import executor
 from database import Connection, Database
+from dispatch import runs as dispatcher
 from language.progress import Progress
 from models import own_runs, run_work, setbacks, shifts
 from models.run_writes import Change, End, Wait, record_changes_if_claimed

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities import handing_over
 from activities import own_runs as own_activities
 from database import Database
-from dispatcher import Dispatcher
+from dispatch.runs import Dispatcher
 from embedded.temporal import Temporal
 from models import accepting, own_runs
 from models.runs import QUEUED_CHANNEL

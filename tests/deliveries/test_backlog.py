@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client
 
-import delivery_dispatcher
 from activities.halting import FailureWatch, Halt
 from activities.loop_lag import LoopLag
 from database import Connection, Database
-from delivery_dispatcher import DeliveryDispatcher
+from dispatch import deliveries as delivery_dispatcher
+from dispatch.deliveries import DeliveryDispatcher
 from models import delivery_work
 from models.identifiers import new_id
 from sealing import Keyring

@@ -10,9 +10,9 @@ import pytest
 from temporalio.client import Client, ScheduleDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-import schedule_dispatcher
 from activities.schedules import ScheduleActivities
 from database import Database, Notifier
+from dispatch import schedules as schedule_dispatcher
 from models.runs import RunView
 from models.scheduling import WORKFLOWS
 from temporal import due_schedules

@@ -11,7 +11,7 @@ from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from activities.monitors import MonitorActivities
 from database import Connection, Database
-from dispatch_loop import OneByOneLoop
+from dispatch.loop import OneByOneLoop
 from models.monitors import ending, runs, working
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.working import Claimed

@@ -11,7 +11,7 @@ import logs
 from activities.halting import Halt
 from activities.loop_lag import LoopLag
 from database import Connection, Database
-from dispatch_loop import WorkflowLoop
+from dispatch.loop import WorkflowLoop
 from models import delivery_recovery, delivery_work, workers
 from models.delivery_work import Batch
 from models.endpoints import CHANGED_CHANNEL

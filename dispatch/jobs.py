@@ -11,7 +11,7 @@ from activities.halting import Halt
 from activities.jobs import JobActivities
 from activities.loop_lag import LoopLag
 from database import Connection, Database
-from dispatch_loop import OneByOneLoop
+from dispatch.loop import OneByOneLoop
 from models.jobs import accepting, ending, removing, working
 from models.jobs.jobs import CHANGED_CHANNEL
 from models.jobs.working import Claimed

@@ -24,7 +24,7 @@ from activities.loop_lag import LoopLag
 from activities.shift import HeldShift
 from activities.watching_workflows import WorkflowWatch
 from database import AWAY, Connection, Database, Notifier
-from dispatch_loop import DispatchLoop
+from dispatch.loop import DispatchLoop
 from models import gates, own_runs, run_starts, run_work, shifts, workers
 from models.claim_order import KEPT, Turn, first_to_serve
 from models.low_water import LowWater

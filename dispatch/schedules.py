@@ -13,7 +13,7 @@ import logs
 from activities.monitors import MonitorActivities
 from activities.schedules import SCHEDULED, ScheduleActivities, accept_each
 from database import Connection, Database
-from dispatch_loop import ASK_SECONDS, DispatchLoop
+from dispatch.loop import ASK_SECONDS, DispatchLoop
 from models import automation_schedules
 from models.monitors import removing
 from models.monitors.monitors import CHANGED_CHANNEL
