@@ -31,7 +31,7 @@ from activities.maintenance import MaintenanceActivities
 from activities.monitor_chores import MonitorChores
 from activities.monitors import MonitorActivities
 from activities.own_runs import OwnRunActivities
-from activities.performing import Performer, be_ready
+from activities.performing import Performer
 from activities.run_executor import RunExecutor
 from activities.schedules import ScheduleActivities
 from activities.writing import RunWriter
@@ -42,6 +42,7 @@ from dispatch.jobs import JobDispatcher
 from dispatch.monitors import MonitorDispatcher
 from dispatch.runs import Dispatcher
 from dispatch.schedules import ScheduleDispatcher
+from engine.evaluation import be_ready
 from migrations.upgrade import schema_problem
 from models import root_key
 from models.identifiers import new_id

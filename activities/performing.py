@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import logs
@@ -16,24 +16,15 @@ from activities.redaction import Redaction
 from activities.sending import Secrets, send
 from activities.versions import LoadedVersion
 from database import Database
-from engine.calls import Call, JSONObject, Outcome, failure, not_evaluated
-from language.definition import (
-    ConditionStep,
-    DelayStep,
-    IteratingStep,
-    LookupStep,
-    TransformStep,
-    WaitStep,
-    WebhookStep,
-)
-from language.expressions import Budget, ExpressionError
-from language.step_evaluation import Seen, budget_of, decide, delay_of, evaluate, items_of
+from engine.calls import Call, JSONObject, Outcome, failure
+from engine.evaluation import evaluate_call
+from language.definition import LookupStep, WaitStep, WebhookStep
 from models import call_ids, children, resume_tokens, run_loading, secrets
 from outbound.client import Outbound
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup import Lookups
 from sealing import Keyring, UnsealError
-from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
+from services.process_pool import PoolBusy, ProcessPool, WorkLost
 
 _log = logs.get(__name__)
 # Calls of a step come together; who changes a secret need not wait longer.
@@ -43,8 +34,6 @@ _NO_SECRETS = Secrets({}, Redaction(()))
 # Bytes for what calls read from rows, beside those for what they bring in; and what JSON takes, decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
-# What is given back of a time that is none, to say so.
-_MOMENT_LENGTH = 100
 
 
 class _Known(NamedTuple):
@@ -211,26 +200,3 @@ class Performer:
                 losses += 1
         message = "What the step evaluates was lost with the process that did so, twice."
         return failure("evaluation_lost", message)
-
-
-def be_ready(_ask: Ask) -> None:
-    """Do nothing, in a process that has imported all that `evaluate_call` needs."""
-
-
-def evaluate_call(_ask: Ask, call: Call, scope: JSONObject) -> Outcome:
-    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or until when it waits."""
-    step: Any = call.step
-    seen = Seen()
-    try:
-        if call.kind == "decide":
-            return Outcome(None, decide(step, scope, Budget()))
-        if isinstance(step, ConditionStep | TransformStep):
-            output = evaluate(step, scope, budget_of(step), seen)
-            return Outcome(seen.value, output, items=seen.items)
-        if isinstance(step, DelayStep):
-            until = delay_of(step.config, scope)
-            return Outcome(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
-        assert isinstance(step, IteratingStep)
-        return Outcome(None, items_of(step, scope))
-    except ExpressionError as error:
-        return not_evaluated(error, seen.value)

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 from uuid import UUID, uuid5
 
-from activities.performing import evaluate_call
 from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
 from engine.driver import Driver, Ended
+from engine.evaluation import evaluate_call
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation

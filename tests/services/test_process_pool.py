@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from activities.performing import be_ready
+from engine.evaluation import be_ready
 from services.process_pool import PoolBusy, ProcessPool, WorkLost
 from tests.services.work import (
     doubled,
     doubled_alone,
     environment_names,
     fail,
+    imported,
     printed,
     process_id,
     take_memory,
@@ -44,6 +45,13 @@ async def test_a_warm_pool_has_all_its_processes_before_the_first_work(pool: Pro
     warm = set(pool.pids)
     assert len(warm) == 2 and pool.busy == 0
     assert await pool.run("somebody", None, process_id) in warm
+
+
+async def test_a_process_that_evaluates_has_imported_nothing_that_reaches_outside(pool: ProcessPool) -> None:
+    await pool.warm(be_ready)
+    modules = await pool.run("somebody", None, imported)
+    assert "language.expressions" in modules
+    assert modules.isdisjoint({"aiohttp", "models", "psycopg", "sqlmodel", "temporalio"})
 
 
 async def test_work_can_ask_whoever_ordered_it(pool: ProcessPool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,3 +46,7 @@ def printed(ask: Ask) -> str:
 
 def doubled_alone(ask: Ask, number: int) -> int:
     return 2 * number
+
+
+def imported(ask: Ask) -> set[str]:
+    return set(sys.modules)
