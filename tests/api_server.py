@@ -59,8 +59,8 @@ def _first() -> FastAPI:
 
 
 @cache
-def _document() -> dict[str, Any]:
-    """The OpenAPI of the service: that of another application differs in its address alone."""
+def openapi_document() -> dict[str, Any]:
+    """The OpenAPI of the service, made once: that of another application differs in its address alone."""
     return _first().openapi()
 
 
@@ -108,7 +108,7 @@ class Api:
         ours = ours and found["route"].include_in_schema
         if ours and response.headers.get("content-type") == media_type:
             code = orjson.loads(await response.aread())["code"]
-            operation = _document()["paths"][routes.template(found)][method.lower()]
+            operation = openapi_document()["paths"][routes.template(found)][method.lower()]
             documented = operation["responses"].get(str(response.status_code), {})
             codes = documented.get("content", {}).get(media_type, {}).get("examples", {})
             assert code in codes, f"{method} {path} answers {code}: name it in problems() of the route"

@@ -7,18 +7,15 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
 
 import pytest
 
-from api.app import create_app
 from api.auth_md import auth_md, price_of
 from api.http.openapi import operations
 from models import keys
 from providers.registry import KINDS
 from settings import Settings, load
-from tests.api_server import PASSWORD, Api, running
+from tests.api_server import PASSWORD, Api, openapi_document, running
 from tests.datasets import write_small_datasets
 from tests.stacks import vedette
 
@@ -30,15 +27,9 @@ STEPS = [
 ]  # fmt: skip
 
 
-@cache
-def document() -> dict[str, Any]:
-    """The OpenAPI of the service; the page takes nothing from it that differs with the settings."""
-    return create_app(load({"DATABASE_URL": "postgresql://never-opened"})).openapi()
-
-
 def page_of(**environ: str) -> str:
     """The page of a service with these settings."""
-    return auth_md(load(environ), document())
+    return auth_md(load(environ), openapi_document())
 
 
 @pytest.fixture(scope="module")
@@ -185,12 +176,14 @@ def test_every_scope_is_named_where_keys_are_made(page: str) -> None:
 def test_every_lookup_stands_with_its_price(page: str) -> None:
     priced = {row[0].strip("`"): row[3] for row in rows(section(page, 4)) if len(row) == 4}
     limited = {
-        path for path, _, operation in operations(document())
+        path for path, _, operation in operations(openapi_document())
         if (path.startswith("/api/agent/") or path.endswith("-search")) and "429" in operation["responses"]
     }  # fmt: skip
     assert priced.keys() == limited
     free = {path for path, price in priced.items() if price == "Free"}
-    assert free == {path for path in priced if "402" not in document()["paths"][path]["post"]["responses"]}
+    assert free == {
+        path for path in priced if "402" not in openapi_document()["paths"][path]["post"]["responses"]
+    }
     assert len(free) == 1 + sum(kind.price == 0 for kind in KINDS.values())
 
 
@@ -215,11 +208,11 @@ def test_every_other_endpoint_stands_under_its_scope(page: str) -> None:
     assert public is not None
     told |= {("", *one) for one in written_out(public[1])}
     real: set[tuple[str, str, str]] = set()
-    for path, method, operation in operations(document()):
+    for path, method, operation in operations(openapi_document()):
         needed = operation["security"]
         scope = (*next(iter(needed[0].values())), "any")[0] if needed else ""
         scope = "a session" if needed and "session" in needed[0] else scope
-        once = "/agent/" not in path or path.replace("/agent/", "/", 1) not in document()["paths"]
+        once = "/agent/" not in path or path.replace("/agent/", "/", 1) not in openapi_document()["paths"]
         if once and not price_of(operation) and "discovery" not in operation["tags"]:
             real.add((scope, method.upper(), re.sub(r"\w+_id}", "id}", path)))
     assert told == real

@@ -8,13 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from api.app import create_app
 from api.http.openapi import operations
-from settings import load
-from tests.api_server import Api, Person
+from tests.api_server import Api, Person, openapi_document
 from tests.automations.workflows import create, post, problem
 
-DOCUMENT = create_app(load({"DATABASE_URL": "postgresql://never-opened"})).openapi()
+DOCUMENT = openapi_document()
 OPEN = {
     "/api/workflows/ingest/{token}", "/api/workflows/resume/{token}", "/api/workflows/resume/{token}/form"
 }  # fmt: skip

@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 from jsonschema import Draft202012Validator
 
-from api.app import create_app
 from api.http.openapi import operations
 from api.http.openapi_examples import read_examples
 from database import Database
@@ -23,7 +22,7 @@ from providers.registry import KINDS
 from sealing import Keyring
 from settings import ProviderSettings, Settings
 from temporal.client import connect
-from tests.api_server import running
+from tests.api_server import openapi_document, running
 from tests.automations.engine import endpoint, working
 from tests.datasets import write_small_datasets
 from tests.name_servers import NameServer
@@ -53,8 +52,8 @@ WITHOUT = {
 
 
 @pytest.fixture(scope="module")
-def document(settings: Settings) -> dict[str, Any]:
-    return create_app(settings).openapi()
+def document() -> dict[str, Any]:
+    return openapi_document()
 
 
 def own(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.app import create_app
 from api.http.openapi import operations
-from settings import Settings
+from tests.api_server import openapi_document
 
 # What every client of this interface expects, as its users know it.
 NUMBERED = {
@@ -37,9 +36,9 @@ WHOLE = {
 
 
 @pytest.fixture(scope="module")
-def collections(settings: Settings) -> dict[str, dict[str, Any]]:
+def collections() -> dict[str, dict[str, Any]]:
     """The operations that answer several of something, by name; their parameters and their answer."""
-    document = create_app(settings).openapi()
+    document = openapi_document()
     found: dict[str, dict[str, Any]] = {}
     for _, method, operation in operations(document):
         content = operation["responses"].get("200", {}).get("content", {})

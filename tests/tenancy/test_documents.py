@@ -9,16 +9,15 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from api.app import create_app
-from settings import Settings
+from tests.api_server import openapi_document
 
 SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 ROW = re.compile(r"^\| `([A-Z]+ /\S*)` \| `?(\w+)`? \|", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def document(settings: Settings) -> dict[str, Any]:
-    return create_app(settings).openapi()
+def document() -> dict[str, Any]:
+    return openapi_document()
 
 
 def scope(operation: dict[str, Any]) -> str:
