@@ -70,26 +70,9 @@ def environment(data: Path, **names: str) -> dict[str, str]:
     }
 
 
-_SERVERS = {"up", "api", "worker"}
-
-
 def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedProcess[str]:
-    """Run a `vedette` command to its end.
-
-    Those that serve are started as users start them, the others as `commands.run` does it.
-    """
-    given = environment(data, **names)
-    if _SERVERS.isdisjoint(arguments[:1]):
-        return commands.run(arguments, given)
-    return subprocess.run(
-        [sys.executable, str(CLI), *arguments],
-        env=given,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    """Run a `vedette` command to its end, as `commands.run` does it. One that serves is a `StackProcess`."""
+    return commands.run(arguments, environment(data, **names))
 
 
 def failed(done: subprocess.CompletedProcess[str], code: ExitCode, lines: int = 1) -> str:
