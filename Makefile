@@ -6,19 +6,26 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench abuse clean
+.PHONY: help run test test-fast lint bench abuse clean
 
 help: ## Show these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stack gets the terminal for itself (set -m), so that Ctrl-C reaches it alone: it stops in order and
 # ends with 0, and make does not call that an interrupt.
 run: $(VENV)/installed ## Set up, then run the whole stack; Ctrl-C stops it
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/vedette up; exit $$?
 
-# All of them in three processes, each with servers of its own: many tests wait more than they work.
+# Each process has servers of its own, and takes one file after the other.
+IN_PROCESSES := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=20
+
+# All of them in three processes: many tests wait more than they work.
 test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running service is needed
-	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0)
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 3 $(IN_PROCESSES))
+
+# Those that need no server, or Postgres alone: most of what is pure, and how runs are claimed and paid.
+test-fast: $(VENV)/installed-dev ## Run the tests that take little, in a minute and a half
+	@$(BIN)/python -m pytest --numprocesses 2 $(IN_PROCESSES) -m fast $(ARGS)
 
 lint: $(VENV)/installed-dev ## Check style and types
 	$(BIN)/ruff check .

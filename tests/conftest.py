@@ -9,6 +9,7 @@ import asyncio
 import compileall
 import shutil
 import ssl
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -39,25 +40,33 @@ from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, crashes
 
 _TEMPLATE = "template_vedette"
-_LONGEST = {
-    ("documentation", "test_blocks.py"), ("embedded", "test_quick_start.py"), ("cli", "test_live.py"),
-    ("abuse", "test_abuse.py"), ("automations", "test_crash_points.py"),
-    ("automations", "test_killed_workers.py"), ("benchmarks", "test_benchmarks.py"), ("cli", "test_cli.py"),
-    ("deliveries", "test_lost_workers.py"), ("docker", "test_in_order.py"), ("embedded", "test_as_root.py"),
-    ("embedded", "test_bad_days.py"), ("embedded", "test_in_flight.py"), ("errors", "test_fuzz.py"),
-    ("providers", "test_contract.py"), ("providers", "test_fetching_datasets.py"),
-}  # fmt: skip
-"""The files that take half a minute and more."""
+_LONGEST = [
+    ("abuse", "test_abuse.py"), ("errors", "test_fuzz.py"), ("automations", "test_crash_points.py"),
+    ("documentation", "test_blocks.py"), ("embedded", "test_in_flight.py"),
+    ("benchmarks", "test_benchmarks.py"), ("embedded", "test_as_root.py"),
+    ("automations", "test_killed_workers.py"), ("embedded", "test_quick_start.py"),
+    ("embedded", "test_bad_days.py"), ("docker", "test_in_order.py"), ("deliveries", "test_lost_workers.py"),
+    ("cli", "test_cli.py"), ("automations", "test_bad_rows.py"), ("providers", "test_contract.py"),
+    ("automations", "test_bad_days.py"), ("providers", "test_fetching_datasets.py"), ("cli", "test_live.py"),
+]  # fmt: skip
+"""The files that take half a minute and more, the longest first."""
+_FAST_WITH_POSTGRES = {"claims", "credits", "database"}
+"""The folders whose tests are fast though they need Postgres, so that its part is tried at all."""
+_NOT_FAST = {*_LONGEST, ("claims", "test_starvation.py"), ("docker", "test_image.py")}
+_NEEDS = {"postgres": "postgres", "temporal_server": "temporal", "stack": "stack"}
+"""The markers of tests by the fixtures that start their servers."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Have what is needed made before several processes begin.
 
-    That is the Temporal server, since nobody would see their output, and the bytecode of our modules: where
-    PYTHONDONTWRITEBYTECODE is set, each of hundreds of processes would compile them.
+    That is the Temporal server, where it may be needed, since nobody would see their output, and the
+    bytecode of our modules: where PYTHONDONTWRITEBYTECODE is set, each of hundreds of processes would compile
+    them. The bytecode of the tests is kept too: else each process rewrites all their assertions in each run.
     """
-    if getattr(session.config.option, "numprocesses", None):
+    sys.dont_write_bytecode = False
+    if getattr(session.config.option, "numprocesses", None) and session.config.option.markexpr != "fast":
         asyncio.run(obtain(Path(tempfile.gettempdir()), Report()))
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(ROOT, maxlevels=0, quiet=2)
@@ -66,14 +75,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs servers or whole stacks, so that the rest can be had by itself; put the longest first.
+    """Mark tests by what they need, so that the rest can be had by itself; put the longest first.
 
     The processes take one file after the other: none should be left alone with a long one at the end.
     """
     for item in items:
-        if "scratch" in getattr(item, "fixturenames", ()) or "embedded" in item.path.parts:
-            item.add_marker("live")
-    items.sort(key=lambda item: (item.path.parent.name, item.path.name) not in _LONGEST)
+        fixtures = getattr(item, "fixturenames", ())
+        needed = {marker for fixture, marker in _NEEDS.items() if fixture in fixtures}
+        if "embedded" in item.path.parts or ("scratch" in fixtures and not needed):
+            needed.add("stack")  # they start servers of their own
+        folder, file = item.path.parent.name, item.path.name
+        fast = needed <= {"postgres"} if folder in _FAST_WITH_POSTGRES else not needed
+        if fast and (folder, file) not in _NOT_FAST:
+            needed.add("fast")
+        for marker in needed:
+            item.add_marker(marker)
+    order = {file: place for place, file in enumerate(_LONGEST)}
+    items.sort(key=lambda item: order.get((item.path.parent.name, item.path.name), len(order)))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -17,6 +17,8 @@ from models.accounts import FirstAccount
 from settings import Rate, Settings
 from tests.api_server import Api, running
 
+pytestmark = pytest.mark.usefixtures("quick_passwords")
+
 
 @pytest.fixture(scope="module")
 async def api(settings: Settings) -> AsyncGenerator[Api]:
