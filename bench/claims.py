@@ -15,17 +15,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import statistics
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 from bench import load
 from bench.machine import machine
-from bench.stack import Runners, Stack, nothing, running
 from database import Connection, Database
+from embedded.postgres import Postgres
+from embedded.report import Report
 from language.definition import Definition
+from migrations.upgrade import upgrade
 from models import accounts, automations, run_work, shifts, targets
 from models.accepting import Event, accept
 from models.audit import Actor
@@ -228,22 +232,25 @@ async def compare_queues(database: Database, sizes: list[int], elsewhere: int, r
         print(f"{size:17} {0:18}  {await queue_line(database, queues, rounds)}", flush=True)
 
 
-async def run_table(stack: Stack, table: Callable[[Database], Awaitable[None]]) -> None:
-    """Print a table of what is measured on the database of a stack."""
-    url = stack.settings.database_url
-    assert url is not None
-    # As a worker's claims: none waits for the disk.
-    options = "-c synchronous_commit=off"
-    database = Database(url.get_secret_value(), name="bench", size=4, options=options)
-    await database.open()
+async def run_table(data: Path, table: Callable[[Database], Awaitable[None]]) -> None:
+    """Print a table of what is measured on a Postgres of its own."""
+    postgres = Postgres(data, data / "logs" / "postgres.log", Report())
     try:
-        await table(database)
+        await postgres.start()
+        await asyncio.to_thread(upgrade, postgres.url)
+        # As a worker's claims: none waits for the disk.
+        database = Database(postgres.url, name="bench", size=4, options="-c synchronous_commit=off")
+        await database.open()
+        try:
+            await table(database)
+        finally:
+            await database.close()
     finally:
-        await database.close()
+        await postgres.stop()
 
 
 def main() -> None:
-    """Run what the command line asks for; each table has a stack of its own, where little is stored."""
+    """Run what the command line asks for; each table has a Postgres of its own, where little is stored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--stored", type=int, nargs="*", default=[10_000, 1_000_000])
     parser.add_argument("--queues", type=int, nargs="*", default=[1, 100, 1000, 10_000])
@@ -257,8 +264,10 @@ def main() -> None:
         tables.append(lambda database: compare_queues(database, given.queues, given.elsewhere, given.rounds))
     print(machine(), flush=True)
     for table in tables:
-        with Runners.made() as runners, running(runners, nothing) as stack:
-            asyncio.run(run_table(stack, table))
+        with tempfile.TemporaryDirectory(prefix="vedette-bench-") as name:
+            data = Path(name)
+            data.chmod(0o711)
+            asyncio.run(run_table(data, table))
 
 
 if __name__ == "__main__":
