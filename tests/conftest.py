@@ -52,7 +52,10 @@ _LONGEST = [
 """The files that take half a minute and more, the longest first."""
 _FAST_WITH_POSTGRES = {"claims", "credits", "database"}
 """The folders whose tests are fast though they need Postgres, so that its part is tried at all."""
-_NOT_FAST = {*_LONGEST, ("claims", "test_starvation.py"), ("docker", "test_image.py")}
+_NOT_FAST = {
+    *_LONGEST, ("claims", "test_starvation.py"), ("docker", "test_image.py"),
+    ("monitors", "test_changes_are_true.py"),
+}  # fmt: skip
 _NEEDS = {"postgres": "postgres", "temporal_server": "temporal", "stack": "stack"}
 """The markers of tests by the fixtures that start their servers."""
 
