@@ -7,10 +7,13 @@ is as under a shift: pure steps with the next call's record or the end, a call b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
+
+from temporalio.exceptions import ApplicationError
 
 from activities import clock
 from activities.execution import LONGEST_NAP, Perform, Room, attempt
@@ -30,11 +33,27 @@ from workflows.messages import CallName, Todo
 _KINDS = {"send", "look_up", "collect", "run_child", "remember", "emit"}
 # Items of a step over more than this are done many in an activity.
 _ITEMS_SEEN = 20
+# How long a decision waits for the database: then the workflow waits, which holds no slot of a worker.
+_DATABASE_SECONDS = 5.0
 ITEMS = "items"
 ITEMS_AT_ONCE = 50
 """An activity has so many items of a step done at most."""
 
 Key = tuple[str, int | None, int, str]
+
+
+@asynccontextmanager
+async def impatience() -> AsyncGenerator[None]:
+    """Wait for the database within the block, but not for long.
+
+    Raises:
+        ApplicationError: it did not answer in time.
+    """
+    try:
+        async with asyncio.timeout(_DATABASE_SECONDS):
+            yield
+    except TimeoutError as error:
+        raise ApplicationError("The database does not answer.", type="database_away") from error
 
 
 @dataclass
@@ -46,6 +65,7 @@ class OwnExecution:
         performed: an activity has made a call: the next one cannot have again what that gave.
         unwritten: what it has done that is not written.
         rooms: memory that is given back once it is.
+        impatient: nothing is lost if it is not written now: no call was made.
     """
 
     row: OwnRow
@@ -56,6 +76,7 @@ class OwnExecution:
     performed: bool = False
     unwritten: list[StepRecord] = field(default_factory=list[StepRecord])
     rooms: list[Room] = field(default_factory=list[Room])
+    impatient: bool = False
 
     @property
     def of(self) -> Of:
@@ -139,7 +160,8 @@ class OwnExecution:
         run, records = self.row.run, self._records
         fence = self.row.progress_no if isinstance(then, Wait) else None
         change = Change(run.claim_id, run.run_id, records, then, run.parent_run_id, fence)
-        written = await self.writer.write(change)
+        async with impatience() if self.impatient else nullcontext():
+            written = await self.writer.write(change)
         for room in self.rooms:
             room.release()
         self.rooms.clear()

@@ -23,7 +23,7 @@ HEARTBEAT = timedelta(seconds=10)
 SHORT = timedelta(seconds=30)
 CHORE = timedelta(minutes=30)
 CHORE_RETRY = RetryPolicy(initial_interval=timedelta(minutes=1), maximum_attempts=5)
-# What decides reads rows and writes them: where that takes longer, the workflow tries again.
+# What decides waits for the database for five seconds. Expressions that cost much may take fifty.
 DECIDE = timedelta(seconds=60)
 ONCE = RetryPolicy(maximum_attempts=1)
 LONGEST_NAP_SECONDS = 2.0

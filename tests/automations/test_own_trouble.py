@@ -37,6 +37,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
+from activities import own_execution
 from database import Database
 from models.runs import QUEUED_CHANNEL
 from sealing import Keyring
@@ -56,7 +57,7 @@ from tests.automations.engine import (
     working,
 )
 from tests.automations.faults import Do, without_replies
-from tests.automations.own_runs import delay, performers
+from tests.automations.own_runs import Handle, delay, performers, timers
 from tests.automations.test_own_workflows import is_cancelled, reset
 
 EXECUTION = "workflow"
@@ -196,3 +197,26 @@ async def is_taken_up(database: Database, run_id: UUID) -> bool:
             "select from run_work where run_id = %s and handed_at is null and status = 'running'", (run_id,)
         )
         return bool(cursor.rowcount)
+
+
+async def test_a_database_that_does_not_answer_holds_no_workflow_task(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workflow waits for it by timers of its own, and its worker does other things."""
+    monkeypatch.setattr(own_execution, "_DATABASE_SECONDS", 0.3)
+    target = await new_target([delay(0.5), transform("end", "'done'")])
+    [run_id] = await accept(database, target)
+    async with at_work() as notifier:
+        notifier.notify(QUEUED_CHANNEL)
+        handle = await run_workflow(client, run_id)
+        await until(lambda: timers(handle))
+        async with database.transaction() as connection:
+            await connection.execute("lock table run_work in access exclusive mode")
+            await until(lambda: has_paused_twice(handle))
+        assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
+
+
+async def has_paused_twice(handle: Handle) -> bool:
+    first, *pauses = await timers(handle)
+    assert first.startswith("wait"), first
+    return len(pauses) > 1
