@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import orjson
 import psycopg
@@ -33,6 +36,8 @@ _CONNECTING: dict[str, Any] = {
     "target_session_attrs": "read-write",
 }  # fmt: skip
 _RECONNECT_SECONDS = 5
+# A server that refuses is asked again after pauses that grow, by one of the process; the others wait so long.
+_FIRST_PAUSE, _LONGEST_PAUSE, _WAIT_SECONDS, _LOOK_SECONDS = 0.1, 1.0, 5.0, 0.05
 _OPTIONS = "-c statement_timeout=30s -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
 
 AWAY: tuple[type[psycopg.Error], ...] = (
@@ -62,6 +67,58 @@ async def _check_writable(connection: Connection) -> None:
             raise psycopg.errors.ReadOnlySqlTransaction("The server takes no writes any more.")
 
 
+@dataclass
+class _Way:
+    """The way to a server that may refuse connections, as while it starts.
+
+    Attributes:
+        shut_until: until then nobody tries.
+        pause: how long it is shut after another refusal; 0 while it is open.
+        error: that the last attempt ended with.
+    """
+
+    shut_until: float = 0.0
+    pause: float = 0.0
+    error: psycopg.OperationalError | None = None
+
+    async def wait(self) -> None:
+        """Wait for one's turn to try.
+
+        Raises:
+            psycopg.OperationalError: the server refuses others all the while.
+        """
+        began = time.monotonic()
+        while (now := time.monotonic()) < self.shut_until:
+            if now - began > _WAIT_SECONDS:
+                raise psycopg.OperationalError("The server refuses connections.") from self.error
+            await asyncio.sleep(_LOOK_SECONDS)
+        if self.pause:
+            self.shut_until = now + self.pause
+
+    def note(self, error: psycopg.OperationalError | None) -> None:
+        """Note how an attempt has ended."""
+        self.error = error
+        self.pause = 0.0 if error is None else min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self.pause))
+        self.shut_until = 0.0 if error is None else time.monotonic() + self.pause
+
+
+_ways: defaultdict[str, _Way] = defaultdict(_Way)
+
+
+class _Connection(AsyncConnection[DictRow]):
+    @classmethod
+    async def connect(cls, conninfo: str = "", **options: Any) -> Self:  # pyright: ignore
+        way = _ways[conninfo]
+        await way.wait()
+        try:
+            connection = await super().connect(conninfo, **options)
+        except psycopg.OperationalError as error:
+            way.note(error)
+            raise
+        way.note(None)
+        return connection
+
+
 class Database:
     """The process's pool of connections to one Postgres database."""
 
@@ -80,7 +137,7 @@ class Database:
         self._returning: set[asyncio.Task[None]] = set()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
-            connection_class=AsyncConnection[DictRow],
+            connection_class=_Connection,
             kwargs={
                 "autocommit": True,
                 "row_factory": dict_row,
@@ -145,7 +202,7 @@ class Database:
 
     async def dedicated(self, *, options: str = "") -> Connection:
         """A connection outside the pool, for what outlives a request. The caller closes it."""
-        return await AsyncConnection[DictRow].connect(
+        return await _Connection.connect(
             self.url,
             autocommit=True,
             row_factory=dict_row,
