@@ -146,13 +146,14 @@ async def work(
     """
     worker_id, failures, lag = new_id(), FailureWatch(), LoopLag()
     writer = RunWriter(database, notifier)
+    writer.on_error = failures.note_fault
     halt = Halt(database, keyring, failures)
     build = settings.build_id or name_build(Path(__file__).parent)
     answering = Answering(database, notifier, EventChecks(pool), settings)
     performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
     handing = HandingOver(database, client, settings.execution)
-    executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id, build=build)
+    executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id)
     outbound.lease = lambda: executor.shift or Lost()
     eager = settings.build_id is None
     waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
@@ -252,7 +253,8 @@ async def work(
             await stop.wait()
             schema.cancel()
             await asyncio.gather(*(one.stop() for one in dispatchers))
-            await executor.drain(_GRACE.total_seconds())
+            # Temporal is asked for nothing more. What its activities have under way has as long as runs have.
+            await asyncio.gather(polling.aclose(), executor.drain(_GRACE.total_seconds()))
             await executor.stop()
     finally:
         lag.stop()

@@ -1,8 +1,8 @@
 """When to claim no more: a build that fails with everybody's runs should not try them all.
 
-Runs that our code cannot take forward are set aside, one by one. When that happens to many accounts, or the
-process fails its own test, it halts: it tests itself every ten seconds, then claims one run, and goes on as
-before once such a run was taken forward.
+Runs that our code cannot take forward are set aside. When that happens to many accounts, when the database
+lacks what we ask for, or when the process fails its own test, it halts: it tests itself every ten seconds,
+then claims one run, and goes on as before once such a run was taken forward.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ _FEWEST_ACCOUNTS = 3
 
 
 class FailureWatch:
-    """Whose runs could be taken forward within the last minute, and whose could not."""
+    """Whose runs could be taken forward within the last minute, and whose could not.
+
+    Attributes:
+        fault: why nobody's can be, if the database has said so.
+    """
 
     def __init__(self) -> None:
         self._served: dict[UUID, float] = {}
         self._failed: dict[UUID, float] = {}
         self._successes = 0
+        self.fault: str | None = None
 
     def note(self, account_id: UUID, *, failed: bool) -> None:
         """Note that a run of an account was taken forward, or that our code failed with it."""
@@ -46,6 +51,16 @@ class FailureWatch:
             self._failed[account_id] = now
         else:
             self._successes += 1
+
+    def note_fault(self, error: Exception) -> bool:
+        """Note an error if the database is not as this release expects it; return whether that is so.
+
+        A table, a function or a right is missing then: whatever is claimed would meet the same.
+        """
+        if not isinstance(error, psycopg.ProgrammingError) or error.sqlstate is None:
+            return False
+        self.fault = f"the database does not have what this release asks for: {error}"
+        return True
 
     @property
     def successes(self) -> int:
@@ -61,17 +76,22 @@ class FailureWatch:
 
     def forget(self) -> None:
         """Forget failures: what follows is to show whether it still fails."""
-        self._served, self._failed = {}, {}
+        self._served, self._failed, self.fault = {}, {}, None
 
 
 class Halt:
-    """Whether this process claims runs, and how many."""
+    """Whether this process claims runs, and how many.
+
+    Attributes:
+        halted: it claims none, or one to try.
+        failures: what speaks for that.
+    """
 
     def __init__(self, database: Database, keyring: Keyring, failures: FailureWatch) -> None:
         self.halted = False
         self._database = database
         self._keyring = keyring
-        self._failures = failures
+        self.failures = failures
         self._test_at = 0.0
         self._tries = False
         self._successes = 0
@@ -82,11 +102,14 @@ class Halt:
         Raises:
             psycopg.Error: one of `AWAY`.
         """
-        if not self.halted and self._failures.is_general():
+        fault = self.failures.fault
+        if fault is not None and (not self.halted or self._tries):
+            self._halt(fault)
+        elif not self.halted and self.failures.is_general():
             self._halt("our code fails with the runs of many accounts")
         if not self.halted:
             return most
-        if self._tries and self._failures.successes > self._successes:
+        if self._tries and self.failures.successes > self._successes:
             self.halted = self._tries = False
             _log.warning("engine_goes_on")
             return most
@@ -96,8 +119,8 @@ class Halt:
         if problem := await self.test():
             _log.error("engine_halted", problem=problem)
             return 0
-        self._failures.forget()
-        self._tries, self._successes = True, self._failures.successes
+        self.failures.forget()
+        self._tries, self._successes = True, self.failures.successes
         return 1
 
     async def check(self) -> None:

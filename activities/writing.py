@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -47,11 +47,13 @@ class RunWriter:
 
     Attributes:
         database: the pool of these connections.
+        on_error: is told why a write waits.
     """
 
     def __init__(self, database: Database, notifier: Notifier) -> None:
         self.database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
         self._notifier = notifier
+        self.on_error: Callable[[Exception], object] = lambda _: None
         self._batcher = MicroBatcher(
             self._write_many, size=lambda change: change.size, most=_MOST, in_flight=_IN_FLIGHT
         )
@@ -82,7 +84,9 @@ class RunWriter:
                 raise Refused(str(error)) from error
             except _NextGroup:
                 continue
-            except AWAY as error:
+            except (*AWAY, psycopg.ProgrammingError) as error:
+                # Results are kept, whatever the database lacks: no call is made again for that.
+                self.on_error(error)
                 _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
                 tries += 1

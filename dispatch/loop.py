@@ -36,6 +36,7 @@ class DispatchLoop(ABC):
 
     Attributes:
         sweep_seconds: about how often it sweeps.
+        on_error: is told what nobody expected.
     """
 
     sweep_seconds = 1.0
@@ -58,6 +59,7 @@ class DispatchLoop(ABC):
         # When the database was away last, by the loop's clock.
         # Whether something waits that may not be served now.
         self._held_back = False
+        self.on_error: Callable[[Exception], object] = lambda _: None
         self._listener = Listener(database, handlers)
 
     def start(self) -> None:
@@ -118,6 +120,7 @@ class DispatchLoop(ABC):
         except Exception as error:
             # A worker that claims nothing any more would look alive: it goes on, and says so.
             _log.error("dispatcher_failed", exc_info=error)
+            self.on_error(error)
         return None
 
     def _starts_full_until(self) -> float | None:

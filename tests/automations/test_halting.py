@@ -11,11 +11,21 @@ from psycopg.types.json import Json
 from activities import halting
 from activities.halting import FailureWatch, Halt
 from database import Database
-from models import root_key, runs
+from models import root_key, runs, setbacks
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import running
-from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Work,
+    accept,
+    ended,
+    requested,
+    transform,
+    until,
+    webhook,
+)
 
 EXECUTION = "shift"
 MANY = 256
@@ -128,3 +138,53 @@ async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
             await connection.execute("update run_work set available_at = now()")
         for target, run_id in zip(targets, run_ids, strict=True):
             assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
+
+
+LACKS = {
+    "a function of claims": (
+        "function claim_runs_2",
+        "claim_runs_gone",
+        "function claim_runs_gone",
+        "claim_runs_2",
+    ),
+    "a table of writes": ("table run_steps", "run_steps_gone", "table run_steps_gone", "run_steps"),
+}
+
+
+@pytest.mark.executions("shift", "workflow")
+@pytest.mark.parametrize("lacks", LACKS)
+async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_run(
+    open_settings: Settings, at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch, lacks: str,
+) -> None:  # fmt: skip
+    """What was done is kept, and written when it is back: no call is made again."""
+    monkeypatch.setattr(halting, "_TEST_SECONDS", 1.0)
+    what, gone, what_is_gone, name = LACKS[lacks]
+    target = await new_target([webhook(f"{receiver.url}/held"), webhook(f"{receiver.url}/next", "next")])
+    other = await new_target([transform("end", "'done'")])
+    async with running(open_settings) as api, at_work() as notifier:
+
+        async def halted(count: int) -> bool:
+            text = (await api.http.get("/metrics")).text
+            return f"vedette_engine_halted {count}.0" in text.splitlines()
+
+        [run_id] = await accept(database, target)
+        notifier.notify(runs.QUEUED_CHANNEL)
+        await requested(receiver, 1)
+        async with database.connection() as connection:
+            await connection.execute(f"alter {what} rename to {gone}".encode())
+            try:
+                [another] = await accept(database, other)
+                receiver.open.set()
+                notifier.notify(runs.QUEUED_CHANNEL)
+                await until(lambda: halted(1))
+                assert await setbacks.count_aside(connection) == 0
+            finally:
+                await connection.execute(f"alter {what_is_gone} rename to {name}".encode())
+        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        assert (await ended(database, notifier, other.account_id, another)).output == "done"
+        # The next that comes is the one that it tries.
+        [tried] = await accept(database, other)
+        assert (await ended(database, notifier, other.account_id, tried)).output == "done"
+        await until(lambda: halted(0))
+    assert receiver.paths == ["/held", "/next"]
