@@ -60,7 +60,7 @@ class WaitGiver:
         """Choose what is due next, past the slots that are full; the next time it goes on from there."""
         chosen = list[Waiting]()
         async with self._database.connection() as connection:
-            slots = await own_runs.count_waits(connection)
+            slots = await own_runs.count_waits(connection, self._most)
             most = min(_A_SECOND, self._most - sum(slots.values()))
             for _ in range(_MOST_PAGES):
                 if len(chosen) >= most:

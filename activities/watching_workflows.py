@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -23,11 +24,14 @@ from models import cancelling, own_runs
 from models.errors import NotFound
 from models.own_runs import Seen
 from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from temporal.client import TEMPORAL_AWAY
 from temporal.starts import run_workflow_id
 from workflows.messages import AUTOMATION_RUN, LEFT, LOOK
 
 _log = logs.get(__name__)
 _SECONDS = 10.0
+# How often a worker asks whether Temporal is there, and how long an answer counts.
+_REACH_SECONDS, _REACHED_SECONDS = 2.0, 6.0
 _PAGE = 200
 # A workflow that was just started may not be seen yet, nor one that is about to close.
 _YOUNGEST = timedelta(seconds=20)
@@ -48,7 +52,28 @@ class WorkflowWatch:
         self._notifier = notifier
         self._told: dict[UUID, float] = {}
         self._open: set[UUID] = set()
+        self._reached_at, self._reach_at = float("-inf"), 0.0
         self.next_at = 0.0
+
+    @property
+    def reaches_temporal(self) -> bool:
+        """Whether Temporal has answered this process lately."""
+        return time.monotonic() - self._reached_at < _REACHED_SECONDS
+
+    async def reach_temporal(self) -> None:
+        """Ask Temporal something, now and then: who does not reach it is not to lead."""
+        if (now := time.monotonic()) < self._reach_at:
+            return
+        self._reach_at = now + _REACH_SECONDS
+        try:
+            await self._client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=self._client.namespace),
+                timeout=timedelta(seconds=_REACH_SECONDS),
+            )
+        except TEMPORAL_AWAY as error:
+            _log.info("temporal_not_reached", error=repr(error))
+            return
+        self._reached_at = time.monotonic()
 
     async def tell_woken(self) -> None:
         """Tell workflows that are at work of what has come for their runs; again, should a word be lost."""

@@ -114,6 +114,7 @@ class Dispatcher(DispatchLoop):
         self._gate = gates.NONE
         self._newcomers: dict[UUID, None] = {}
         self._retire_at = self._unknown_at = 0.0
+        self.on_error = halt.failures.note_fault
         executor.on_room = self.freed
         handing.on_room = self.freed
         executor.published_room = self._published_room
@@ -272,11 +273,18 @@ class Dispatcher(DispatchLoop):
         begun, self._begun = self._begun, Counter()
         async with self._database.connection() as connection:
             lag = self._lag.take_longest()
-            await workers.sign_in(connection, self._worker_id, halted=self._halt.halted, loop_lag=lag)
+            await workers.sign_in(
+                connection,
+                self._worker_id,
+                halted=self._halt.halted,
+                loop_lag=lag,
+                reaches_temporal=self._watch.reaches_temporal,
+            )
             for shift_id, beats in await self._others.find_silent(connection):
                 if (runs := await shifts.end(connection, shift_id, beats)) is not None:
                     _log.warning("shift_ended", shift_id=str(shift_id), runs=runs)
-            self._handing.workers = await workers.alive(connection)
+            alive = await workers.find_alive(connection, self._worker_id)
+            self._handing.workers = alive.number
             _, late = await run_work.queue_due(connection)
             if late:
                 self._handing.prefer_shift()
@@ -290,16 +298,15 @@ class Dispatcher(DispatchLoop):
                     _log.warning("unknown_runs_queued", runs=unknown)
             if begun:
                 await run_starts.add(connection, begun)
-            held = self._executor.shift
-            leads = held is not None and await shifts.is_first(connection, held.id)
-            await self._look_for_lost(connection, leads=leads)
+            await self._look_for_lost(connection, is_first=alive.is_first)
         # Beside: of very many gates it takes seconds, and claims do not wait for that.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
         self._begin_chore("look_after", self._handing.look_after())
-        if leads:
+        self._begin_chore("reach_temporal", self._watch.reach_temporal())
+        if alive.leads:
             self._begin_chore("tell_woken", self._watch.tell_woken())
             self._begin_chore("give_waits", self._waits.give())
-        if leads and time.monotonic() >= self._watch.next_at:
+        if alive.leads and time.monotonic() >= self._watch.next_at:
             self._begin_chore("compare", self._watch.compare(), _RETIRE_SECONDS)
         self._begin_chore("start_due", start_due(self._client, self._database))
         if now >= self._retire_at:
@@ -310,7 +317,7 @@ class Dispatcher(DispatchLoop):
         async with self._database.connection() as connection:
             _, self._gate = await gates.promote(connection, self._gate)
 
-    async def _look_for_lost(self, connection: Connection, *, leads: bool) -> None:
+    async def _look_for_lost(self, connection: Connection, *, is_first: bool) -> None:
         """See whether a run is to go alone; while no worker is idle, the first of them takes on no other."""
         now = asyncio.get_running_loop().time()
         if not await run_work.waits_alone(connection):
@@ -318,4 +325,4 @@ class Dispatcher(DispatchLoop):
             return
         self._alone_since = self._alone_since or now
         waited = (now - self._alone_since) % _DRAIN_AGAIN_SECONDS - _DRAIN_AFTER_SECONDS
-        self._drains = leads and 0 < waited < _DRAIN_SECONDS
+        self._drains = is_first and 0 < waited < _DRAIN_SECONDS

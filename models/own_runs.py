@@ -157,14 +157,15 @@ async def change_progress(
     return True
 
 
-async def owner_of(connection: Connection, run_id: UUID, claim_id: UUID) -> UUID | None:
-    """Return whose a run is that its workflow has under this claim, or had last; else None."""
+async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> Of | None:
+    """Return whose and of what a run is that its workflow has under this claim, or had last; else None."""
     cursor = await connection.execute(
-        "select account_id from run_work where run_id = %s and carrier = %s and claim_id = %s",
+        "select account_id, automation_id, version from run_work"
+        " where run_id = %s and carrier = %s and claim_id = %s",
         (run_id, WORKFLOW, claim_id),
     )
     row = await cursor.fetchone()
-    return row["account_id"] if row else None
+    return Of(**row) if row else None
 
 
 async def wake(connection: Connection, run_id: UUID) -> bool:
@@ -227,12 +228,12 @@ class Waiting(NamedTuple):
     execution: str | None
 
 
-async def count_waits(connection: Connection) -> dict[int, int]:
-    """Count the waits that workflows have, by the slot of the epoch that they are due in."""
+async def count_waits(connection: Connection, most: int) -> dict[int, int]:
+    """Count the waits that workflows have, up to so many, by the slot of the epoch that they are due in."""
     cursor = await connection.execute(
-        "select floor(extract(epoch from wake_at) / %s)::bigint as slot, count(*)::int as runs from run_work"
-        " where carrier = %s and status = 'waiting' group by 1",
-        (SLOT_SECONDS, WORKFLOW),
+        "select floor(extract(epoch from wake_at) / %s)::bigint as slot, count(*)::int as runs from ("
+        " select wake_at from run_work where carrier = %s and status = 'waiting' limit %s) w group by 1",
+        (SLOT_SECONDS, WORKFLOW, most),
     )
     return {row["slot"]: row["runs"] for row in await cursor.fetchall()}
 

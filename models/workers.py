@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Column, DateTime, text
@@ -19,6 +20,7 @@ class Worker(SQLModel, table=True):
     Attributes:
         halted: it claims no runs, since it does not trust itself.
         loop_lag: the longest that its event loop lagged since it signed in before, in seconds.
+        reaches_temporal: Temporal has answered it lately.
     """
 
     __tablename__ = "workers"  # pyright: ignore[reportAssignmentType]
@@ -28,17 +30,38 @@ class Worker(SQLModel, table=True):
     seen_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     halted: bool = Field(sa_column_kwargs={"server_default": text("false")})
     loop_lag: float = Field(sa_column_kwargs={"server_default": text("0")})
+    reaches_temporal: bool = Field(sa_column_kwargs={"server_default": text("false")})
+
+
+class Alive(NamedTuple):
+    """The workers that live, as one of them sees them.
+
+    Attributes:
+        number: how many there are.
+        is_first: it is the first of them: one of them does what one alone has to.
+        leads: it is the first of those that reach Temporal: one of these does what concerns that.
+    """
+
+    number: int
+    is_first: bool
+    leads: bool
 
 
 async def sign_in(
-    connection: Connection, worker_id: UUID, *, halted: bool = False, loop_lag: float = 0.0
+    connection: Connection,
+    worker_id: UUID,
+    *,
+    halted: bool = False,
+    loop_lag: float = 0.0,
+    reaches_temporal: bool = False,
 ) -> None:
     """Say that this worker is alive, and how it is (see `Worker`); forget those long silent."""
     await connection.execute(
-        "insert into workers (id, started_at, seen_at, halted, loop_lag) values (%s, now(), now(), %s, %s)"
-        " on conflict (id) do update"
-        " set seen_at = now(), halted = excluded.halted, loop_lag = excluded.loop_lag",
-        (worker_id, halted, loop_lag),
+        "insert into workers (id, started_at, seen_at, halted, loop_lag, reaches_temporal)"
+        " values (%s, now(), now(), %s, %s, %s) on conflict (id) do update"
+        " set seen_at = now(), halted = excluded.halted, loop_lag = excluded.loop_lag,"
+        " reaches_temporal = excluded.reaches_temporal",
+        (worker_id, halted, loop_lag, reaches_temporal),
     )
     await connection.execute("delete from workers where seen_at < now() - interval '1 hour'")
 
@@ -56,6 +79,20 @@ async def alive(connection: Connection) -> int:
     )
     row = await cursor.fetchone()
     return row["n"] if row else 0
+
+
+async def find_alive(connection: Connection, worker_id: UUID) -> Alive:
+    """Find out how many workers live, and whether this one is the first of them."""
+    cursor = await connection.execute(
+        "select count(*)::int as number,"
+        " coalesce((array_agg(id order by id))[1] = %(me)s, false) as is_first,"
+        " coalesce((array_agg(id order by id) filter (where reaches_temporal))[1] = %(me)s, false) as leads"
+        " from workers where seen_at > now() - make_interval(secs => %(seconds)s)",
+        {"me": worker_id, "seconds": _ALIVE_SECONDS},
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return Alive(**row)
 
 
 async def count_halted(connection: Connection) -> int:

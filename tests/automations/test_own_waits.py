@@ -13,7 +13,11 @@ from activities import giving_waits, watching_workflows
 from activities.giving_waits import WaitGiver
 from database import Database, Notifier
 from models import own_runs
+from models.identifiers import new_id
 from models.targets import Target
+from models.workers import alive, find_alive, sign_in
+from sealing import Keyring
+from settings import Settings
 from tests.api_server import Api, Person
 from tests.automations.claims import claimed
 from tests.automations.engine import (
@@ -26,6 +30,7 @@ from tests.automations.engine import (
     run_workflow,
     transform,
     until,
+    working,
 )
 from tests.automations.own_runs import approval, performers, summary_of
 from tests.automations.workflows import create, post
@@ -203,3 +208,37 @@ async def test_a_run_that_is_just_being_handed_over_is_not_taken_for_one_whose_w
     await watching_workflows.WorkflowWatch(database, client, Notifier(database)).compare()
     async with database.connection() as connection:
         assert await own_runs.find_at_work(connection, [run_id]) == {run_id}
+
+
+async def test_waits_are_given_though_the_first_worker_does_not_reach_temporal(
+    open_settings: Settings, client: Client, database: Database, keyring: Keyring, new_target: NewTarget
+) -> None:
+    target = await new_target([approval(3600)], execution="auto")
+    async with database.connection() as connection:
+        await connection.execute("delete from workers")
+    away = await Client.connect("127.0.0.1:1", lazy=True)
+    async with working(open_settings, away, database, keyring):
+        await until(lambda: are_alive(database, 1))
+        async with working(open_settings, client, database, keyring):
+            await until(lambda: are_alive(database, 2))
+            [run_id] = await waits(database, target, [datetime.now(UTC) + timedelta(hours=1)])
+            assert await until(lambda: in_workflows(database)) == {run_id}
+
+
+async def are_alive(database: Database, workers: int) -> bool:
+    async with database.connection() as connection:
+        return await alive(connection) == workers
+
+
+async def test_the_first_worker_that_reaches_temporal_leads(database: Database) -> None:
+    first, second, third = [new_id() for _ in range(3)]
+    async with database.connection() as connection:
+        await connection.execute("delete from workers")
+        for worker_id in (third, second, first):
+            await sign_in(connection, worker_id, reaches_temporal=worker_id != first)
+        found = [await find_alive(connection, worker_id) for worker_id in (first, second, third)]
+        assert [one.is_first for one in found] == [True, False, False]
+        assert [one.leads for one in found] == [False, True, False]
+        for worker_id in (second, third):
+            await sign_in(connection, worker_id)
+        assert await find_alive(connection, second) == (3, False, False)

@@ -50,6 +50,8 @@ async def add(database: Database, new_target: NewTarget) -> Add:
     async with database.connection() as connection:
         await connection.execute("delete from run_work")
         await connection.execute("delete from gates")
+        # Whoever reads an index first comes upon the entries of rows that are gone.
+        await connection.execute("vacuum run_work")
     return add
 
 
@@ -77,6 +79,7 @@ SWEEPS: dict[str, Sweep] = {
     "lost": run_work.waits_alone,
     "gates": promote,
     "stuck": stuck_runs.count,
+    "waits of workflows": lambda connection: own_runs.count_waits(connection, _FEW // 4),
 }
 CROWDS: dict[str, dict[str, Any]] = {
     "wait": {"status": "waiting", "begun": True},
