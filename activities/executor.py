@@ -24,7 +24,7 @@ from activities.versions import LoadedVersion, VersionCache
 from activities.writing import RunWriter
 from database import AWAY, Connection, Database
 from language.records import INLINE_BYTES
-from models import run_loading, setbacks, shifts
+from models import run_loading, shifts
 from models.identifiers import new_id
 from models.run_loading import Recorded
 from models.run_work import WINDOW, Claim, ClaimedRun
@@ -59,7 +59,6 @@ class Executor:
         handing: HandingOver,
         *,
         worker_id: UUID,
-        build: str,
     ) -> None:
         """Prepare.
 
@@ -70,17 +69,15 @@ class Executor:
             failures: is told whose runs our code cannot even load.
             handing: gives some to workflows of their own.
             worker_id: this process's id among the workers.
-            build: names the code, so that one can tell whether another has failed too.
         """
         self._database = database
         self._writer = writer
         self._failures = failures
         self._handing = handing
         self._worker_id = worker_id
-        self._build = build
         self.versions = VersionCache(database)
         self._run_executor = runs
-        self._runs: dict[UUID, tuple[UUID, asyncio.Task[None]]] = {}
+        self._runs: dict[UUID, tuple[UUID, asyncio.Task[bool]]] = {}
         self._claims: dict[UUID, UUID] = {}
         self._unknown: set[tuple[UUID, UUID]] = set()
         self._groups: set[asyncio.Task[None]] = set()
@@ -189,11 +186,13 @@ class Executor:
             try:
                 await self._run_all(group, kept, claims, over)
             except Exception as error:
+                self._failures.note_fault(error)
                 _log.error("runs_given_back", runs=len(runs), exc_info=error)
                 await self._give_back(group)
             finally:
                 self.input_bytes -= size
                 for run_id in list(left):
+                    self._handing.left(run_id)
                     over(run_id)
 
     async def _give_back(self, group: Group) -> None:
@@ -207,22 +206,64 @@ class Executor:
         if (loaded := await self._load(group, runs)) is None:
             return
         version, records = loaded
-        carried = await self._handing.hand_over(group, runs, version.execution)
+        if version.trouble.is_general:
+            await self._try_one(group, version, runs, records, claims, over)
+            return
+        left = await self._carry(group, version, runs, records, claims, over)
+        if version.trouble.is_general:
+            await self._run_executor.set_version_aside(group, version, left)
+
+    async def _try_one(
+        self,
+        group: Group,
+        version: LoadedVersion,
+        runs: list[ClaimedRun],
+        records: dict[UUID, Recorded],
+        claims: dict[UUID, UUID],
+        over: Callable[[UUID], None],
+    ) -> None:
+        """Try one run of a version with which our code fails, unless it is set aside; then the others."""
+        if await self._run_executor.were_put_aside(group, runs):
+            return
+        # One that has not failed yet tells more: the data of those that have may be to blame.
+        first, *rest = sorted(runs, key=lambda run: version.trouble.has_failed(run.run_id))
+        is_new = not version.trouble.has_failed(first.run_id)
+        await self._carry(group, version, [first], records, claims, over)
+        if not version.trouble.is_general:
+            again = {run.run_id: run.claim_id for run in rest}
+            await group.persist(self._database, lambda connection: shifts.give_back(connection, again))
+        elif rest or is_new:
+            await self._run_executor.set_version_aside(group, version, rest)
+
+    async def _carry(
+        self,
+        group: Group,
+        version: LoadedVersion,
+        runs: list[ClaimedRun],
+        records: dict[UUID, Recorded],
+        claims: dict[UUID, UUID],
+        over: Callable[[UUID], None],
+    ) -> list[ClaimedRun]:
+        """Carry runs to their end; return those that were not begun, as our code has failed with others."""
+        suspect = version.trouble.is_general
+        carried = await self._handing.hand_over(group, runs, "shift" if suspect else version.execution)
         here = {run.run_id for run in carried}
         for run in runs:
             if run.run_id not in here:
                 over(run.run_id)
-        tasks: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[bool]] = []
         for run in carried:
             recorded = records.get(run.run_id, Recorded())
             # One that was taken back from Temporal has another claim.
             claims[run.run_id] = self._claims[run.run_id] = run.claim_id
-            task = asyncio.create_task(self._run(group, version, run, recorded, over))
+            task = asyncio.create_task(self._run(group, version, run, recorded, over, suspect=suspect))
             self._runs[run.run_id] = (run.claim_id, task)
             tasks.append(task)
-        for error in await asyncio.gather(*tasks, return_exceptions=True):
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in ended:
             if isinstance(error, Exception):
                 _log.error("run_dropped", exc_info=error)
+        return [run for run, has_ended in zip(carried, ended, strict=True) if has_ended is False]
 
     async def _load(
         self, group: Group, runs: list[ClaimedRun]
@@ -231,26 +272,17 @@ class Executor:
         automation_id, number = group.of.automation_id, group.of.version
         recorded = [run.run_id for run in runs if run.recorded]
         try:
-            was_known = self.versions.knows(automation_id, number)
             version = await group.until_there(lambda: self.versions.load(automation_id, number))
             records: dict[UUID, Recorded] = {}
             if recorded:
                 read = version.read
                 records = await group.until_there(lambda: self._load_records(recorded, read))
         except Exception as error:
-            if group.held.lost:
+            if group.held.lost or self._failures.note_fault(error):
                 raise
-            _log.error("version_set_aside", workflow_id=str(automation_id), version=number, exc_info=error)
             self._failures.note(group.of.account_id, failed=True)
-            await group.persist(
-                self._database,
-                lambda c: setbacks.set_version_aside(c, automation_id, number, group.claims, self._build),
-            )
+            await self._run_executor.set_version_aside(group, None, runs, error)
             return None
-        if not was_known:
-            await group.persist(
-                self._database, lambda c: setbacks.take_version_back(c, automation_id, number)
-            )
         return version, records
 
     async def _load_records(self, run_ids: list[UUID], read: Collection[str]) -> dict[UUID, Recorded]:
@@ -264,13 +296,20 @@ class Executor:
         run: ClaimedRun,
         recorded: Recorded,
         over: Callable[[UUID], None],
-    ) -> None:
+        *,
+        suspect: bool,
+    ) -> bool:
+        """Take a run to its end; false if it was not begun: its version has become suspect meanwhile."""
+        is_tried = suspect or not version.trouble.is_general
         try:
-            await self._run_executor.run(group, version, run, recorded)
+            if is_tried:
+                await self._run_executor.run(group, version, run, recorded)
         finally:
             if self._runs.get(run.run_id, (None, None))[1] is asyncio.current_task():
                 del self._runs[run.run_id]
-            over(run.run_id)
+            if is_tried:
+                over(run.run_id)
+        return is_tried
 
     def drop(self, run_ids: Iterable[UUID]) -> None:
         """Drop runs that have ended elsewhere: none of their calls begins, those under way are ended."""

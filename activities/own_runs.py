@@ -22,6 +22,7 @@ from activities.own_execution import (
     ITEMS_AT_ONCE,
     OwnExecution,
     execution_of,
+    impatience,
     merged,
     run_id_of,
     with_step,
@@ -109,6 +110,7 @@ class OwnRunActivities:
                 return self._told(given, Todo([], over=over or "elsewhere"))
             if execution.row.waits_until is not None:
                 return self._told(given, execution.wait_until(execution.row.waits_until))
+            execution.impatient = True
             try:
                 return self._told(given, await self._go_on(execution, under_way))
             except Stale:
@@ -173,10 +175,10 @@ class OwnRunActivities:
         self._check(given)
         self.on_left(given.run_id)
         async with self._database.connection() as connection:
-            account_id = await own_runs.owner_of(connection, given.run_id, given.claim_id)
-            if account_id is None:
+            of = await own_runs.find_of(connection, given.run_id, given.claim_id)
+            if of is None:
                 return
-            ids = ",".join(map(str, await cancelling.cancel(connection, account_id, given.run_id)))
+            ids = ",".join(map(str, await cancelling.cancel(connection, of.account_id, given.run_id)))
         if ids:
             self._notifier.notify(CANCELLED_CHANNEL, ids)
             self._notifier.notify(FINISHED_CHANNEL, ids)
@@ -191,13 +193,14 @@ class OwnRunActivities:
             raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
 
     async def _load(self, given: OwnRun) -> OwnExecution | None:
-        async with self._database.connection() as connection:
-            row = await own_runs.load(connection, given.run_id, given.claim_id)
-        if row is None:
-            return None
-        version = await self._versions.load(row.of.automation_id, row.of.version)
-        async with self._database.connection() as connection:
-            found = await run_loading.load_records(connection, [given.run_id], version.read)
+        async with impatience():
+            async with self._database.connection() as connection:
+                row = await own_runs.load(connection, given.run_id, given.claim_id)
+            if row is None:
+                return None
+            version = await self._versions.load(row.of.automation_id, row.of.version)
+            async with self._database.connection() as connection:
+                found = await run_loading.load_records(connection, [given.run_id], version.read)
 
         async def perform(call: Call) -> Done:
             of = row.of
@@ -216,16 +219,20 @@ class OwnRunActivities:
             await self._fail(given, "not_stored", "What the run gave cannot be stored.")
             return Todo([], over="failed")
         except Exception as error:
+            if self._failures.note_fault(error):
+                raise
             _log.error("run_set_aside", run_id=str(given.run_id), exc_info=error)
             await self._set_aside(given)
             return _ELSEWHERE
 
     async def _set_aside(self, given: OwnRun) -> None:
         async with self._database.connection() as connection:
-            owner = await own_runs.owner_of(connection, given.run_id, given.claim_id)
+            of = await own_runs.find_of(connection, given.run_id, given.claim_id)
             hopeless = await setbacks.set_run_aside(connection, given.run_id, given.claim_id, self._build)
-        if owner is not None:
-            self._failures.note(owner, failed=True)
+        if of is not None:
+            self._failures.note(of.account_id, failed=True)
+            # Where that is one too many, whoever claims others of the version sets it aside.
+            self._versions.trouble_of(of.automation_id, of.version).note_failure(given.run_id)
         if hopeless:
             await self._fail(given, "engine_error", "The engine could not go on with this run.")
 
@@ -241,6 +248,8 @@ class OwnRunActivities:
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
         todo = await execution.go_on(under_way)
         self._failures.note(execution.of.account_id, failed=False)
+        if execution.version.trouble.may_stand:
+            await execution.version.prove(self._database, execution.of)
         if todo.over == "elsewhere":
             await self._append(execution)
         return todo

@@ -21,8 +21,8 @@ from engine.driver import Driver
 from engine.state import RunInput
 from language.progress import read_progress
 from language.records import StepError
-from models import setbacks
-from models.priorities import WAITED
+from models import setbacks, shifts
+from models.priorities import ALONE, WAITED
 from models.run_loading import Recorded
 from models.run_work import ClaimedRun
 from models.run_writes import Change, End, record_cancelled_steps
@@ -71,9 +71,14 @@ class RunExecutor:
         """
         execution: Execution | None = None
         try:
+            if run.priority > ALONE and await self._is_hopeless_alone(group, run):
+                await self.give_up(group, version, run)
+                return
             execution = self._executions[run.run_id] = self._execution(group, version, run, recorded)
             left = await execution.run()
             self._failures.note(group.of.account_id, failed=False)
+            if version.trouble.may_stand:
+                await group.until_there(lambda: version.prove(self._database, group.of))
             if left == "lost":
                 # The write that would have told of its steps may have found that somebody has cancelled it.
                 await self._append(execution)
@@ -86,8 +91,14 @@ class RunExecutor:
             why = StepError(code="not_stored", message="What the run gave cannot be stored.")
             await self._fail(group, version, run, why)
         except Exception as error:
+            if self._failures.note_fault(error):
+                _log.error("runs_given_back", runs=1, run_id=str(run.run_id), exc_info=error)
+                claim = {run.run_id: run.claim_id}
+                await group.persist(self._database, lambda connection: shifts.give_back(connection, claim))
+                return
             _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
             self._failures.note(group.of.account_id, failed=True)
+            version.trouble.note_failure(run.run_id)
             await self._set_aside(group, version, run)
         finally:
             if self._executions.get(run.run_id) is execution:
@@ -154,11 +165,64 @@ class RunExecutor:
             return await setbacks.set_run_aside(connection, run.run_id, run.claim_id, self._build)
 
         if await group.persist(self._database, aside):
-            why = StepError(code="engine_error", message="The engine could not go on with this run.")
-            await self._fail(group, version, run, why)
+            await self.give_up(group, version, run)
 
-    async def _fail(self, group: Group, version: LoadedVersion, run: ClaimedRun, why: StepError) -> None:
-        end = End("failed", why, handler=version.handler, has_children=True)
+    async def _is_hopeless_alone(self, group: Group, run: ClaimedRun) -> bool:
+        async def note(connection: Connection) -> bool:
+            return await setbacks.note_trial(connection, run.run_id, run.claim_id, self._build)
+
+        _log.error("run_goes_alone", run_id=str(run.run_id))
+        return await group.persist(self._database, note)
+
+    async def were_put_aside(self, group: Group, runs: list[ClaimedRun]) -> bool:
+        """Put runs back in their queue if their version is set aside now; return whether it is."""
+        automation_id, number = group.of.automation_id, group.of.version
+        claims = {run.run_id: run.claim_id for run in runs}
+
+        async def put_aside(connection: Connection) -> bool:
+            if not await setbacks.is_version_aside(connection, automation_id, number):
+                return False
+            await setbacks.put_aside(connection, automation_id, number, claims)
+            return True
+
+        return await group.persist(self._database, put_aside)
+
+    async def set_version_aside(
+        self,
+        group: Group,
+        version: LoadedVersion | None,
+        runs: list[ClaimedRun],
+        error: Exception | None = None,
+    ) -> None:
+        """Put runs of a version with which our code fails back in their queue; end them if it is hopeless.
+
+        Args:
+            group: that they were claimed with.
+            version: None if our code could not read it.
+            runs: of the group, that are not to be tried now.
+            error: that it could not be read with.
+        """
+        if await self.were_put_aside(group, runs):
+            return
+        claims = {run.run_id: run.claim_id for run in runs}
+        automation_id, number = group.of.automation_id, group.of.version
+        _log.error("version_set_aside", workflow_id=str(automation_id), version=number, exc_info=error)
+        if await group.persist(
+            self._database,
+            lambda c: setbacks.set_version_aside(c, automation_id, number, claims, self._build),
+        ):
+            for run in runs:
+                await self.give_up(group, version, run)
+
+    async def give_up(self, group: Group, version: LoadedVersion | None, run: ClaimedRun) -> None:
+        """End a run that a day and two builds could not take forward."""
+        why = StepError(code="engine_error", message="The engine could not go on with this run.")
+        await self._fail(group, version, run, why)
+
+    async def _fail(
+        self, group: Group, version: LoadedVersion | None, run: ClaimedRun, why: StepError
+    ) -> None:
+        end = End("failed", why, handler=version and version.handler, has_children=True)
         try:
             await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
         except Refused as error:

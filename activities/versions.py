@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
@@ -12,14 +12,57 @@ from engine.plan import Plan
 from language.definition import ConditionStep, Definition, Execution, WebhookStep
 from language.step_evaluation import RequestTemplates
 from micro_batcher import MicroBatcher
-from models import versions
+from models import setbacks, versions
 from models.errors import NotFound
+from models.run_work import Of
 from models.versions import StoredVersion, VersionKey
 
 # Of definitions, as JSON, that are kept prepared: in memory they take some 25 times as much.
 _KEPT_BYTES = 2 * 1024 * 1024
 # So many are loaded, and then prepared, together; each takes a quarter of a millisecond and more.
 _TOGETHER = 32
+# Of one or two runs the data may be to blame.
+_FEWEST_FAILED = 3
+
+
+@dataclass
+class Trouble:
+    """How our code fares with the runs of a version, in this process.
+
+    Attributes:
+        failed: the runs with which it has failed since it took the last one forward.
+        excused: those with which it had failed before that: their data is to blame, and they count no more.
+        proven: it has taken one forward since the version was loaded.
+    """
+
+    failed: set[UUID] = field(default_factory=set[UUID])
+    excused: set[UUID] = field(default_factory=set[UUID])
+    proven: bool = False
+
+    @property
+    def is_general(self) -> bool:
+        """Whether so many have failed in a row that others of the version are not to be tried."""
+        return len(self.failed) >= _FEWEST_FAILED
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether the version may be set aside, as far as this process knows."""
+        return bool(self.failed) or not self.proven
+
+    def has_failed(self, run_id: UUID) -> bool:
+        """Tell whether our code has failed with a run before."""
+        return run_id in self.failed or run_id in self.excused
+
+    def note_failure(self, run_id: UUID) -> None:
+        """Note that our code has failed with a run."""
+        if run_id not in self.excused:
+            self.failed.add(run_id)
+
+    def note_success(self) -> None:
+        """Note that our code has taken a run forward."""
+        self.proven = True
+        self.excused |= self.failed
+        self.failed.clear()
 
 
 @dataclass(frozen=True)
@@ -33,6 +76,7 @@ class LoadedVersion:
         read: the steps whose outputs are needed to go on with a run: by later steps, or since they decide.
         handler: the workflow that runs when a run of it has failed.
         execution: what takes its runs forward, if it says so.
+        trouble: that our code has with its runs.
     """
 
     plan: Plan
@@ -41,6 +85,17 @@ class LoadedVersion:
     read: list[str]
     handler: UUID | None = None
     execution: Execution | None = None
+    trouble: Trouble = field(default_factory=Trouble)
+
+    async def prove(self, database: Database, of: Of) -> None:
+        """Note that our code has taken a run forward: the version is set aside no longer."""
+        self.trouble.note_success()
+        try:
+            async with database.connection() as connection:
+                await setbacks.take_version_back(connection, of.automation_id, of.version)
+        except BaseException:
+            self.trouble.proven = False
+            raise
 
 
 class _Kept(NamedTuple):
@@ -57,9 +112,10 @@ class VersionCache:
         self._size = 0
         self._batcher = MicroBatcher(self._read, most=_TOGETHER)
 
-    def knows(self, automation_id: UUID, version: int) -> bool:
-        """Tell whether a version is in memory."""
-        return (automation_id, version) in self._kept
+    def trouble_of(self, automation_id: UUID, version: int) -> Trouble:
+        """Return the trouble that our code has with a version; of one that is not in memory, a new one."""
+        kept = self._kept.get((automation_id, version))
+        return kept.version.trouble if kept else Trouble()
 
     async def load(self, automation_id: UUID, version: int) -> LoadedVersion:
         """Load a version, by one statement with the others that are being loaded.

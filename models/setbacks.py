@@ -18,7 +18,7 @@ _PATIENCE = timedelta(hours=24)
 
 
 class VersionAside(SQLModel, table=True):
-    """A version of a workflow that our code cannot read.
+    """A version of a workflow that our code cannot read, or with whose runs it fails.
 
     Attributes:
         setbacks: since when that is so, how often it was tried, and by which builds.
@@ -77,17 +77,45 @@ async def set_run_aside(connection: Connection, run_id: UUID, claim_id: UUID, bu
     return False
 
 
+async def note_trial(connection: Connection, run_id: UUID, claim_id: UUID, build: str) -> bool:
+    """Note that a run with which workers were lost is tried alone: should it lose another, the note stands.
+
+    What takes the run forward removes the note. `end_shift` gives it to the other suspects of the version.
+
+    Returns:
+        Whether it is hopeless: a day and two builds have failed. It is not to be tried then, but to be ended.
+    """
+    mine = (run_id, claim_id)
+    cursor = await connection.execute(
+        "select setbacks from run_work where run_id = %s and claim_id = %s", mine
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return False
+    if row["setbacks"] is not None and _is_hopeless(row["setbacks"]):
+        return True
+    await connection.execute(
+        "update run_work set setbacks = %s where run_id = %s and claim_id = %s",
+        (Json(_after_another(row["setbacks"], build)), *mine),
+    )
+    return False
+
+
 async def set_version_aside(
     connection: Connection, automation_id: UUID, version: int, claims: Mapping[UUID, UUID], build: str
-) -> None:
-    """Put runs whose version our code cannot read back in their queue, for a while.
+) -> bool:
+    """Put runs of a version with which our code fails back in their queue, for a while.
 
     Args:
         connection: outside a transaction.
         automation_id: the workflow.
         version: of it.
         claims: by run, its `claim_id`. What comes to the version meanwhile follows them when it is claimed.
-        build: that could not.
+        build: that has failed with it.
+
+    Returns:
+        Whether it is hopeless: a day and two builds have failed, and no run of it has gone on meanwhile.
+        These runs are still their carrier's then, to be ended.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -98,6 +126,8 @@ async def set_version_aside(
         row = await cursor.fetchone()
         if row is None or not row["stands"]:
             setbacks = _after_another(row and row["setbacks"], build)
+            if _is_hopeless(setbacks):
+                return True
             await connection.execute(
                 "insert into versions_aside (automation_id, version, setbacks, aside_until)"
                 " values (%s, %s, %s, clock_timestamp() + make_interval(secs => %s))"
@@ -105,18 +135,36 @@ async def set_version_aside(
                 " do update set setbacks = excluded.setbacks, aside_until = excluded.aside_until",
                 (automation_id, version, Json(setbacks), _seconds_aside(setbacks)),
             )
-        await connection.execute(
-            "update run_work w set status = 'queued', carrier = null, claim_id = null, wake_at = null,"
-            " available_at = v.aside_until"
-            " from versions_aside v, unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)"
-            " where v.automation_id = %s and v.version = %s"
-            " and w.run_id = n.run_id and w.claim_id = n.claim_id",
-            (list(claims), list(claims.values()), automation_id, version),
-        )
+        await put_aside(connection, automation_id, version, claims)
+    return False
+
+
+async def put_aside(
+    connection: Connection, automation_id: UUID, version: int, claims: Mapping[UUID, UUID]
+) -> None:
+    """Put runs of a version that is set aside back in their queue, untried, until it is tried again."""
+    await connection.execute(
+        "update run_work w set status = 'queued', carrier = null, claim_id = null, wake_at = null,"
+        " available_at = v.aside_until"
+        " from versions_aside v, unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)"
+        " where v.automation_id = %s and v.version = %s"
+        " and w.run_id = n.run_id and w.claim_id = n.claim_id",
+        (list(claims), list(claims.values()), automation_id, version),
+    )
+
+
+async def is_version_aside(connection: Connection, automation_id: UUID, version: int) -> bool:
+    """Tell whether a version is set aside now."""
+    cursor = await connection.execute(
+        "select from versions_aside where automation_id = %s and version = %s"
+        " and aside_until > clock_timestamp()",
+        (automation_id, version),
+    )
+    return bool(cursor.rowcount)
 
 
 async def take_version_back(connection: Connection, automation_id: UUID, version: int) -> None:
-    """Forget that a version was set aside: our code can read it."""
+    """Forget that a version was set aside: our code has taken a run of it forward."""
     await connection.execute(
         "delete from versions_aside where automation_id = %s and version = %s", (automation_id, version)
     )

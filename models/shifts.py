@@ -141,7 +141,7 @@ async def end(connection: Connection, shift_id: UUID, beats: int) -> int | None:
     Returns:
         How many runs that were; None if it has beaten since, or is over.
     """
-    cursor = await connection.execute("select end_shift_1(%s, %s, %s) as runs", (shift_id, beats, ALONE))
+    cursor = await connection.execute("select end_shift_2(%s, %s, %s) as runs", (shift_id, beats, ALONE))
     row = await cursor.fetchone()
     return row["runs"] if row else None
 
@@ -168,14 +168,3 @@ class Others:
             stands = beats == row["beats"] and not missed
             self._seen[row["id"]] = (row["beats"], since if stands else now)
         return [(one, beats) for one, (beats, since) in self._seen.items() if now - since >= SILENT_SECONDS]
-
-
-async def is_first(connection: Connection, shift_id: UUID) -> bool:
-    """Tell whether a shift is the first of those that live: one of them does what one alone has to."""
-    cursor = await connection.execute(
-        "select id = %s as first from shifts where beat_at > now() - make_interval(secs => %s)"
-        " order by id limit 1",
-        (shift_id, SILENT_SECONDS),
-    )
-    row = await cursor.fetchone()
-    return bool(row and row["first"])

@@ -10,9 +10,12 @@ from uuid import UUID
 import pytest
 from psycopg.types.json import Json
 
+from activities import handing_over
 from database import Database
 from engine.calls import Call
 from engine.driver import Driver
+from models import setbacks
+from models.runs import QUEUED_CHANNEL
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
@@ -20,6 +23,8 @@ from tests.automations.workflows import create
 
 EXECUTION = "shift"
 RUNS = "/api/workflows/runs"
+# Claims of 256 runs that can be under way together, where 300 wait.
+CLAIMS = 3
 
 
 @pytest.fixture
@@ -167,3 +172,109 @@ async def test_a_run_with_which_our_code_fails_is_set_aside_and_goes_on_when_it_
         async with database.connection() as connection:
             await connection.execute("update run_work set available_at = now() where run_id = %s", (bad,))
         assert (await ended(database, notifier, target.account_id, bad)).status == "completed"
+
+
+@pytest.mark.executions("shift", "workflow")
+async def test_a_version_with_whose_runs_our_code_fails_is_set_aside_and_its_other_runs_are_not_tried(
+    api: Api, at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch,
+    carried_by: str,
+) -> None:  # fmt: skip
+    """Each of very many would fail, be logged and be told of by itself, again and again."""
+    target = await new_target([transform("out", "trigger")])
+    other = await new_target([transform("out", "'done'")], account_id=target.account_id)
+    run_ids = await accept(database, target, 300 if carried_by == "shift" else 40)
+    tried: list[UUID] = []
+    advance = Driver.advance
+
+    def fail(self: Driver, now: datetime) -> list[Call]:
+        if self.run_id in run_ids:
+            tried.append(self.run_id)
+            raise AssertionError("a fault of ours")
+        return advance(self, now)
+
+    async def all_wait() -> bool:
+        async with database.connection() as connection:
+            cursor = await connection.execute(
+                "select count(*)::int as n from run_work where automation_id = %s and status = 'queued'"
+                " and available_at > now() + interval '30 seconds'",
+                (target.automation_id,),
+            )
+            return await cursor.fetchone() == {"n": len(run_ids)}
+
+    async def let_a_minute_pass() -> None:
+        async with database.connection() as connection:
+            await connection.execute("update versions_aside set aside_until = now()")
+            await connection.execute("update run_work set available_at = now()")
+
+    async with at_work() as notifier:
+        with monkeypatch.context() as patched:
+            patched.setattr(Driver, "advance", fail)
+            await until(all_wait)
+            first = len(set(tried))
+            # Three, what workflows had by then, and one of each claim that was under way.
+            assert first <= 3 + handing_over._PLACES + CLAIMS and await set_aside(api) == "1.0"
+            [done] = await accept(database, other)
+            assert (await ended(database, notifier, target.account_id, done)).output == "done"
+            await let_a_minute_pass()
+            notifier.notify(QUEUED_CHANNEL)
+            await until(all_wait)
+            # One that had not failed yet, of each claim that found that it is time to.
+            again = len(set(tried))
+            assert first < again <= first + CLAIMS
+            run_ids += await accept(database, target, 5)
+            notifier.notify(QUEUED_CHANNEL)
+            await until(all_wait)
+            assert len(set(tried)) == again
+        await let_a_minute_pass()
+        for run_id in run_ids:
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+    assert await set_aside(api) == "0.0"
+
+
+async def test_a_run_whose_data_alone_is_bad_does_not_set_its_version_aside(
+    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even when there are as many as set one aside, and nothing of it goes on between."""
+    target = await new_target([transform("out", "trigger")])
+    bad = await accept(database, target, 3)
+    advance = Driver.advance
+
+    def fail(self: Driver, now: datetime) -> list[Call]:
+        if self.run_id in bad:
+            raise AssertionError("a fault of ours")
+        return advance(self, now)
+
+    monkeypatch.setattr(Driver, "advance", fail)
+    async with at_work() as notifier:
+
+        async def is_aside() -> bool:
+            async with database.connection() as connection:
+                return await setbacks.is_version_aside(connection, target.automation_id, target.version)
+
+        await until(is_aside)
+        good = await accept(database, target, 5)
+        async with database.connection() as connection:
+            await connection.execute("update versions_aside set aside_until = now()")
+            await connection.execute("update run_work set available_at = now()")
+        for run_id in good:
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        assert not await is_aside()
+
+
+async def test_the_runs_of_a_version_fail_when_two_builds_could_not_read_it_for_a_day(
+    at_work: Work, person: Person, database: Database
+) -> None:
+    workflow = await create(person, steps=[transform("out", "trigger")])
+    await define(database, workflow, {"name": "x", "steps": 5})
+    run_ids = [await start(person, workflow) for _ in range(2)]
+    async with database.connection() as connection:
+        await connection.execute(
+            "insert into versions_aside (automation_id, version, setbacks, aside_until) values (%s, 1,"
+            " json_build_object('since', now() - interval '25 hours', 'times', 30, 'builds', array['a']),"
+            " now())",
+            (workflow["id"],),
+        )
+    async with at_work() as notifier:
+        for run_id in run_ids:
+            view = await ended(database, notifier, person.account.id, run_id)
+            assert view.error is not None and view.error["code"] == "engine_error"

@@ -11,7 +11,18 @@ from psycopg.types.json import Json
 import worker
 from activities.build import name_build
 from database import Database
-from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
+from models.priorities import ALONE
+from tests.automations.engine import (
+    Endpoint,
+    NewTarget,
+    Work,
+    accept,
+    ended,
+    requested,
+    transform,
+    until,
+    webhook,
+)
 
 CODE = Path(worker.__file__).parent
 
@@ -68,3 +79,30 @@ async def test_a_run_fails_when_two_builds_without_a_name_have_failed_with_it_fo
     async with at_work() as notifier:
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.error is not None and view.error["code"] == "engine_error"
+
+
+@pytest.mark.usefixtures("nothing_waits")
+async def test_a_run_that_goes_alone_notes_its_build_and_fails_when_a_day_and_two_builds_have_lost_workers(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(f"{receiver.url}/held"), transform("out", "'done'")])
+    run_ids = await accept(database, target, 2)
+    async with database.connection() as connection:
+        await connection.execute("update run_work set lost = 2, priority = priority + %s", (ALONE,))
+        await connection.execute(
+            "update run_work set setbacks = json_build_object('since', now() - interval '25 hours',"
+            " 'times', 30, 'builds', array['a', 'b']), available_at = now() - interval '1 second'"
+            " where run_id = %s",
+            (run_ids[1],),
+        )
+    async with at_work() as notifier:
+        view = await ended(database, notifier, target.account_id, run_ids[1], 120)
+        assert view.error is not None and view.error["code"] == "engine_error"
+        await requested(receiver, 1)
+        async with database.connection() as connection:
+            cursor = await connection.execute("select setbacks from run_work")
+            [row] = await cursor.fetchall()
+        assert (row["setbacks"]["times"], row["setbacks"]["builds"]) == (1, [name_build(CODE)])
+        receiver.open.set()
+        assert (await ended(database, notifier, target.account_id, run_ids[0])).output == "done"
+    assert len(receiver.requests) == 1

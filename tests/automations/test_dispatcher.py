@@ -123,7 +123,7 @@ async def test_a_worker_whose_shift_was_ended_lets_go_of_its_runs_and_begins_ano
         assert old is not None
         async with database.connection() as connection:
             # As by another who has seen it stand still, a moment before it beats.
-            await connection.execute("select end_shift_1(id, beats, 10) from shifts where id = %s", (old,))
+            await connection.execute("select end_shift_2(id, beats, 10) from shifts where id = %s", (old,))
         assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
         receiver.open.set()
     assert receiver.paths == ["/", "/", "/next"]
