@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Generator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -50,6 +50,9 @@ def monitors_create(
     quarterly: Annotated[bool, typer.Option("--quarterly")] = False,
     cron: Annotated[str | None, typer.Option(help="Five fields, as in '0 9 * * MON-FRI'.")] = None,
     timezone: Annotated[str, typer.Option(help="In which these are read, as in Europe/Berlin.")] = "UTC",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Create nothing, and say what its runs would wait for.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create a monitor."""
@@ -70,6 +73,8 @@ def monitors_create(
         else:
             body |= {"name": texts[0][:200], "targets": texts}
         body |= {"name": name} if name else {}
+        if dry_run:
+            _print_validity(service.post("/api/monitors/validate", body), as_json)
         print_record(service.post("/api/monitors", body), as_json)
 
 
@@ -175,6 +180,15 @@ def monitors_results(
             return
         rows = [row for result in found for row in _rows(result)]
     print_table(["target", "field", "change", "since"], rows, "Nothing has changed.")
+
+
+def _print_validity(found: dict[str, Any], as_json: bool) -> NoReturn:
+    """Print what is wrong or doubtful with a monitor; exit with 1 if something is wrong."""
+    lines = [f"{one['pointer'] or '/'}: {one['message']}" for one in found["errors"]]
+    lines += [] if lines else ["The monitor is valid."]
+    lines += [f"warning: {one['message']}" for one in found["warnings"]]
+    print_data(found, "\n".join(map(printable, lines)), as_json)
+    raise typer.Exit(0 if found["valid"] else 1)
 
 
 def _path(service: Service, monitor: str) -> str:

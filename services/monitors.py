@@ -92,14 +92,34 @@ def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
 
 def with_warnings(view: MonitorView, lookups: Lookups) -> MonitorView:
     """Add which sources have the runs of a monitor go at their pace."""
-    fields = None
-    if view.tracked_fields or view.ignored_fields:
-        known = known_fields(KINDS[view.monitor_type].answer)
-        fields = watch(view.monitor_type, known, view.tracked_fields, view.ignored_fields).keys()
     calendar = Calendar(view.frequency, view.cron, view.timezone, view.created_at)
-    asked = lookups.asked_for(view.monitor_type, fields)
-    warnings = warnings_of_monitor(asked, view.target_count, calendar.period().total_seconds())
-    return view.model_copy(update={"warnings": warnings})
+    chosen = view.monitor_type, view.tracked_fields, view.ignored_fields
+    return view.model_copy(update={"warnings": warn(*chosen, calendar, view.target_count, lookups)})
+
+
+def warn(
+    type: TargetType,
+    tracked: Sequence[str],
+    ignored: Sequence[str],
+    calendar: Calendar,
+    count: int,
+    lookups: Lookups,
+) -> list[dict[str, str]]:
+    """Name the sources that have the runs of a monitor go at their pace, and those that it leaves out.
+
+    Args:
+        type: what its targets are.
+        tracked: its `tracked_fields`.
+        ignored: its `ignored_fields`.
+        calendar: when it runs.
+        count: how many targets it has.
+        lookups: of this process.
+    """
+    fields = None
+    if tracked or ignored:
+        fields = watch(type, known_fields(KINDS[type].answer), tracked, ignored).keys()
+    asked = lookups.asked_for(type, fields)
+    return warnings_of_monitor(asked, count, calendar.period().total_seconds())
 
 
 def require_own_targets(locked: Locked) -> None:

@@ -75,6 +75,7 @@ _SUMMARIES = {
     "list_targets": "List the targets of a list",
     "add_targets": "Add targets to a list",
     "remove_targets": "Remove targets from a list",
+    "validate_monitor": "Check a monitor without storing it",
     "list_monitor_targets": "List the targets of a monitor",
     "add_monitor_targets": "Add targets to a monitor",
     "remove_monitor_targets": "Remove targets from a monitor",

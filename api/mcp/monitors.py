@@ -13,6 +13,7 @@ from pydantic import Field
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds, Toolbox, Total
+from api.monitor_validity import MonitorValidity
 from api.waiting import Watcher
 from models.lists import TargetType
 from models.monitors import runs
@@ -45,46 +46,87 @@ async def list_monitors(
     return answered(shown, hint="use a smaller `limit` and `offset`")
 
 
+Name = Annotated[str, Field(description="What the monitor is called.")]
+Type = Annotated[TargetType, Field(description="What its targets are.")]
+GivenTargets = Annotated[
+    list[str] | None, Field(description="Up to 10,000 targets; leave it out with list_id.")
+]
+ListId = Annotated[str | None, Field(description="A contact list to watch instead of targets of its own.")]
+GivenFrequency = Annotated[
+    Frequency | None, Field(description="How often it runs; with neither this nor cron: monthly.")
+]
+Cron = Annotated[str | None, Field(description="When it runs, as in `0 9 * * MON-FRI`.")]
+Timezone = Annotated[str, Field(description="An IANA zone, such as Europe/Berlin.")]
+TrackedFields = Annotated[
+    list[str] | None, Field(description="The fields whose changes count, such as dns or whois.registrar.")
+]
+When = Annotated[
+    list[dict[str, Any]] | None,
+    Field(
+        description="Conditions, of which a change must meet one: a dotted `field`, and one of above,"
+        " below, crosses, changes_by, contains, matches (a glob), becomes with its value, as in"
+        ' {"field": "threat.abuse_score", "above": 50}.'
+    ),
+]
+
+
 @toolbox.tool("Create a monitor", schema_of(MonitorView))
 async def create_monitor(
-    name: Annotated[str, Field(description="What the monitor is called.")],
-    type: Annotated[TargetType, Field(description="What its targets are.")],
+    name: Name,
+    type: Type,
     ctx: Ctx,
-    targets: Annotated[
-        list[str] | None, Field(description="Up to 10,000 targets; leave it out with list_id.")
-    ] = None,
-    list_id: Annotated[
-        str | None, Field(description="A contact list to watch instead of targets of its own.")
-    ] = None,
-    frequency: Annotated[
-        Frequency | None, Field(description="How often it runs; with neither this nor cron: monthly.")
-    ] = None,
-    cron: Annotated[str | None, Field(description="When it runs, as in `0 9 * * MON-FRI`.")] = None,
-    timezone: Annotated[str, Field(description="An IANA zone, such as Europe/Berlin.")] = "UTC",
-    tracked_fields: Annotated[
-        list[str] | None, Field(description="The fields whose changes count, such as dns or whois.registrar.")
-    ] = None,
-    when: Annotated[
-        list[dict[str, Any]] | None,
-        Field(
-            description="Conditions, of which a change must meet one: a dotted `field`, and one of above,"
-            " below, crosses, changes_by, contains, matches (a glob), becomes with its value, as in"
-            ' {"field": "threat.abuse_score", "above": 50}.'
-        ),
-    ] = None,
+    targets: GivenTargets = None,
+    list_id: ListId = None,
+    frequency: GivenFrequency = None,
+    cron: Cron = None,
+    timezone: Timezone = "UTC",
+    tracked_fields: TrackedFields = None,
+    when: When = None,
 ) -> CallToolResult:
     """Have targets looked up again and again, and changes recorded. It is active at once.
 
     Each run costs 1 credit a target that is answered: tell the user what that comes to.
     """
+    chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
+    return answered(await Door(ctx).post("/api/monitors", _body(name, type, *chosen)))
+
+
+@toolbox.tool("Validate a monitor", schema_of(MonitorValidity), reads=True)
+async def validate_monitor(
+    name: Name,
+    type: Type,
+    ctx: Ctx,
+    targets: GivenTargets = None,
+    list_id: ListId = None,
+    frequency: GivenFrequency = None,
+    cron: Cron = None,
+    timezone: Timezone = "UTC",
+    tracked_fields: TrackedFields = None,
+    when: When = None,
+) -> CallToolResult:
+    """Say what is wrong with a monitor, and which sources its runs would wait for; store nothing."""
+    chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
+    return answered(await Door(ctx).post("/api/monitors/validate", _body(name, type, *chosen)))
+
+
+def _body(
+    name: str,
+    type: TargetType,
+    targets: list[str] | None,
+    list_id: str | None,
+    frequency: Frequency | None,
+    cron: str | None,
+    timezone: str,
+    tracked_fields: list[str] | None,
+    when: list[dict[str, Any]] | None,
+) -> dict[str, Any]:
     given = {
         "targets": targets, "data_source_ref": list_id, "frequency": frequency, "cron": cron,
         "tracked_fields": tracked_fields, "when": when,
         "data_source_type": None if list_id is None else "list",
     }  # fmt: skip
     body: dict[str, Any] = {"name": name, "monitor_type": type, "timezone": timezone}
-    body |= {field: value for field, value in given.items() if value is not None}
-    return answered(await Door(ctx).post("/api/monitors", body))
+    return body | {field: value for field, value in given.items() if value is not None}
 
 
 @toolbox.tool("Run a monitor now", _RUN, outside=True)

@@ -15,6 +15,7 @@ from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRoute
 from api.http.openapi import problems
 from api.monitor_bodies import MonitorChanges, NewMonitor, resolve_list
+from api.monitor_validity import GivenMonitor, MonitorValidity, check_monitor, say_validity
 from api.target_bodies import (
     GivenTargets,
     TargetsAdded,
@@ -92,21 +93,25 @@ async def create_monitor(
     All that is wrong is named at once; one text that is no target is enough for none to be made. The body may
     have 4 MiB.
     """
-    async with services.database.connection() as connection:
-        body, ambiguous = await resolve_list(connection, caller.account_id, body)
-    plan, texts = body.plan(), body.texts()
-    checked = await check_targets(services.pool, caller.account_id, body.monitor_type, texts)
-    wrong = [*ambiguous, *body.errors(), *check_plan(body.monitor_type, plan), *body.errors_of(checked)]
-    if wrong:
-        raise Invalid(wrong)
+    check = await check_monitor(services, caller.account_id, body)
+    if check.errors:
+        raise Invalid(check.errors)
     who = actor(request, caller)
     async with changing(services, caller) as connection:
-        monitor_id = await monitors.create(connection, who, body.monitor_type, plan, checked.targets)
+        monitor_id = await monitors.create(
+            connection, who, body.monitor_type, check.plan, check.checked.targets
+        )
         if body.status == "paused":
             await monitors.pause(connection, who, monitor_id)
         made = await _get(connection, services, caller, monitor_id)
     services.notifier.notify(monitors.CHANGED_CHANNEL)
     return made
+
+
+@_monitors.post("/validate", **takes_targets())
+async def validate_monitor(body: GivenMonitor, caller: Owner, services: ServicesDep) -> MonitorValidity:
+    """Say what creating this monitor would say, and store nothing. The body may have 4 MiB."""
+    return await say_validity(services, caller.account_id, body)
 
 
 @_monitors.get("/{id}")

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from api import saving
 from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, authorised, rules_for
+from api.findings import FoundView, WarningView
 from api.http.chain import depth_of
 from api.http.conditions import IfMatch, expected_version
 from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
@@ -101,18 +102,6 @@ class WorkflowPage(BaseModel):
     workflows: list[WorkflowView] = Field(description="The workflows of this page.")
     total: int = Field(description="How many there are in all.")
     page: int = Field(description="The number of this page.")
-
-
-class FoundView(BaseModel):
-    """One thing that is wrong."""
-
-    pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
-    code: str = Field(description="What is wrong, for programs: stable, snake_case.")
-    message: str = Field(description="What is wrong and what would be right.")
-
-
-class WarningView(FoundView):
-    """One thing that is doubtful."""
 
 
 class Validity(BaseModel):

@@ -18,7 +18,7 @@ from database import Connection
 from models import audit
 from models.audit import Actor, Target
 from models.calendars import Calendar
-from models.errors import Conflict, FieldError, Invalid, NotFound
+from models.errors import Conflict, NotFound
 from models.identifiers import new_id
 from models.lists import TargetType
 from models.monitors import sources, watched
@@ -221,7 +221,8 @@ async def create(
     if found["n"] >= MAX_MONITORS:
         message = f"An account has at most {MAX_MONITORS:,} monitors; delete some."
         raise Conflict("too_many_monitors", message)
-    await _check_list(connection, actor.account_id, type, plan.list_id)
+    if plan.list_id is not None:
+        await watched.check_list(connection, actor.account_id, type, plan.list_id)
     monitor_id, now = new_id(), found["now"]
     values = _values(plan) | {
         "id": monitor_id,
@@ -275,8 +276,8 @@ async def change(connection: Connection, actor: Actor, locked: Locked, plan: Pla
     row, former = locked.row, locked.plan
     if plan == former:
         return
-    if plan.list_id != former.list_id:
-        await _check_list(connection, actor.account_id, row["monitor_type"], plan.list_id)
+    if plan.list_id is not None and plan.list_id != former.list_id:
+        await watched.check_list(connection, actor.account_id, row["monitor_type"], plan.list_id)
     now = datetime.now(UTC)
     calendar = _calendar(plan, row["created_at"])
     moved = calendar != _calendar(former, row["created_at"])
@@ -318,7 +319,7 @@ async def resume(connection: Connection, actor: Actor, monitor_id: UUID) -> None
     locked = await lock(connection, actor.account_id, monitor_id)
     if locked.row["status"] == "paused":
         if locked.row["list_id"] is not None:
-            await _check_list_is_there(connection, locked.row["list_id"])
+            await watched.require_list(connection, locked.row["list_id"])
         due = locked.next_after(datetime.now(UTC))
         await connection.execute(
             "update monitors set status = 'active', paused_reason = null, next_run_at = %s,"
@@ -401,28 +402,3 @@ def _values(plan: Plan) -> dict[str, Any]:
 
 def _calendar(plan: Plan, created_at: datetime) -> Calendar:
     return Calendar(plan.frequency, plan.cron, plan.timezone, created_at)
-
-
-async def _check_list(
-    connection: Connection, account_id: UUID, type: TargetType, list_id: UUID | None
-) -> None:
-    """Refuse a list that cannot be watched; else it stays until the transaction ends."""
-    if list_id is None:
-        return
-    cursor = await connection.execute(
-        "select type from lists where id = %s and account_id = %s for key share", (list_id, account_id)
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        error = FieldError("/data_source_ref", "unknown_list", "The account has no such list.")
-        raise Invalid([error])
-    if row["type"] != type:
-        message = f"The list has targets of type {row['type']}, the monitor watches {type}."
-        raise Invalid([FieldError("/data_source_ref", "list_of_other_type", message)])
-
-
-async def _check_list_is_there(connection: Connection, list_id: UUID) -> None:
-    cursor = await connection.execute("select from lists where id = %s for key share", (list_id,))
-    if await cursor.fetchone() is None:
-        message = "The list that it watched was deleted: choose another as data_source_ref first."
-        raise Conflict("list_deleted", message)

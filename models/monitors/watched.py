@@ -11,8 +11,8 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import audit
 from models.audit import Actor, Target
-from models.errors import Conflict
-from models.lists import NumberedTarget
+from models.errors import Conflict, FieldError, Invalid
+from models.lists import NumberedTarget, TargetType
 
 MAX_TARGETS = 100_000
 
@@ -118,3 +118,35 @@ async def targets_after(
         (monitor_id, after, limit),
     )
     return [NumberedTarget(**row) for row in await cursor.fetchall()]
+
+
+async def check_list(connection: Connection, account_id: UUID, type: TargetType, list_id: UUID) -> int:
+    """Return how many targets a list has that is to be watched; it stays until the transaction ends.
+
+    Raises:
+        Invalid: it is unknown, another account's, or of another type.
+    """
+    cursor = await connection.execute(
+        "select type, target_count from lists where id = %s and account_id = %s for key share",
+        (list_id, account_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        error = FieldError("/data_source_ref", "unknown_list", "The account has no such list.")
+        raise Invalid([error])
+    if row["type"] != type:
+        message = f"The list has targets of type {row['type']}, the monitor watches {type}."
+        raise Invalid([FieldError("/data_source_ref", "list_of_other_type", message)])
+    return row["target_count"]
+
+
+async def require_list(connection: Connection, list_id: UUID) -> None:
+    """Refuse to resume a monitor whose list was deleted; else the list stays until the transaction ends.
+
+    Raises:
+        Conflict: it was deleted.
+    """
+    cursor = await connection.execute("select from lists where id = %s for key share", (list_id,))
+    if await cursor.fetchone() is None:
+        message = "The list that it watched was deleted: choose another as data_source_ref first."
+        raise Conflict("list_deleted", message)

@@ -114,6 +114,17 @@ class TestCreate:
         made = await created(monitors, "--list", watched)
         assert (made["data_source_ref"], made["target_count"]) == (watched, 1)
 
+    async def test_a_dry_run_creates_nothing_and_says_what_is_wrong(
+        self, monitors: Command, person: Person
+    ) -> None:
+        before = (await person.key.get("/api/monitors")).json()["total"]
+        done = await monitors("create", "Ours", "--targets", "a@example.com", "--dry-run")
+        assert (done.returncode, done.stdout) == (0, "The monitor is valid.\n")
+        done = await monitors("create", "--targets", "here", "--dry-run", "--json")
+        assert done.returncode == 1
+        assert [one["pointer"] for one in json.loads(done.stdout)["errors"]] == ["/targets/0"]
+        assert (await person.key.get("/api/monitors")).json()["total"] == before
+
     async def test_people_are_shown_its_fields(self, monitors: Command) -> None:
         done = await monitors("create", "Ours", "--targets", "a@example.com")
         assert "\nname              Ours\n" in done.stdout and "paused_reason" not in done.stdout

@@ -95,6 +95,7 @@ async def lists(tell: Recorder) -> None:
 async def monitors(tell: Recorder) -> None:
     """A monitor, a run of it and what that has found."""
     body = {"name": "Name servers", "monitor_type": "ip", "frequency": "daily", "targets": ["8.8.8.8"]}
+    await tell("validate_monitor", body)
     monitor = (await tell("create_monitor", body))["id"]
     await tell("list_monitors")
     await tell("get_monitor", id=monitor)
