@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from models.errors import ModelError
 from models.lookups import AllProvidersFailed
 from models.monitors import ending, monitors, runs, sources, working
 from models.monitors.ending import Ended
+from models.monitors.sources import Reason
 from models.monitors.working import Chunk, Found
 from models.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
@@ -102,7 +103,7 @@ class MonitorActivities:
         if look.over:
             return Watched(over=True)
         async with self._database.connection() as connection:
-            await sources.add_keyless(connection, chunk.monitor_id, look.keyless)
+            await sources.add_absent(connection, chunk.monitor_id, look.absent)
             if left:
                 await working.mark_waiting(connection, chunk.run_id, min(left.values()))
             else:
@@ -172,9 +173,9 @@ class _Look:
         self.over = False
 
     @property
-    def keyless(self) -> Collection[str]:
-        """The sources of tracked fields that turned out to have never had a key."""
-        return self._watching.keyless
+    def absent(self) -> Mapping[str, Reason]:
+        """The sources of tracked fields that turned out not to be asked, and why."""
+        return self._watching.absent
 
     async def look_at_all(self, *, patient: bool) -> dict[str, float]:
         """Look at all; return what those that are left wait for: source → seconds.

@@ -87,7 +87,10 @@ class GivenJob:
         else:
             assert self._form is not None
             upload = await open_csv(pool, account_id, body.type, self._form.chunks(), body.column)
-        return NewJob(body.type, body.name, self._fields, upload.header, price_of(body.type)), upload
+        asked = services.lookups.asked_for(body.type, self._fields)
+        left_out = [source.spec.name for source in asked.left_out]
+        new = NewJob(body.type, body.name, self._fields, upload.header, price_of(body.type), left_out)
+        return new, upload
 
 
 async def _given(request: Request) -> AsyncGenerator[GivenJob]:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, ConfigDict, Field
 
-from models.monitors.sources import Reason
+from models.monitors.sources import WHY, Reason
 from models.run_views import TriggerType
 from models.views import View
 
@@ -52,9 +52,7 @@ class SilentSource(EventData):
 
     source: str = Field(description="The source.")
     since: AwareDatetime | None = Field(description="When it was last heard before; null if it never was.")
-    why: Reason = Field(
-        description="Why: it `failed`, was `limited`, has `no_key` or `no_data`, or its `quota` was used up."
-    )
+    why: Reason = Field(description=WHY)
     targets: int = Field(description="Of how many targets it was not heard.")
 
 

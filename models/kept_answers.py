@@ -100,15 +100,15 @@ async def read(
     return kept, suppressed
 
 
-# Locks go by the names of the rows, as in sql/admit_request_1.sql.
+# Locks go by the names of the rows, as in sql/admit_request_2.sql.
 _KEEP = """
 with locked as materialized (
     select source from provider_states where source in (%(source)s, %(bucket)s) order by source for update
 ), succeeded as (
     update provider_states
-    set failures = 0, last_success = now(),
-        blocked_until = case when blocked_as = 'rate_limited' then blocked_until end,
-        blocked_as = case when blocked_as = 'rate_limited' then blocked_as end,
+    set failures = 0, refusals = 0, last_success = now(),
+        blocked_until = case when blocked_as in ('rate_limited', 'refusing') then blocked_until end,
+        blocked_as = case when blocked_as in ('rate_limited', 'refusing') then blocked_as end,
         error_rate = error_rate * (1 - %(weight)s), limited_rate = limited_rate * (1 - %(weight)s)
     where source in (select source from locked)
 )

@@ -76,6 +76,10 @@ class ProviderReport(BaseModel):
         default_factory=_absent, description="In how many seconds it can be asked again."
     )
     detail: str = Field(default_factory=_absent, description="Why it was skipped or failed.")
+    server: str = Field(
+        default_factory=_absent,
+        description="Which of its servers failed or is over its limit, for a source with one a registry.",
+    )
     failed: dict[str, str] = Field(
         default_factory=_absent,
         description="Of a source that has answered, the dotted fields that it could not find out, and why.",
@@ -146,6 +150,10 @@ class ProviderEvidence(BaseModel):
 class QuotaWindow(BaseModel):
     """One of the windows of requests that a source gives: any `seconds` hold at most `limit`."""
 
+    server: str | None = Field(
+        None,
+        description="Which server has this window, for a source that asks one for each registry; null: all.",
+    )
     limit: int = Field(description="How many requests there may be in any so many seconds.")
     seconds: int = Field(description="The length of the window.")
     used: int = Field(description="How many there were in the window that ends now.")

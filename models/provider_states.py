@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Column, DateTime, Text
+from sqlalchemy import Column, DateTime, Integer, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -20,6 +20,9 @@ OPEN_SECONDS, MOST_OPEN_SECONDS = 30.0, 900.0
 """A breaker opens after so many failures in a row, for so long; each further failure doubles that."""
 PROBE_SECONDS = 10.0
 """While one request tries a source whose breaker was open, the others wait this long."""
+FIRST_REFUSAL_SECONDS, MOST_REFUSED_SECONDS = 60.0, 3600.0
+"""A source that says that it is asked too often, and not until when, is left alone for so long; each further
+refusal in a row doubles that. From the longest time on nobody waits for it any more."""
 ERROR_WEIGHT = 0.05
 """How much one request weighs in the rates of a source."""
 
@@ -30,6 +33,7 @@ class ProviderState(SQLModel, table=True):
     Attributes:
         error_rate: the share of requests that failed. One that was limited did not fail.
         limited_rate: the share of requests that the source refused as too many, or that found no place.
+        refusals: how often in a row it has refused a request as one too many.
     """
 
     __tablename__ = "provider_states"  # pyright: ignore[reportAssignmentType]
@@ -42,6 +46,7 @@ class ProviderState(SQLModel, table=True):
     last_success: datetime | None = Field(default=None, sa_column=Column(DateTime(timezone=True)))
     error_rate: float
     limited_rate: float
+    refusals: int = Field(default=0, sa_column=Column(Integer, nullable=False, server_default="0"))
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,12 @@ class Admission:
     """Whether a source may be asked now, and if not, why, and in how many seconds it may.
 
     Attributes:
+        reason: `refusing` is a source that has refused again and again, however long it was left alone.
         quota: this caller finds no place in the source's windows; others may.
     """
 
     admitted: bool
-    reason: Literal["rate_limited", "cooling_down", "auth_failed"] | None = None
+    reason: Literal["rate_limited", "refusing", "cooling_down", "auth_failed"] | None = None
     retry_after: float = 0
     quota: bool = False
 
@@ -65,27 +71,37 @@ _ASKED_BEFORE = """coalesce(
 _RATES = """
     error_rate = error_rate * (1 - %(weight)s) + case when %(limited)s then 0 else %(weight)s end,
     limited_rate = limited_rate * (1 - %(weight)s) + case when %(limited)s then %(weight)s else 0 end"""
-# Locks go by the names of the rows, as in sql/admit_request_1.sql.
+# Locks go by the names of the rows, as in sql/admit_request_2.sql.
+# What is refused while the source is left alone was asked before: that is no further refusal.
 _FAIL = f"""
 with locked as materialized (
-    select source from provider_states where source in (%(source)s, %(row)s) order by source for update
+    select source, refusals + (%(limited)s and not coalesce(
+        blocked_as in ('rate_limited', 'refusing') and blocked_until > now(), false))::int as refused
+    from provider_states where source in (%(source)s, %(row)s) order by source for update
 ), counted as (
     update provider_states set {_RATES}
     where source in (select source from locked) and source <> %(row)s
+), pauses as (
+    select source, refused, least(%(longest)s, power(2, least(refused - 1, 20))
+        * case when %(block)s::float8 is null then %(first)s else 1 end) as pause from locked
 )
-update provider_states
+update provider_states p
 set failures = failures + case when {_ASKED_BEFORE} then 0 else %(counts)s end, {_RATES},
+    refusals = refused,
     blocked_until = case
+        when %(limited)s then greatest(
+            blocked_until, now() + make_interval(secs => greatest(%(block)s::float8, pause)))
         when %(block)s::float8 is not null then now() + make_interval(secs => %(block)s::float8)
         when {_ASKED_BEFORE} then blocked_until
         when failures + %(counts)s >= %(to_open)s then now() + make_interval(secs =>
             least(%(most)s, %(open)s * power(2, least(failures + %(counts)s - %(to_open)s, 10))))
         end,
     blocked_as = case
-        when %(block)s::float8 is not null then %(reason)s
+        when %(limited)s and pause >= %(longest)s then 'refusing'
+        when %(limited)s or %(block)s::float8 is not null then %(reason)s
         when failures + %(counts)s >= %(to_open)s then 'cooling_down'
         end
-where source in (select source from locked) and source = %(row)s
+from pauses where p.source = %(row)s and pauses.source = p.source
 returning blocked_as as reason,
     coalesce(extract(epoch from blocked_until - now())::float8, 0) as retry_after
 """
@@ -105,8 +121,8 @@ async def fail(
         connection: to the database.
         source: which one.
         bucket: of the account, where the failure is the account's; it is blocked instead of the source.
-        reason: a failure after which asking again is no use for `block` seconds.
-        block: how long; given together with `reason`.
+        reason: a failure after which asking again is no use for a while.
+        block: how many seconds; None for `rate_limited` where the source does not say until when.
 
     Returns:
         Whether it may be asked again at once, and if not, in how many seconds.
@@ -115,7 +131,8 @@ async def fail(
         "source": source, "row": bucket or source, "limited": reason == "rate_limited",
         "counts": 0 if reason == "rate_limited" else 1, "weight": ERROR_WEIGHT,
         "block": block, "reason": reason, "to_open": FAILURES_TO_OPEN, "open": OPEN_SECONDS,
-        "most": MOST_OPEN_SECONDS, "probe": PROBE_SECONDS,
+        "most": MOST_OPEN_SECONDS, "probe": PROBE_SECONDS, "first": FIRST_REFUSAL_SECONDS,
+        "longest": MOST_REFUSED_SECONDS,
     }  # fmt: skip
     row = await (await connection.execute(_FAIL, values)).fetchone()
     if row is None or row["reason"] is None:
@@ -123,12 +140,14 @@ async def fail(
     return Admission(admitted=False, **row)
 
 
-async def close(connection: Connection, source: str) -> None:
+async def close(connection: Connection, source: str, bucket: str) -> None:
     """Close the breaker of a source that has answered, if only to say that it does not take a query."""
     await connection.execute(
-        "update provider_states set failures = 0, blocked_until = null, blocked_as = null"
-        " where source = %s and failures > 0",
-        (source,),
+        "with locked as materialized (select source from provider_states"
+        " where source in (%s, %s) and failures + refusals > 0 order by source for update)"
+        " update provider_states set failures = 0, refusals = 0, blocked_until = null,"
+        " blocked_as = null where source in (select source from locked)",
+        (source, bucket),
     )
 
 

@@ -42,7 +42,7 @@ class SourceWindow(SQLModel, table=True):
 
 
 class SourceTurn(SQLModel, table=True):
-    """The turn of one account that waits for a bucket; sql/admit_request_1.sql says how turns go.
+    """The turn of one account that waits for a bucket; sql/admit_request_2.sql says how turns go.
 
     There is a row only while the account waits. Unlogged: a crash of the database forgets who was next.
     """
@@ -89,7 +89,7 @@ async def admit(
         now: the time, for tests; without it Postgres' clock.
     """
     cursor = await connection.execute(
-        "select * from admit_request_1(%s::text, %s::text, %s::int[], %s::int[], %s::uuid, %s::int,"
+        "select * from admit_request_2(%s::text, %s::text, %s::int[], %s::int[], %s::uuid, %s::int,"
         " %s::float8, %s::float8, %s::timestamptz)",
         (
             source, bucket, [rate.requests for rate in rates], [rate.seconds for rate in rates], account_id,

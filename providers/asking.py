@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import logs
 from models.lookups import FAILURES
@@ -25,6 +27,7 @@ _log = logs.get(__name__)
 # that it costs until its breaker opens, and for the one request that tries it again after that.
 _PATIENCE_SECONDS = 0.5
 
+SomeAnswer = TypeVar("SomeAnswer")
 _Target = tuple[str, str, str]
 """A source, and the kind and text of what it is asked."""
 
@@ -120,7 +123,7 @@ class Asker:
         refusal = self._gates.refusal(source, waiter)
         if refusal is None:
             return None
-        return _stood_in(_failure(refusal, time.perf_counter()), entry, now, None)
+        return _stood_in(_failure(refusal, time.perf_counter(), source), entry, now, None)
 
     def _join_flight(
         self, source: RemoteSource, query: Query, waiter: Waiter | None
@@ -141,9 +144,10 @@ class Asker:
         """
         started = time.perf_counter()
         try:
+            source = await self._located(source, query)
             await self._gates.admit(source, waiter)
         except SourceError as error:
-            return _failure(error, started)
+            return _failure(error, started, source)
         target = (source.spec.name, query.kind, query.text)
         request = self._requests.get(target)
         if request is None:
@@ -151,6 +155,25 @@ class Asker:
             self._requests[target] = request
             request.add_done_callback(lambda _: self._requests.pop(target))
         return await asyncio.shield(request)
+
+    async def _located(self, source: RemoteSource, query: Query) -> RemoteSource:
+        """The source as it is asked at the server that this query is for.
+
+        Raises:
+            SourceError: there is none, or nobody says now which one it is.
+        """
+        if source.server_of is None:
+            return source
+        refusal = self._gates.refusal(source, None)
+        if refusal is not None:
+            raise refusal
+        try:
+            server = await self._run(source, source.server_of, query)
+        except SourceError as error:
+            if error.status != "skipped":
+                await self._gates.failed(source, error)
+            raise
+        return source.at(server)
 
     async def _send_request(self, source: RemoteSource, query: Query) -> Outcome:
         """Send the request, and keep what the source says. Never raises."""
@@ -164,12 +187,12 @@ class Asker:
                 await self._gates.answered(source)
             elif error.status != "skipped" and not source.spec.active:
                 await self._gates.failed(source, error)
-            return _failure(error, started)
+            return _failure(error, started, source)
         if drifted:
             _log.warning("source_drifted", source=source.spec.name, fields=sorted(drifted))
             error = SourceError("bad_response", "drifted")
             await self._gates.failed(source, error)
-            return _failure(error, started)._replace(fields=fields)
+            return _failure(error, started, source)._replace(fields=fields)
         self._gates.succeeded(source)
         if not doubts:  # what has failed in part is asked again the next time
             await self._kept.keep(source, query, fields, unsure)
@@ -183,6 +206,25 @@ class Asker:
             SourceError: whatever went wrong: a source is not trusted to fail in a known way.
         """
         name = source.spec.name
+        raw = await self._run(source, source.fetch, query)
+        try:
+            return declared(source.spec, source.parse(raw), self._types.get(name))
+        except SourceError:
+            raise
+        except Exception as error:
+            # Not what the parser was written for. The answer may hold personal data, so it is not logged.
+            _log.warning("source_unreadable", source=name, error=type(error).__name__)
+            raise SourceError("bad_response", "unexpected_shape") from error
+
+    async def _run(
+        self, source: RemoteSource, act: Callable[[Query, Context], Awaitable[SomeAnswer]], query: Query
+    ) -> SomeAnswer:
+        """Have a function of the source do its I/O.
+
+        Raises:
+            SourceError: whatever went wrong.
+        """
+        name = source.spec.name
         settings = self._settings.provider(name)
         context = Context(
             client=self._outbound.provider_client(name, guarded=source.spec.active),
@@ -193,10 +235,11 @@ class Asker:
             datasets=self._datasets,
             disabled=self._disabled,
             guarded=self._outbound.provider_client("referrals", guarded=True),
+            enter=partial(self._gates.enter, source),
         )
         try:
             async with asyncio.timeout(source.spec.timeout):
-                raw = await source.fetch(query, context)
+                return await act(query, context)
         except TimeoutError:
             raise SourceError("timeout", "timeout") from None
         except OutboundError as error:
@@ -206,14 +249,6 @@ class Asker:
         except Exception as error:
             _log.exception("source_fetch_broken", source=name)
             raise SourceError("error", "internal_error") from error
-        try:
-            return declared(source.spec, source.parse(raw), self._types.get(name))
-        except SourceError:
-            raise
-        except Exception as error:
-            # Not what the parser was written for. The answer may hold personal data, so it is not logged.
-            _log.warning("source_unreadable", source=name, error=type(error).__name__)
-            raise SourceError("bad_response", "unexpected_shape") from error
 
 
 async def _landed(flights: Collection[asyncio.Task[Outcome]], seconds: float) -> None:
@@ -234,7 +269,7 @@ def _stood_in(outcome: Outcome, entry: Entry | None, now: float, max_age: float 
     if outcome.status in FAILURES and not outcome.fields and entry and entry.usable(now, max_age):
         return Outcome(
             "cached", entry.fields, outcome.ms, True, outcome.retry_after, outcome.detail, entry.fetched_at,
-            failure=outcome.status,
+            failure=outcome.status, server=outcome.server,
         )  # fmt: skip
     return outcome
 
@@ -255,8 +290,11 @@ def _source_error(error: OutboundError) -> SourceError:
     return SourceError("error", error.code)
 
 
-def _failure(error: SourceError, started: float) -> Outcome:
-    return Outcome(error.status, ms=_ms(started), retry_after=error.retry_after, detail=error.detail)
+def _failure(error: SourceError, started: float, source: RemoteSource) -> Outcome:
+    server = source.spec.server or None
+    return Outcome(
+        error.status, ms=_ms(started), retry_after=error.retry_after, detail=error.detail, server=server
+    )
 
 
 def _ms(started: float) -> int:

@@ -8,7 +8,7 @@ query is an answer: no fields. Failing is a `SourceError` whose status says how.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -171,6 +171,9 @@ class RemoteSpec(Spec):
         own: it is off until the operator says where theirs is.
         account: the source whose key it uses when it has none of its own: one key may be for several kinds.
             All sources of one account name it, the one of this name too: they share what `rates` allow.
+        per_server: it asks a server for each registry, which has windows and a breaker of its own.
+        server: the one of these that a query is for.
+        server_rates: server → how often it may be asked, where that is published and not `rates`.
     """
 
     timeout: float
@@ -185,16 +188,21 @@ class RemoteSpec(Spec):
     personal: bool = False
     own: bool = False
     account: str | None = None
+    per_server: bool = False
+    server: str = ""
+    server_rates: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict[str, tuple[Rate, ...]])
 
     @property
     def bucket(self) -> str:
         """The name of the bucket that its requests are taken from."""
+        if self.server:
+            return f"{self.name}/{self.server}"
         return f"@{self.account}" if self.account else self.name
 
     def allowed(self, settings: Settings) -> tuple[Rate, ...]:
         """How often it may be asked: what the operator says of it, or of its account, else `rates`."""
         chosen = settings.provider(self.account or self.name).rate
-        return self.rates if chosen is None else chosen
+        return self.server_rates.get(self.server, self.rates) if chosen is None else chosen
 
     def secret(self, settings: Settings) -> str | None:
         """The operator's key for it, if there is one."""
@@ -211,6 +219,10 @@ class RemoteSpec(Spec):
         return self.edition if address is None else crc32(f"{self.edition} {address}".encode()) & 0x7FFFFFFF
 
 
+async def _enter_freely(server: str) -> None:
+    """Limit nothing."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What `fetch` works with.
@@ -224,6 +236,7 @@ class Context:
         datasets: the data on this machine.
         disabled: the sources that the operator has switched off.
         guarded: a client that is guarded whatever the operator has set, for what an answer leads to.
+        enter: takes leave to ask a further server of the source, by its name.
     """
 
     client: httpx.AsyncClient
@@ -234,6 +247,7 @@ class Context:
     datasets: Datasets | None = None
     disabled: frozenset[str] = frozenset()
     guarded: httpx.AsyncClient | None = None
+    enter: Callable[[str], Awaitable[None]] = _enter_freely
 
 
 @dataclass(frozen=True)
@@ -267,6 +281,9 @@ class RemoteSource:
     no clock, no network; it raises `SourceError` for what is not an answer, and is `Unsure` of fields where
     only a part of one came. For queries that it does not `take` the source is skipped. What it `asks`
     instead of a query, its answers are kept by: as the domain for every address there.
+
+    A source with a server for each registry says by `server_of` which one a query is for, so that each is
+    asked at its own pace. That raises `SourceError`, with `skipped` where there is none.
     """
 
     spec: RemoteSpec
@@ -275,6 +292,11 @@ class RemoteSource:
     takes: Callable[[Query], bool] = any_query
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     asks: Callable[[Query], Query] = lambda query: query
+    server_of: Callable[[Query, Context], Awaitable[str]] | None = None
+
+    def at(self, server: str) -> RemoteSource:
+        """The source as it is asked at one of its servers."""
+        return replace(self, spec=replace(self.spec, server=server))
 
     @cached_property
     def fields(self) -> frozenset[str]:

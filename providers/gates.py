@@ -17,16 +17,18 @@ from models import provider_states, source_quotas
 from models.lookups import Status
 from models.provider_states import FAILURES_TO_OPEN, MOST_OPEN_SECONDS, OPEN_SECONDS, Admission
 from providers.base import RemoteSource, RemoteSpec, SourceError
+from providers.result import REFUSING
 from providers.waiter import Waiter
 from settings import Settings
 
 _log = logs.get(__name__)
 
-# After these failures the next requests would fail alike; how long to leave the source alone.
-_RATE_LIMITED_SECONDS, _AUTH_FAILED_SECONDS = 60.0, 300.0
+# After this failure the next requests would fail alike; how long to leave the source alone.
+_AUTH_FAILED_SECONDS = 300.0
 
 _STATUS: dict[str, Status] = {
     "rate_limited": "rate_limited",
+    REFUSING: "rate_limited",
     "auth_failed": "auth_failed",
     "cooling_down": "error",
 }
@@ -70,7 +72,7 @@ class Gates:
         if admission.quota:
             self._remember_full((spec.bucket, account_id), admission.retry_after)
         else:
-            self._remember(spec.name, admission)
+            self._remember(spec.bucket if spec.server else spec.name, admission)
         if not admission.admitted:
             assert admission.reason is not None
             raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
@@ -85,22 +87,31 @@ class Gates:
         until = self._full.get((source.spec.bucket, waiter and waiter.account_id), 0.0)
         return SourceError("rate_limited", "rate_limited", until - now) if until > now else None
 
+    async def enter(self, source: RemoteSource, server: str) -> None:
+        """Take leave to ask another server of the source, as for a caller that does not wait.
+
+        Raises:
+            SourceError: as `admit`.
+        """
+        await self.admit(source.at(server), None)
+
     async def failed(self, source: RemoteSource, error: SourceError) -> None:
         """Note that the source, asked with leave, failed.
 
         What its server says of the caller, that it asks too often or may not ask, is true of the account.
         """
-        if error.status in ("timeout", "error"):
-            self._failing.add(source.spec.name)
-        reason, block = None, None
         name = row = source.spec.name
-        if error.status in ("rate_limited", "auth_failed"):
+        if error.status in ("timeout", "error") and not source.spec.server:
+            self._failing.add(name)
+        reason, block = None, None
+        if source.spec.server or error.status in ("rate_limited", "auth_failed"):
             row = source.spec.bucket
         if error.status == "rate_limited":
-            reason, block = "rate_limited", error.retry_after or _RATE_LIMITED_SECONDS
+            reason, block = "rate_limited", error.retry_after
         elif error.status == "auth_failed":
             reason, block = "auth_failed", _AUTH_FAILED_SECONDS
-        if source.spec.shared:
+        # Where nobody says which server to ask, none was admitted whose row others could read.
+        if source.spec.shared and bool(source.spec.server) == source.spec.per_server:
             try:
                 async with self._database.connection() as connection:
                     admission = await provider_states.fail(
@@ -121,7 +132,7 @@ class Gates:
             return
         try:
             async with self._database.connection() as connection:
-                await provider_states.close(connection, source.spec.name)
+                await provider_states.close(connection, source.spec.name, source.spec.bucket)
         except psycopg.Error as fault:
             _log.warning("answer_not_noted", source=source.spec.name, error=type(fault).__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from models.monitors.sources import Reason
 from providers.base import Fields, Kind, Source
 from providers.result import ANSWERS, NO_DATA, LookupResult, Outcome, Outcomes, is_heard, within
-from providers.standing import NO_KEY
+from providers.standing import BULK_USE, NO_KEY
 
 
 def credits_for(kind: Kind, outcomes: Outcomes, delivered: Fields, fields: Collection[str] | None) -> int:
@@ -65,6 +65,8 @@ def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
         return "no_data"
     if outcome.detail == NO_KEY:
         return "no_key"
+    if outcome.detail == BULK_USE:
+        return "bulk_use"
     if "rate_limited" in (outcome.status, outcome.failure):
         return "limited"
     if outcome.silent or any(within(path, needed) for path in outcome.failures):

@@ -82,10 +82,10 @@ class LocalSources:
             outcome = NOT_ITS_SORT
             if off is not None:
                 outcome = Outcome("skipped", detail=off)
-            elif many and source.spec.name in self._left_out:
-                outcome = Outcome("skipped", detail=BULK_USE)
             elif needed is not None and not source.spec.exclusive and not _fills(source, needed):
                 outcome = Outcome("skipped", detail=NOT_WANTED)
+            elif many and source.spec.name in self._left_out:
+                outcome = Outcome("skipped", detail=BULK_USE)
             elif isinstance(source, LocalSource):
                 plan.local.append((len(plan.outcomes), source))
             else:

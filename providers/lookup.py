@@ -278,7 +278,9 @@ class Lookups:
             )
             if suppressed(outcomes):
                 return result
-            self._recent.add(place, result)
+            # Who waits is refused earlier than others.
+            if question.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
+                self._recent.add(place, result)
         refusal = lack_of(result)
         if refusal is not None:
             raise refusal

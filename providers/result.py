@@ -22,6 +22,9 @@ NO_DATA = "no_data"
 """Why a source was skipped whose data is not on this machine."""
 _SAID = {NO_DATA: "lookup data is missing: run `vedette data fetch`"}
 
+REFUSING = "refusing"
+"""Why a source is over its limit that has refused again and again, however long it was left alone."""
+
 SUPPRESSED = "suppressed"
 """Why a source was skipped where nothing is to be looked up, nor kept, of the person."""
 
@@ -47,6 +50,7 @@ class Outcome(NamedTuple):
         about: what exactly it was asked about, where the query may mean several things.
         failure: how it failed, where an answer from before stands in.
         doubts: of the unsure fields those of which it says why, or who contradicts whom.
+        server: which of its servers failed, or is over its limit, for a source with one for each registry.
     """
 
     status: Status
@@ -60,6 +64,7 @@ class Outcome(NamedTuple):
     about: str = ""
     doubts: Mapping[str, Unsure] = _NO_DOUBTS
     failure: Status | None = None
+    server: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -103,6 +108,8 @@ class Outcome(NamedTuple):
             report["retry_after"] = math.ceil(self.retry_after)
         if self.detail is not None:
             report["detail"] = _SAID.get(self.detail, self.detail)
+        if self.server is not None:
+            report["server"] = self.server
         if self.failures:
             report["failed"] = self.failures
         return report
@@ -112,7 +119,9 @@ def outcome_of(report: Mapping[str, Any]) -> Outcome:
     """Read what became of a source from its `report`: how it failed, not what it said."""
     detail = report.get("detail")
     detail = next((word for word, said in _SAID.items() if said == detail), detail)
-    return Outcome(report["status"], retry_after=report.get("retry_after"), detail=detail)
+    return Outcome(
+        report["status"], retry_after=report.get("retry_after"), detail=detail, server=report.get("server")
+    )
 
 
 Outcomes = Sequence[tuple[Source, Outcome]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from models.lookups import ProviderEvidence, ProviderRow, QuotaWindow, State
 from models.source_quotas import WindowUse
 from providers.base import Kind, RemoteSource, RemoteSpec, Source, Spec
 from providers.installed import Installed
-from settings import Settings
+from settings import Rate, Settings
 
 BULK_USE = "bulk_use"
 """Why a commercial service leaves a source out of jobs and monitors."""
@@ -117,19 +118,26 @@ def quota_of(
     spec: RemoteSpec, settings: Settings, use: Mapping[tuple[str, int], WindowUse]
 ) -> list[QuotaWindow]:
     """The windows of a source; `use` is what of each window of each bucket is used."""
-    windows: list[QuotaWindow] = []
-    for rate in spec.allowed(settings):
-        found = use.get((spec.bucket, rate.seconds), WindowUse(0, None))
-        windows.append(
-            QuotaWindow(
-                limit=rate.requests,
-                seconds=rate.seconds,
-                used=found.used,
-                left=max(0, rate.requests - found.used),
-                resets_at=found.resets_at,
-            )
-        )
-    return windows
+    servers = [spec]
+    if spec.per_server:
+        names = sorted({bucket.partition("/")[2] for bucket, _ in use if bucket.startswith(f"{spec.name}/")})
+        servers = [replace(spec, server=name) for name in names] or servers
+    return [
+        _window(one, rate, use.get((one.bucket, rate.seconds), WindowUse(0, None)))
+        for one in servers
+        for rate in one.allowed(settings)
+    ]
+
+
+def _window(spec: RemoteSpec, rate: Rate, found: WindowUse) -> QuotaWindow:
+    return QuotaWindow(
+        server=spec.server or None,
+        limit=rate.requests,
+        seconds=rate.seconds,
+        used=found.used,
+        left=max(0, rate.requests - found.used),
+        resets_at=found.resets_at,
+    )
 
 
 def _evidence(spec: Spec) -> ProviderEvidence:

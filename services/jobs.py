@@ -76,11 +76,20 @@ def failed(chunk: Chunk, wanted: Wanted, error: ModelError, *, given_up: bool = 
 class Table:
     """The results of a job as a table: the given columns, `error`, `partial`, the found ones.
 
+    A job that leaves sources out has a column with their names besides: `left_out`.
+
     A found column that is called as a given one is called `<type>.<name>`.
     """
 
-    def __init__(self, type: JobType, header: Sequence[str], fields: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        type: JobType,
+        header: Sequence[str],
+        fields: Sequence[str] | None,
+        left_out: Sequence[str] = (),
+    ) -> None:
         """Prepare, for results of this type with only these fields; None for all."""
+        self._left_out = [list(left_out)] if left_out else []
         known = known_fields(KINDS[type].answer)
         paths = [path for path in known if fields is None or within(path, fields)]
         self._places = _tree(paths)
@@ -88,7 +97,7 @@ class Table:
         self.columns: list[str] = []
         for number, name in enumerate(header, 1):
             self._add(name or f"column_{number}", "")
-        for name in (*_STATUS_COLUMNS, *paths):
+        for name in (*_STATUS_COLUMNS, *(["left_out"] if left_out else []), *paths):
             self._add(name, f"{type}.")
 
     def _add(self, name: str, prefix: str) -> None:
@@ -113,7 +122,7 @@ class Table:
     def _values(self, result: Result, error: Any) -> list[Any]:
         found: list[Any] = [None] * self._count
         _fill(found, self._places, orjson.loads(result.data or "{}"))
-        return [*orjson.loads(result.cells), error, result.partial, *found]
+        return [*orjson.loads(result.cells), error, result.partial, *self._left_out, *found]
 
 
 Places: TypeAlias = "Mapping[str, int | Places]"

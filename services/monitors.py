@@ -151,7 +151,7 @@ def row_of(result: Result, names: Sequence[str]) -> list[Any]:
     changed: list[str] = list(orjson.loads(result.changes or "{}"))
     told = error and f"{error['code']}: {error['message']}"
     fields = names[len(_STATUS_COLUMNS) :]
-    silent = [one["source"] for one in orjson.loads(result.silent or "[]")]
+    silent = [one["source"] for one in orjson.loads(result.silent or "[]") if one["why"] != "not_set_up"]
     standing = [result.target, result.has_changes, changed, told, silent]
     return [*standing, *(_value(data, path) for path in fields)]
 

@@ -11,7 +11,7 @@ from providers.aggregate import UNIONS
 from providers.base import Kind, RemoteSource, Source
 from providers.lookup import AskedSources
 from providers.registry import KINDS
-from providers.result import LookupResult, within
+from providers.result import REFUSING, LookupResult, within
 from settings import Rate
 
 SHORT_SECONDS = 60.0
@@ -89,9 +89,9 @@ def _waits(error: AllProvidersFailed) -> Iterable[tuple[float, float]]:
     """When sources that were not asked can be asked again, and how long waiting for that may last."""
     for report in error.details["providers"]:
         seconds = float(report.get("retry_after") or 1)
-        if report["status"] == "rate_limited":
+        if report["status"] == "rate_limited" and report.get("detail") != REFUSING:
             yield seconds, LONGEST_SECONDS
-        elif report.get("detail") == "cooling_down":
+        elif report.get("detail") in ("cooling_down", REFUSING):
             yield seconds, OUTAGE_SECONDS
 
 
@@ -176,8 +176,8 @@ def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
             first = "" if rows == job.total_rows else "the first "
             others = "" if rows == job.total_rows else ", the others may go without it"
             message = (
-                f"{source.spec.name} allows {' and '.join(map(_rate_in_words, rates))}: {first}{rows:,} rows"
-                f" take {_in_words(seconds)}{others}. Name other fields to go without it."
+                f"{_allowance(source)}: {first}{rows:,} rows{_of_one(source)} take"
+                f" {_in_words(seconds)}{others}. Name other fields to go without it."
             )
             warnings.append({"code": "slow_source", "message": message})
     return warnings
@@ -197,8 +197,7 @@ def warnings_of_monitor(asked: AskedSources, count: int, period: float) -> list[
         seconds = _least_seconds(rates, count)
         if seconds <= SHORT_SECONDS:
             continue
-        allowed = " and ".join(map(_rate_in_words, rates))
-        pace = f"{source.spec.name} allows {allowed}: {count:,} targets take {_in_words(seconds)}"
+        pace = f"{_allowance(source)}: {count:,} targets{_of_one(source)} take {_in_words(seconds)}"
         warnings.append({"code": "slow_source", "message": f"{pace}. Track other fields to go without it."})
         if seconds > period:
             message = (
@@ -207,6 +206,15 @@ def warnings_of_monitor(asked: AskedSources, count: int, period: float) -> list[
             )
             warnings.append({"code": "short_period", "message": message})
     return warnings
+
+
+def _allowance(source: RemoteSource) -> str:
+    each = " to each registry" if source.spec.per_server else ""
+    return f"{source.spec.name} allows {' and '.join(map(_rate_in_words, source.spec.rates))}{each}"
+
+
+def _of_one(source: RemoteSource) -> str:
+    return " of one registry" if source.spec.per_server else ""
 
 
 def _rate_in_words(rate: Rate) -> str:

@@ -18,12 +18,13 @@ from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import known_fields, watch
 from models.monitors.first_hearing import Dating
 from models.monitors.snapshots import Snapshot, carry_over, content_hash
+from models.monitors.sources import Reason
 from models.monitors.working import Chunk, Found
 from providers.base import Kind, Query
 from providers.composing import compose
 from providers.hearing import answering, is_heard_of, silences
 from providers.registry import KINDS
-from providers.result import LookupResult, Outcomes, outcome_of, suppressed
+from providers.result import REFUSING, LookupResult, Outcomes, outcome_of, suppressed
 from providers.retelling import WHOLE, editions, filled_up, retell, said
 
 Stored = tuple[bytes, bytes]
@@ -56,8 +57,8 @@ class Watching:
         )
         self._dating = Dating(chunk.created_at, DEFAULTS[chunk.type].dates)
         self._conditions = read_conditions(chunk.when)
-        self.keyless: set[str] = set()
-        """The sources of tracked fields that never had a key, as far as answers have told."""
+        self.absent: dict[str, Reason] = {}
+        """The sources of tracked fields that never had a key or are left out, as far as answers have told."""
 
     @property
     def max_age(self) -> float:
@@ -76,16 +77,24 @@ class Watching:
         return max(0.0, own, min(half, (datetime.now(UTC) - since).total_seconds()))
 
     def waits_of(self, looked: LookupResult | ModelError) -> dict[str, float]:
-        """Return for how many seconds each source of tracked fields is over its limit."""
+        """Return for how many seconds each source of tracked fields is over its limit.
+
+        Of a source with a server for each registry, the name is that of the server too.
+        """
         outcomes = self._outcomes(looked)
-        limited = {
-            name for name, why in silences(self.kind, outcomes, self._watch).items() if why == "limited"
-        }
+        limited = self._limited(outcomes)
         return {
-            source.spec.name: outcome.retry_after or 1.0
+            f"{source.spec.name}/{outcome.server}" if outcome.server else source.spec.name: (
+                outcome.retry_after or 1.0
+            )
             for source, outcome in outcomes
-            if source.spec.name in limited
+            if source.spec.name in limited and outcome.detail != REFUSING
         }
+
+    def _limited(self, outcomes: Outcomes) -> set[str]:
+        """The sources of tracked fields that are over their limits, also those that nobody waits for."""
+        found = silences(self.kind, outcomes, self._watch)
+        return {name for name, why in found.items() if why == "limited"}
 
     def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> Found:
         """Compare the answer of a target with what was known of it.
@@ -127,7 +136,7 @@ class Watching:
             data=data,
             heard=is_heard_of(self.kind, result.outcomes, self._watch),
             silent=self._silent(result.outcomes, last),
-            unheard=bool(self.waits_of(result)),
+            unheard=bool(self._limited(result.outcomes)),
             first_heard=_text(comparison.first_heard) if comparison.first_heard else None,
             answered=answering(self.kind, result.outcomes, self._watch),
         )
@@ -137,7 +146,7 @@ class Watching:
         silent = self._silent(self._outcomes(error), None if stored is None else snapshots.load(stored[1]))
         # There is no body of a request in which the target stood somewhere.
         message = error.errors[0].message if isinstance(error, Invalid) else error.message
-        unheard = bool(self.waits_of(error))
+        unheard = bool(self._limited(self._outcomes(error)))
         return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
 
     def _outcomes(self, looked: LookupResult | ModelError) -> Outcomes:
@@ -161,17 +170,20 @@ class Watching:
     def _silent(self, outcomes: Outcomes, last: Snapshot | None) -> str | None:
         """Name the sources of tracked fields that were not heard.
 
-        A source that never had a key is left out, unless the monitor names its fields.
+        That a source never had a key leaves an answer incomplete if the monitor names its fields.
         """
         silent: list[dict[str, Any]] = []
+        details = {source.spec.name: outcome.detail for source, outcome in outcomes}
         for name, why in silences(self.kind, outcomes, self._watch).items():
             if why == "no_key" and name not in self._chunk.heard_before:
-                self.keyless.add(name)
-                if not self._chunk.tracked_fields:
-                    continue
+                why = "no_key" if self._chunk.tracked_fields else "not_set_up"
+                self.absent[name] = why
+            elif why == "bulk_use":
+                self.absent[name] = why
+            elif why == "limited" and self._patient and details[name] != REFUSING:
+                why = "quota"
             since = None if last is None else last.heard.get(name)
-            reason = "quota" if why == "limited" and self._patient else why
-            silent.append({"source": name, "since": since, "why": reason})
+            silent.append({"source": name, "since": since, "why": why})
         return _text(silent) if silent else None
 
     def _data(

@@ -161,7 +161,7 @@ async def download_job_results(
             connection, job_id, after=offset - 1, limit=min(_AT_ONCE, end - offset)
         )
     chunks = _chunks(services, caller.account_id, job_id, first, end)
-    content = _written(format, Table(job["type"], job["header"], job["fields"]), chunks)
+    content = _written(format, Table(job["type"], job["header"], job["fields"], job["left_out"]), chunks)
     name = f'attachment; filename="bulk-job-{job_id}.{format}"'
     return StreamingResponse(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
 

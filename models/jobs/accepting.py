@@ -74,6 +74,7 @@ class NewJob:
         fields: the only dotted fields that are wanted; None for all.
         header: the names of the columns.
         price: the most credits that a lookup can cost.
+        left_out: the sources that are not asked, because their terms forbid bulk use.
     """
 
     type: JobType
@@ -81,6 +82,7 @@ class NewJob:
     fields: Sequence[str] | None
     header: Sequence[str]
     price: int
+    left_out: Sequence[str] = ()
 
 
 # Their targets are names, kept as they are written; see `services.targets`.
@@ -151,12 +153,12 @@ async def accept(
     held = new.price * len(targets.numbers)
     await connection.execute(
         "insert into jobs (id, account_id, key_id, name, type, fields, status, header, total_rows,"
-        " invalid_rows, queries, credits_held, created_at)"
-        " values (%s, %s, %s, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, clock_timestamp())",
+        " invalid_rows, queries, credits_held, left_out, created_at)"
+        " values (%s, %s, %s, %s, %s, %s, 'queued', %s, %s, %s, %s, %s, %s, clock_timestamp())",
         (
             job_id, actor.account_id, actor.id if actor.kind == "key" else None, new.name, new.type,
             None if new.fields is None else list(new.fields), list(new.header), total, invalid,
-            len(targets.numbers), held,
+            len(targets.numbers), held, list(new.left_out),
         ),
     )  # fmt: skip
     if held:

@@ -52,6 +52,7 @@ class Job(SQLModel, table=True):
         fields: the only dotted fields that are wanted; None for all.
         header: the names of the columns of what was given.
         invalid_rows: those whose cell is no target.
+        left_out: the sources that are not asked, because their terms forbid bulk use.
         queries: how many different targets the others have.
         processed_rows: those that are done, of which `failed_rows` have no answer.
         paced_at, paced_rows: where it stood some time ago, for its pace.
@@ -82,6 +83,7 @@ class Job(SQLModel, table=True):
     fields: list[str] | None = Field(sa_column=Column(ARRAY(Text)))
     status: str = Field(sa_type=Text)
     header: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    left_out: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
     total_rows: int
     invalid_rows: int
     queries: int
@@ -111,6 +113,10 @@ class JobView(View):
     name: str | None = Described(description="What it is called; null if it has no name.")
     type: JobType = Described(description="The kind of lookup that is done for each row.")
     fields: list[str] | None = Described(description="The fields that were chosen; null for all.")
+    left_out: list[str] = Described(
+        description="The sources that are not asked for it, because their terms allow a commercial service no"
+        " bulk use."
+    )
     status: JobStatus = Described(description="Where it stands.")
     total_rows: int = Described(description="How many rows it has.")
     processed_rows: int = Described(description="How many of them are done, so far.")

@@ -13,7 +13,7 @@ from pydantic import Field as Described
 
 from database import Connection
 from models.lists import TargetType
-from models.monitors.sources import SilenceView
+from models.monitors.sources import NOT_PARTIAL, SilenceView
 from models.views import View
 
 
@@ -57,7 +57,10 @@ class FoundView(View):
         description="By dotted field, what sources say of it that were never heard before: told once, and no"
         " change; null if there is nothing."
     )
-    partial: bool = Described(description="Whether a source of a tracked field was not heard.")
+    partial: bool = Described(
+        description="Whether a source of a tracked field was not heard, for another reason than that it is"
+        " `not_set_up` or left out for `bulk_use`."
+    )
     silent: list[SilenceView] = Described(description="The sources of tracked fields that were not heard.")
     error: ResultError | None = Described(description="Why it could not be looked up; null if it could.")
 
@@ -110,7 +113,7 @@ class Result:
             "changes": _json(self.changes),
             "change_details": _json(self.details),
             "first_heard": _json(self.first_heard),
-            "partial": self.silent is not None,
+            "partial": any(one["why"] not in NOT_PARTIAL for one in orjson.loads(self.silent or "[]")),
             "silent": _json(self.silent or "[]"),
             "error": _json(self.error),
         }

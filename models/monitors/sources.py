@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
@@ -15,9 +15,18 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models.views import View
 
-Reason = Literal["failed", "limited", "no_key", "no_data", "quota"]
+Reason = Literal["failed", "limited", "no_key", "no_data", "quota", "not_set_up", "bulk_use"]
 """Why a source was not heard: it failed, it was over a limit, it has no key, its data is not on this machine,
-or its quota was used up until the run had to end."""
+its quota was used up until the run had to end, it never had the key that it needs, or its terms allow no bulk
+use in a commercial service."""
+
+NOT_PARTIAL: frozenset[Reason] = frozenset({"not_set_up", "bulk_use"})
+"""Why a source is silent without which an answer is as whole as the installation can give it."""
+
+WHY = (
+    "Why: it `failed`, was `limited`, has `no_key` or `no_data`, its `quota` was used up, it is `not_set_up`,"
+    " or its terms allow no `bulk_use`."
+)
 
 
 class MonitorSource(SQLModel, table=True):
@@ -49,9 +58,7 @@ class SilenceView(View):
 
     source: str = Described(description="The source.")
     since: datetime | None = Described(description="When it was last heard before; null if it never was.")
-    why: Reason = Described(
-        description="Why: it `failed`, was `limited`, has `no_key` or `no_data`, or its `quota` was used up."
-    )
+    why: Reason = Described(description=WHY)
 
 
 class RunSilenceView(SilenceView):
@@ -81,13 +88,16 @@ _SILENT: LiteralString = """
 select s.source, min(s.since) as since, mode() within group (order by s.why) as why, count(*)::int as targets
 from monitor_results r
 cross join lateral json_to_recordset(r.silent) as s (source text, since timestamptz, why text)
-where r.run_id = %s and r.silent is not null group by s.source order by s.source
+where r.run_id = %s and r.silent is not null and s.why <> all(%s) group by s.source order by s.source
 """
 
 
 async def find_silent(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
-    """Return the fields of a `RunSilenceView` for each source that a run has not heard of some target."""
-    cursor = await connection.execute(_SILENT, (run_id,))
+    """Return the fields of a `RunSilenceView` for each source that a run has not heard of some target.
+
+    Left out are those without which results are not partial.
+    """
+    cursor = await connection.execute(_SILENT, (run_id, sorted(NOT_PARTIAL)))
     return await cursor.fetchall()
 
 
@@ -98,16 +108,17 @@ class Turns(NamedTuple):
     back: list[dict[str, Any]]
 
 
-_KEYLESS: LiteralString = """
+_ABSENT: LiteralString = """
 insert into monitor_sources (monitor_id, source, why)
-select %s, source, 'no_key' from unnest(%s::text[]) source order by source on conflict do nothing
+select %s, source, why from unnest(%s::text[], %s::text[]) s (source, why) order by source
+on conflict do nothing
 """
 
 
-async def add_keyless(connection: Connection, monitor_id: UUID, names: Collection[str]) -> None:
-    """Note sources that have no key, if nothing is known of them yet."""
-    if names:
-        await connection.execute(_KEYLESS, (monitor_id, sorted(names)))
+async def add_absent(connection: Connection, monitor_id: UUID, absent: Mapping[str, Reason]) -> None:
+    """Note sources that are not asked, and why, if nothing is known of them yet."""
+    if absent:
+        await connection.execute(_ABSENT, (monitor_id, list(absent), list(absent.values())))
 
 
 _HEARD: LiteralString = """

@@ -14,6 +14,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models.calendars import Calendar
 from models.lists import TargetType
+from models.monitors.sources import NOT_PARTIAL
 from models.work_queue import AccountQueue
 
 
@@ -287,7 +288,8 @@ with given as materialized (
   where n.forgotten and s.monitor_id = n.monitor_id and s.target = n.target
 ), counted as (
   select run_id, count(*) as processed, count(error) as failed, count(changes) as changed,
-    count(*) filter (where heard) as heard, count(silent) as partial,
+    count(*) filter (where heard) as heard, count(*) filter (where exists (
+      select from json_to_recordset(silent) as s (why text) where s.why <> all(%(whole)s))) as partial,
     count(first_heard) as first_heard from new group by run_id
 )
 update monitor_runs r set processed_records = processed_records + c.processed,
@@ -326,6 +328,7 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
             "forgotten": [one.forgotten for one in given],
             "heard": [one.heard for one in given],
             "silent": [one.silent for one in given],
+            "whole": sorted(NOT_PARTIAL),
             "unheard": [one.unheard for one in given],
             "first_heard": [one.first_heard for one in given],
         }

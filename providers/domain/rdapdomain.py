@@ -57,6 +57,24 @@ class Told(NamedTuple):
     unregistered: Fields = {}  # noqa: RUF012 - a named tuple's, which nobody changes
 
 
+async def server_of(query: Query, context: Context) -> str:
+    """Say which registry is in charge, by the name of its server.
+
+    Raises:
+        SourceError: `skipped`, if the registry has no RDAP server.
+    """
+    return urlsplit(await _base_url(query, context)).netloc
+
+
+async def _base_url(query: Query, context: Context) -> str:
+    if context.base_url != bootstrap.IANA:
+        return context.base_url
+    found = await bootstrap.server(query.value.tld, context)
+    if found is None:
+        raise SourceError("skipped", "tld_without_rdap")
+    return found
+
+
 async def fetch(query: Query, context: Context) -> Told:
     """Ask the registry, and where its answer lacks something the registrar.
 
@@ -65,12 +83,8 @@ async def fetch(query: Query, context: Context) -> Told:
     """
     domain: Domain = query.value
     started = time.monotonic()
-    base_url: str | None = context.base_url
+    base_url = await _base_url(query, context)
     in_charge = urlsplit(context.base_url).hostname not in _REDIRECTORS
-    if base_url == bootstrap.IANA:
-        base_url = await bootstrap.server(domain.tld, context)
-        if base_url is None:
-            raise SourceError("skipped", "tld_without_rdap")
     response = await _get(f"{base_url}/domain/{domain.registered}", context, context.timeout * 0.7)
     registry = json_answer(response, empty=frozenset({404}))
     left = context.timeout * 0.9 - (time.monotonic() - started)
@@ -106,6 +120,7 @@ async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> 
     """
     if seconds < _LEAST_SECONDS:
         raise SourceError("timeout", "timeout")
+    await context.enter(httpx.URL(url).netloc.decode("ascii"))
     client = context.guarded or context.client
     response = await client.get(url, headers=_ACCEPT, timeout=seconds)
     told = json_answer(response, empty=frozenset({404}))
@@ -184,9 +199,12 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=registrations.TTL,
         negative_ttl=3600,
-        rates=(Rate(120, 60),),
+        rates=(Rate(60, 60),),
+        per_server=True,
+        server_rates={"rdap.nominet.uk": registrations.NOMINET},
         parser_version=4,
     ),
     fetch,
     parse,
+    server_of=server_of,
 )

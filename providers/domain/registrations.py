@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from datetime import date
 
 from providers.base import Fields, SourceError
+from settings import Rate
 
 FIELDS = frozenset(
     f"whois.{name}" for name in ("registered", "registrar", "created", "expires", "name_servers")
 )
 """What registries tell of a domain."""
+
+NOMINET = (Rate(5, 1), Rate(1000, 86400))
+"""How often the registry of .uk may be asked, by all that one user sends.
+https://www.nominet.uk/uk-domain-names/about-domain-names/domain-lookup-whois/acceptable-use-policy"""
 
 TTL = 6 * 3600
 """Seconds: a domain that is not registered may be so within the hour."""

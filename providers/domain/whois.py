@@ -7,6 +7,7 @@ server is asked in IANA's place, and for every domain; what it refers to is aske
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import date
 from urllib.parse import urlsplit
 
@@ -23,33 +24,47 @@ from settings import Rate
 _log = logs.get(__name__)
 _IANA, _PORT = "whois.iana.org", 43
 _MOST_BYTES = 64 * 1024
+_REFERRAL_SECONDS = 86400.0
 # What some registries need to be asked in place of the bare name, as their own help texts say.
 _QUESTIONS = {"whois.denic.de": "-T dn,ace {}", "whois.jprs.jp": "{}/e"}
 
 
-async def fetch(query: Query, context: Context) -> str | Fields:
-    """Ask IANA for the registry's server, and that for the domain; of its no, what follows from that.
+# IANA's server and a TLD → the registry's server (None: it has none), and until when that is good.
+_registries: dict[tuple[str, str], tuple[str | None, float]] = {}
+
+
+async def server_of(query: Query, context: Context) -> str:
+    """Say which server the registry has, as IANA's tells once a day for each TLD.
 
     Raises:
         SourceError: `skipped`, if the registry has an RDAP server or no WHOIS server.
     """
-    domain: Domain = query.value
+    tld = query.value.tld
     own = urlsplit(context.base_url)
-    port = own.port or _PORT
-    if own.hostname:
-        told = await exchange(own.hostname, port, domain.tld)
-    else:
-        if await _has_rdap(domain.tld, context):
-            raise SourceError("skipped", "tld_with_rdap")
-        address = await _reachable(_IANA, context.allowed, context.timeout)
-        told = await exchange(address, port, domain.tld)
-    registry = registrations.referral(told)
+    if not own.hostname and await _has_rdap(tld, context):
+        raise SourceError("skipped", "tld_with_rdap")
+    registry, until = _registries.get((context.base_url, tld), (None, 0.0))
+    if time.monotonic() >= until:
+        address = own.hostname or await _reachable(_IANA, context.allowed, context.timeout)
+        registry = registrations.referral(await exchange(address, own.port or _PORT, tld))
+        _registries[context.base_url, tld] = registry, time.monotonic() + _REFERRAL_SECONDS
     if registry is None:
         raise SourceError("skipped", "tld_without_whois")
+    return registry
+
+
+async def fetch(query: Query, context: Context) -> str | Fields:
+    """Ask the registry's server for the domain; of its no, say what follows from that.
+
+    Raises:
+        SourceError: as `server_of`.
+    """
+    domain: Domain = query.value
+    registry = await server_of(query, context)
     # Who answers may not send us inside.
     address = await _reachable(registry, context.allowed, context.timeout)
     question = _QUESTIONS.get(registry, "{}").format(domain.registered)
-    told = await exchange(address, port, question)
+    told = await exchange(address, urlsplit(context.base_url).port or _PORT, question)
     if registrations.unregistered(told):
         return await unless_delegated(domain, context.timeout / 4)
     return told
@@ -111,9 +126,16 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=registrations.TTL,
         negative_ttl=3600,
-        rates=(Rate(30, 60),),
+        # The least that a registry publishes: http://www.ripn.net:8082/nic/whois/en/about_whois.html.
+        rates=(Rate(12, 60),),
+        per_server=True,
+        server_rates={
+            "whois.nic.uk": registrations.NOMINET,
+            "whois.centralnic.com": (Rate(1800, 900),),  # https://centralnicregistry.com/?p=1410
+        },
         parser_version=3,
     ),
     fetch,
     lambda told: registrations.parse(told) if isinstance(told, str) else told,
+    server_of=server_of,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network, summarize_address_range
 from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -53,16 +54,24 @@ class _Bootstrap:
 _bootstraps = {4: _Bootstrap(), 6: _Bootstrap()}
 
 
+async def server_of(query: Query, context: Context) -> str:
+    """Say which registry is in charge, by the name of its server."""
+    base_url = await _base_url(query, context)
+    return "" if base_url is None else urlsplit(base_url).netloc
+
+
 async def fetch(query: Query, context: Context) -> tuple[Address, Any]:
     """Ask the registry in charge; the answer is None if it knows no such network."""
-    base_url = context.base_url
-    if base_url == _IANA:
-        server = await _server(query.value, context)
-        if server is None:
-            return query.value, None
-        base_url = server
+    base_url = await _base_url(query, context)
+    if base_url is None:
+        return query.value, None
     response = await _get(httpx.URL(f"{base_url}/ip/{query.text}"), context)
     return query.value, json_answer(response, empty=frozenset({404}))
+
+
+async def _base_url(query: Query, context: Context) -> str | None:
+    """The server in charge; None where IANA names none."""
+    return await _server(query.value, context) if context.base_url == _IANA else context.base_url
 
 
 async def _get(url: httpx.URL, context: Context) -> httpx.Response:
@@ -148,7 +157,9 @@ SOURCE = RemoteSource(
         ttl=7 * 86400,
         negative_ttl=86400,
         rates=(Rate(60, 60),),
+        per_server=True,
     ),
     fetch,
     parse,
+    server_of=server_of,
 )

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
 from providers import nameservers
+from providers.domain import whois
 from tests.name_servers import name_server
 
 __all__ = ["name_server"]
@@ -57,6 +58,7 @@ async def stack() -> AsyncGenerator[AsyncExitStack]:
 @pytest.fixture
 def registry(stack: AsyncExitStack) -> Whois:
     async def start(answers: dict[str, str]) -> Registry:
+        whois._registries.clear()  # pyright: ignore[reportPrivateUsage] - a port may come again
         registry = Registry(answers)
         server = await asyncio.start_server(registry.serve, "127.0.0.1", 0)
         registry.port = server.sockets[0].getsockname()[1]

@@ -261,6 +261,14 @@ async def test_a_registry_without_a_whois_server_is_skipped(registry: Whois) -> 
     assert (skipped.value.status, skipped.value.detail) == ("skipped", "tld_without_whois")
 
 
+async def test_iana_is_asked_once_for_the_server_of_a_registry(registry: Whois) -> None:
+    known = "Domain: example.de\nCreated: 2001-02-03\n"
+    server: Registry = await registry({"de": REFERRAL, "example.de": known, "other.de": known})
+    for domain in ("example.de", "other.de"):
+        await ask(whois.SOURCE, domain, server.url, allowed=LOOPBACK)
+    assert server.asked.count("de") == 1
+
+
 async def test_an_endless_whois_answer_is_cut_off(registry: Whois) -> None:
     server: Registry = await registry({"de": REFERRAL, "example.de": "x" * 100_000})
     with pytest.raises(SourceError) as failed:

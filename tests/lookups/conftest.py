@@ -56,6 +56,15 @@ async def fetch(query: Query, context: Context) -> Any:
     return json_answer(response, empty=frozenset({410}))
 
 
+async def initial(query: Query, context: Context) -> str:
+    """The server of a word: each letter has its own."""
+    if query.text[0] == "z":
+        raise SourceError("skipped", "no_server")
+    if query.text[0] == "y":
+        raise SourceError("error", "nobody_knows")
+    return query.text[0]
+
+
 def parse(raw: Any) -> Fields:
     if raw is None:
         return {}
@@ -87,7 +96,9 @@ def normalise(text: str, pointer: str) -> Query:
 
 
 def kind(*specs: RemoteSpec) -> Kind:
-    sources = tuple(RemoteSource(one, fetch, parse) for one in specs)
+    sources = tuple(
+        RemoteSource(one, fetch, parse, server_of=initial if one.per_server else None) for one in specs
+    )
     return Kind(
         name="word", sources=sources, answer=Answer, example="apple", normalise=normalise, echo="word"
     )

@@ -13,6 +13,7 @@ from database import Database
 from embedded.announcement import announce_unknown_terms
 from embedded.doctor import examine
 from embedded.report import Report
+from models.jobs.results import Result
 from models.lookups import NoProvider
 from outbound.client import Outbound
 from providers.base import RemoteSpec
@@ -23,6 +24,7 @@ from providers.standing import name_unknown, switched_off
 from providers.waiter import Waiter
 from sealing import Keyring
 from services import pacing
+from services.jobs import Table
 from settings import Settings
 from tests.api_server import running
 from tests.lookups.conftest import World, spec
@@ -106,6 +108,22 @@ async def test_the_answers_that_make_a_job_and_a_monitor_name_what_they_leave_ou
         told = [one["message"].split()[0] for one in made.json()["warnings"] if one["code"] == "bulk_use"]
         assert told == ["rdapdomain", "whois"]
     assert of_phones.json()["warnings"] == []
+
+
+async def test_a_job_and_its_results_name_what_is_left_out(settings: Settings) -> None:
+    async with running(settings, commercial=True, local_only=False) as api:
+        person = await api.person(credits=10)
+        body = {"type": "domain", "targets": ["example.com"]}
+        made = (await person.key.post("/api/bulk-jobs", json=body)).json()
+        path = f"/api/bulk-jobs/{made['id']}"
+        await person.key.post(f"{path}/cancel")
+        assert (await person.key.get(path)).json()["left_out"] == ["rdapdomain", "whois"]
+        other = (await person.key.post("/api/bulk-jobs", json=body | {"fields": ["dns"]})).json()
+        assert other["left_out"] == []
+    table = Table("domain", ["domain"], ["whois"], ["rdapdomain", "whois"])
+    assert table.columns[:4] == ["domain", "error", "partial", "left_out"]
+    result = Result(0, '["example.com"]', "{}", False, None)
+    assert table.row(result)[:4] == ["example.com", None, False, ["rdapdomain", "whois"]]
 
 
 def test_what_the_terms_forbid_is_known_of_the_registered_sources() -> None:

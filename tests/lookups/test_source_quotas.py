@@ -238,6 +238,62 @@ async def test_an_account_that_does_not_come_back_holds_up_the_others_for_a_mome
         assert await cursor.fetchone() == {"n": 1}
 
 
+async def test_few_accounts_have_a_turn_and_the_others_come_through_too(
+    database: Database,
+) -> None:
+    async with database.connection() as connection:
+        bucket = Bucket(connection, Rate(1, 60))
+        await bucket.ask(START, uuid4())
+        for _ in range(1_005):
+            assert not (await bucket.ask(START, uuid4())).admitted
+        cursor = await connection.execute(
+            "select count(*)::int as n from source_turns where bucket = %s", (bucket.name,)
+        )
+        assert await cursor.fetchone() == {"n": 1_000}
+        late = Account(2, START + timedelta(seconds=1))
+        await take_turns(bucket, Account(0), late)
+        assert late.done[-1] <= 1_000 * 60 + 120
+
+
+@given(
+    rates=st.sampled_from([SMALL, (Rate(2, 1),), (Rate(5, 10), Rate(8, 60))]),
+    asked=st.lists(
+        st.tuples(
+            st.integers(0, 4),
+            st.sampled_from([0, 0, 1, 40_000, 300_000, 1_000_000, 5_000_000]).map(
+                lambda microseconds: timedelta(microseconds=microseconds)
+            ),
+        ),
+        min_size=3,
+        max_size=40,
+    ),
+)
+@examples
+async def test_who_is_refused_among_several_finds_a_place_soon_after_it_was_told_to_come(
+    database: Database, rates: tuple[Rate, ...], asked: list[tuple[int, timedelta]]
+) -> None:
+    accounts = [uuid4() for _ in range(5)]
+    async with database.connection() as connection:
+        bucket, now, told = Bucket(connection, *rates), START, dict[int, float]()
+        for number, gap in asked:
+            now += gap
+            admission = await bucket.ask(now, accounts[number])
+            told[number] = 0.0 if admission.admitted else admission.retry_after
+            longest = max(rate.seconds for rate in rates)
+            # No more than the turns of all who wait, each a window at the most.
+            assert 0 <= told[number] <= (len(asked) + 1) * longest
+            for rate in rates:
+                assert bucket.used(now, rate) <= share_of_waiting(rate)
+        for number in (one for one in told if told[one]):
+            again = await bucket.ask(now, accounts[number])
+            # Those ahead who do not come are waited for until half a minute after their time.
+            latest = now + timedelta(seconds=again.retry_after + 31)
+            while not again.admitted and now <= latest:
+                now += timedelta(seconds=again.retry_after) + 2 * TICK
+                again = await bucket.ask(now, accounts[number])
+            assert again.admitted
+
+
 async def test_who_cannot_wait_is_asked_for_though_others_wait(database: Database) -> None:
     async with database.connection() as connection:
         bucket = Bucket(connection, Rate(10, 60))

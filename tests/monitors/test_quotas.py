@@ -7,10 +7,10 @@ from uuid import UUID
 
 from aiohttp import web
 
-from database import Notifier
+from database import Database, Notifier
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.run_views import MonitorRunView
-from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as
+from tests.monitors.watching import Answer, Scanner, Watcher, addresses, answering, reported, scanned_as
 
 
 def for_so_many(count: int, answer: Answer) -> Answer:
@@ -51,3 +51,23 @@ async def test_what_a_source_does_not_say_of_most_targets_is_no_change(
     run, results = await found(watcher, monitor_id, notifier)
     assert run.changes_detected == 30
     assert {field for one in results for field in one["changes"]} == {"threat.usage_type"}
+
+
+async def test_a_source_that_refuses_for_ever_holds_up_no_run(
+    database: Database, watcher: Watcher, notifier: Notifier, scanner: Scanner
+) -> None:
+    scanner.greynoise = answering(429)
+    async with database.connection() as connection:
+        await connection.execute(
+            "insert into provider_states (source, failures, error_rate, limited_rate, refusals)"
+            " values ('greynoise', 0, 0, 0, 6)"
+        )
+    monitor_id = await watcher.monitor(
+        addresses(3), tracked_fields=["threat.abuse_score", "threat.classification"]
+    )
+    run, results = await watcher.found(monitor_id, notifier)
+    assert (run.status, run.targets_partial, run.credits_used) == ("completed", 3, 3)
+    assert [(one["source"], one["why"]) for result in results for one in result["silent"]] == [
+        ("greynoise", "limited")
+    ] * 3
+    assert scanner.asked["greynoise", results[0]["target"]] <= 1

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import orjson
+import pytest
 
 from database import Database, Notifier
 from models import endpoints
 from models.endpoints import Chosen
+from models.identifiers import new_id
 from models.monitors import ending, monitors, sources
 from models.monitors.monitors import MonitorView
+from models.monitors.working import Chunk, Found
+from providers.composing import compose
 from providers.hearing import silences
+from providers.known import lack_of
 from providers.registry import KINDS
 from providers.result import Outcome
 from sealing import Keyring
+from services.watching import Watching
+from tests.api_server import Api
+from tests.monitors import asking
 from tests.monitors.watching import Scanner, Watcher, addresses, answering, scanned_as
 
 A_DAY_PASSES = (
@@ -100,13 +113,13 @@ async def test_a_source_that_never_had_a_key_is_shown_and_no_event(
 ) -> None:
     monitor_id = await watcher.monitor(addresses(1))
     async with database.transaction() as connection:
-        await sources.add_keyless(connection, monitor_id, {"virustotal"})
+        await sources.add_absent(connection, monitor_id, {"virustotal": "not_set_up"})
     for _ in range(3):
         run_id = await watcher.start(monitor_id)
         await watcher.rows(
             "update monitor_runs set status = 'running', started_at = now() where id = %s", run_id
         )
-        silent = '[{"source": "virustotal", "since": null, "why": "no_key"}]'
+        silent = '[{"source": "virustotal", "since": null, "why": "not_set_up"}]'
         await watcher.rows(
             "insert into monitor_results (run_id, position, monitor_id, target, has_changes, silent)"
             " values (%s, 0, %s, 't', false, %s)",
@@ -117,7 +130,7 @@ async def test_a_source_that_never_had_a_key_is_shown_and_no_event(
         await watcher.rows(A_DAY_PASSES, monitor_id)
     assert await emitted(watcher) == []
     [source] = (await shown(database, watcher, monitor_id)).sources
-    assert (source.source, source.heard_at, source.why) == ("virustotal", None, "no_key")
+    assert (source.source, source.heard_at, source.why) == ("virustotal", None, "not_set_up")
 
 
 async def test_a_run_in_which_nobody_was_heard_names_all(
@@ -149,3 +162,93 @@ def test_each_silence_has_its_reason() -> None:
         "ptr": "failed",
     }  # fmt: skip
     assert silences(kind, given, {"hostname"}) == {"ptr": "failed"}
+
+
+def watching(*, tracked: Sequence[str] = (), heard_before: Sequence[str] = ()) -> Watching:
+    moment = datetime.now(UTC)
+    chunk = Chunk(
+        *(new_id(), new_id(), new_id()), "ip", False, tracked, (), {}, timedelta(days=1), moment, None,
+        [(0, "8.8.8.8")], heard_before=heard_before,
+    )  # fmt: skip
+    return Watching(chunk, patient=True)
+
+
+def judged(watching: Watching, **outcomes: Outcome) -> Found:
+    """What is recorded of a target of which AbuseIPDB says something, and these sources this."""
+    known = Outcome("ok", {"threat.abuse_score": 3})
+    off = Outcome("skipped", detail="disabled")
+    given = [
+        (source, outcomes.get(source.spec.name, known if source.spec.name == "abuseipdb" else off))
+        for source in watching.kind.sources
+    ]
+    query = watching.kind.normalise("8.8.8.8", "")
+    return watching.judge(0, "8.8.8.8", None, compose(watching.kind, query, given, datetime.now(UTC)))
+
+
+@pytest.mark.parametrize(
+    ("tracked", "heard_before", "reason"),
+    [
+        ((), (), "not_set_up"),
+        (("malware",), (), "no_key"),
+        ((), ("virustotal",), "no_key"),
+        (("threat",), (), None),
+    ],
+)
+def test_a_source_without_a_key_is_named_as_one_that_never_had_it_or_lost_it(
+    tracked: Sequence[str], heard_before: Sequence[str], reason: str | None
+) -> None:
+    found = judged(
+        watching(tracked=tracked, heard_before=heard_before),
+        virustotal=Outcome("skipped", detail="no_key"),
+    )
+    silent = {one["source"]: one["why"] for one in orjson.loads(found.silent or "[]")}
+    assert silent == ({} if reason is None else {"virustotal": reason})
+
+
+def test_a_source_that_is_left_out_is_named() -> None:
+    watch = watching()
+    found = judged(watch, rdap=Outcome("skipped", detail="bulk_use"))
+    assert orjson.loads(found.silent or "") == [{"source": "rdap", "since": None, "why": "bulk_use"}]
+    assert watch.absent == {"rdap": "bulk_use"}
+
+
+def test_a_source_that_refuses_for_ever_is_not_waited_for_and_named() -> None:
+    watch = watching()
+    refusing = Outcome("rate_limited", detail="refusing", retry_after=3600.0)
+    found = judged(watch, greynoise=refusing)
+    assert orjson.loads(found.silent or "") == [{"source": "greynoise", "since": None, "why": "limited"}]
+    assert found.unheard
+    limited = Outcome("rate_limited", detail="rate_limited", retry_after=60.0)
+    assert orjson.loads(judged(watch, greynoise=limited).silent or "")[0]["why"] == "quota"
+
+
+def test_a_registry_that_is_over_its_limit_has_its_own_targets_wait_alone() -> None:
+    watch = watching()
+    limited = Outcome("rate_limited", retry_after=7.0, server="rdap.arin.net")
+    given = [(source, limited) for source in watch.kind.sources if source.spec.name == "rdap"]
+    result = compose(watch.kind, watch.kind.normalise("8.8.8.8", ""), given, datetime.now(UTC))
+    assert watch.waits_of(result) == {"rdap/rdap.arin.net": 7.0}
+    lack = lack_of(result)
+    assert lack is not None
+    assert watch.waits_of(lack) == {"rdap/rdap.arin.net": 7.0}
+
+
+async def test_results_are_partial_for_want_of_sources_that_are_set_up_alone(
+    api: Api, database: Database
+) -> None:
+    person = await api.person(credits=10)
+    monitor_id = await asking.watching(person.key, "a.example.com", "b.example.com")
+    absent = [
+        {"source": "virustotaldomain", "since": None, "why": "not_set_up"},
+        {"source": "whois", "since": None, "why": "bulk_use"},
+    ]
+    failed = [*absent, {"source": "tls", "since": None, "why": "failed"}]
+    found = {"a.example.com": {"silent": absent}, "b.example.com": {"silent": failed}}
+    run_id = await asking.run(person, database, monitor_id, found)
+    path = f"/api/monitors/{monitor_id}/runs/{run_id}"
+    run = await asking.given(person.key, path)
+    results = await asking.given(person.key, f"{path}/results")
+    assert (run["targets_partial"], [one["source"] for one in run["sources_silent"]]) == (1, ["tls"])
+    assert [(one["partial"], one["silent"]) for one in results] == [(False, absent), (True, failed)]
+    file = (await person.key.get(f"{path}/results/download")).text
+    assert [row["silent"] for row in csv.DictReader(file.splitlines())] == ["whois", "whois; tls"]
