@@ -11,7 +11,7 @@ import fastapi
 from pydantic import BaseModel, Field
 
 from api.deps import Services
-from api.findings import FoundView
+from api.findings import FoundView, WarningView
 from api.http.validation import as_it_came, validated
 from api.monitor_bodies import NewMonitor, resolve_list
 from models.automation_schedules import SHOWN
@@ -26,23 +26,12 @@ from services.targets import Checked, check_targets
 GivenMonitor = Annotated[dict[str, Any], as_it_came(NewMonitor), fastapi.Body()]
 
 
-class MonitorWarning(BaseModel):
-    """One thing that is doubtful about a monitor."""
-
-    pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
-    code: str = Field(
-        description="What is doubtful: `slow_source`, `short_period` or `bulk_use`; there may be others in"
-        " later versions."
-    )
-    message: str = Field(description="What it means.")
-
-
 class MonitorValidity(BaseModel):
     """Whether a monitor can be made, what stands in the way, and what its runs would wait for."""
 
     valid: bool = Field(description="Whether it can be made.")
     errors: list[FoundView] = Field(description="What stands in the way, all at once.")
-    warnings: list[MonitorWarning] = Field(
+    warnings: list[WarningView] = Field(
         description="Which sources have its runs go at their pace, need longer than its period, or are left"
         " out."
     )
@@ -97,7 +86,7 @@ async def say_validity(services: Services, account_id: UUID, given: dict[str, An
     return MonitorValidity(
         valid=True,
         errors=[],
-        warnings=[MonitorWarning(pointer="", **one) for one in warnings],
+        warnings=[WarningView(pointer="", **one) for one in warnings],
         next_runs=calendar.following(now, SHOWN),
     )
 

@@ -10,7 +10,7 @@ _REFERENCE = "#/components/schemas/"
 _PLACES: dict[Place, tuple[str, str]] = {
     "answers": ("AnswerCode", "The `code` of an answer that is no success."),
     "fields": ("FieldCode", "The `code` of something wrong with the input."),
-    "warnings": ("WarningCode", "The `code` of a warning about a workflow, which is saved all the same."),
+    "warnings": ("WarningCode", "The `code` of a warning about what is saved or started all the same."),
     "runs": ("RunCode", "The `code` of the error of a run, of a step or a target of one, or of a delivery."),
 }
 _PROPERTIES = {
