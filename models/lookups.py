@@ -151,7 +151,6 @@ class QuotaWindow(BaseModel):
     """One of the windows of requests that a source gives: any `seconds` hold at most `limit`."""
 
     server: str | None = Field(
-        None,
         description="Which server has this window, for a source that asks one for each registry; null: all.",
     )
     limit: int = Field(description="How many requests there may be in any so many seconds.")

@@ -41,7 +41,8 @@ async def test_a_file_in_a_form_becomes_a_job(person: Person) -> None:
     assert answer.headers["Location"] == f"{PATH}/{job['id']}"
     assert (await person.key.get(answer.headers["Location"])).json() == job
     assert job == {
-        "id": job["id"], "name": "Resolvers", "type": "ip", "fields": None, "left_out": [], "status": "queued",
+        "id": job["id"], "name": "Resolvers", "type": "ip", "fields": None, "left_out": [],
+        "status": "queued",
         "total_rows": 4, "processed_rows": 0, "succeeded_rows": 0, "failed_rows": 0, "credits_used": 0,
         "credits_held": 0, "eta_seconds": None, "resumes_at": None, "error": None,
         "created_at": job["created_at"], "started_at": None, "completed_at": None,

@@ -596,7 +596,9 @@ async def test_every_source_says_how_it_is_doing(world: World) -> None:
         "a": "ready", "b": "no_key", "c": "disabled", "abroken": "ready",
     }  # fmt: skip
     assert (before["a"].last_success, before["a"].error_rate) == (None, None)
-    assert before["a"].quota == [QuotaWindow(limit=10, seconds=60, used=0, left=10, resets_at=None)]
+    assert before["a"].quota == [
+        QuotaWindow(server=None, limit=10, seconds=60, used=0, left=10, resets_at=None)
+    ]
     assert before["b"].quota is None
     await lookups.lookup("word", "apple")
     for process in (lookups, await world.process(*specs)):

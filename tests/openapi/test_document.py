@@ -25,7 +25,7 @@ SOMETIMES_ABSENT = {
     "ListedRun": {"input", "output", "steps", "omitted", "takeovers"},
     "Mention": {"leak", "chat", "irc", "paste", "forum", "market", "ips", "cves"},
     "Problem": {"errors"},
-    "ProviderReport": {"fetched_at", "cached", "stale", "retry_after", "detail", "failed"},
+    "ProviderReport": {"fetched_at", "cached", "stale", "retry_after", "server", "detail", "failed"},
     "RunView": {"takeovers"},
     "StepView": {"mocked"},
     "WorkflowView": {"omitted"},
