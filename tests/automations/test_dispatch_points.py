@@ -275,6 +275,7 @@ WRITES: dict[str, Write] = {
     "what is under way": written(Wait(None, "{}")),
     "its return to the queue": lambda c, claim_id, run_id: shifts.give_back(c, {run_id: claim_id}),
     "a setback": lambda c, claim_id, run_id: setbacks.set_run_aside(c, run_id, claim_id, "build"),
+    "its trial alone": lambda c, claim_id, run_id: setbacks.note_trial(c, run_id, claim_id, "build"),
     "its hand-over": lambda c, claim_id, run_id: own_runs.hand_over(c, {run_id: claim_id}),
     "progress": lambda c, claim_id, run_id: own_runs.change_progress(
         c, run_id, claim_id, lambda _: "{}", went_on=True

@@ -13,11 +13,12 @@ What can come between a run and its end beside the points of test_dispatch_point
 | during one | `test_a_start_whose_reply_is_lost_…` |
 | after one | test_crash_points: `…_temporal_is_silent_…`, `…_temporal_has_been_restarted` |
 | woken while it runs | test_approvals: `…_reaches_a_run_that_is_busy_…`; tests/claims/test_wakes |
-| our own code fails | test_bad_rows, test_halting |
+| our own code fails with a run, a version | test_bad_rows: `…_our_code_fails_…`; test_halting |
 | claimed twice by one shift, as Postgres crashed | test_dispatch_points: `…_a_restore_has_taken_…` |
 | lost again and again, with progress and without | tests/claims/test_claiming: `…_was_lost_…` |
 | the last end at a gate, as a claim looks at it | tests/claims/test_gates: `…_the_last_end_…` |
 | more gates than a claim looks at | tests/claims/test_gates: `…_more_limits_than_a_claim_looks_at_…` |
+| suspects that cost worker after worker | tests/claims/test_quarantine; test_builds |
 | low-water marks | tests/claims/test_claiming: `…_mark_…`; test_crash_points: `…_late_…` |
 | workers that are halted, or dead, are not woken | tests/claims/test_wakes |
 | locks of families | tests/claims/test_descendants, test_busy_rows |

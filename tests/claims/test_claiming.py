@@ -428,6 +428,27 @@ async def test_a_claim_with_a_mark_reads_no_row_that_was_claimed_before_it(
     assert isinstance(await claim(database), Claim)
 
 
+async def test_the_mark_of_a_queue_hides_no_older_run_of_another(
+    database: Database, new_target: NewTarget
+) -> None:
+    """Of another account, priority or gate: each queue has a mark of its own."""
+    target, marks = await new_target(), LowWater()
+    marks.marks()
+    others = [await new_target(), await new_target(account_id=target.account_id, concurrency={"limit": 1})]
+    [low] = await accept(database, target)
+    await change(database, [low], f"priority = {BULK}")
+    older = [low, *[(await accept(database, other))[0] for other in others]]
+    await change(database, older, "available_at = now() + interval '1 hour'")
+    await accept(database, target)
+    found = await claim(database)
+    assert isinstance(found, Claim) and found.size == 1
+    marks.note(replace(found, queues={q: _later(f) for q, f in found.queues.items()}))
+    await change(database, older, "available_at = now()")
+    again = await claim(database, marks=marks.marks())
+    assert isinstance(again, Claim)
+    assert sorted(run.run_id for run in runs_of(again)) == sorted(older)
+
+
 def _later(found: run_work.Found) -> run_work.Found:
     """As if it had been claimed a minute later."""
     assert found.last_new is not None
