@@ -69,5 +69,9 @@ async def test_both_carriers_take_part_in_a_run_that_is_lost_again_and_again(car
     pauses = [{"id": f"s{8 + number}", "type": "delay", "config": {"seconds": 60}} for number in range(4)]
     steps = [step for pair in zip(calls[:4], pauses, strict=True) for step in pair]
     definition = {"name": "turns", "steps": [*steps, *calls[4:], transform("s12", "'done'")]}
-    await compare(carriers, [definition], {"n": 1})
+    for _ in range(6):
+        # When it is lost, and how far it was, is left to chance.
+        await compare(carriers, [definition], {"n": 1})
+        if len(carriers.used) > 1:
+            break
     assert set(carriers.used) == {"activity", "shift"}
