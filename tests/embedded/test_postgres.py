@@ -49,6 +49,16 @@ async def server(home: Path) -> AsyncGenerator[Postgres]:
     await started.stop()
 
 
+@pytest.fixture(scope="module")
+async def unchanged(scratch: Path) -> AsyncGenerator[Postgres]:
+    """A server as users have it: that of the session does not wait for the disk."""
+    folder = new_folder(scratch)
+    started = Postgres(folder, folder / "logs" / "postgres.log", Report())
+    await started.start()
+    yield started
+    await started.stop()
+
+
 async def ask(server: Postgres, query: str) -> str:
     connection = await psycopg.AsyncConnection.connect(server.url, autocommit=True)
     async with connection:
@@ -76,14 +86,14 @@ async def tell(server: Postgres, statement: str) -> None:
         ("timezone", "UTC"),
     ],
 )
-async def test_it_is_set_up_to_lose_nothing(postgres: Postgres, setting: str, value: str) -> None:
-    found = await ask(postgres, f"select current_setting('{setting}')")
+async def test_it_is_set_up_to_lose_nothing(unchanged: Postgres, setting: str, value: str) -> None:
+    found = await ask(unchanged, f"select current_setting('{setting}')")
     assert found.startswith(value) if value else found == ""
 
 
-async def test_text_sorts_by_code_point_whatever_the_machine_has(postgres: Postgres) -> None:
-    assert await ask(postgres, "select datlocprovider from pg_database where datname = 'vedette'") == "b"
-    assert await ask(postgres, "select 'Z' < 'a' and upper('é') = 'É'") == "True"
+async def test_text_sorts_by_code_point_whatever_the_machine_has(unchanged: Postgres) -> None:
+    assert await ask(unchanged, "select datlocprovider from pg_database where datname = 'vedette'") == "b"
+    assert await ask(unchanged, "select 'Z' < 'a' and upper('é') = 'É'") == "True"
 
 
 async def test_only_its_owner_can_enter_the_folder_of_the_socket(server: Postgres, home: Path) -> None:
