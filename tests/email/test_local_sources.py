@@ -31,7 +31,12 @@ def test_a_disposable_domain_is_known_with_all_below_it(address: str) -> None:
         "noreply-orders", "no-reply.billing", "do-not-reply", "donotreply", "do_not.reply", "dont-reply",
         "nicht-antworten", "mailer-daemon", "customer.service", "help-desk", "support-de", "support.fr",
         "support_en", "info-emea", "sales-us", "uk-sales", "de_support", "info2", "support-01", "hr-team",
-        "it-support", "sales-support", "notifications", "bounces+ada=example.org",
+        "it-support", "sales-support", "notifications", "bounces+ada=example.org", "web-master",
+        "customer_service.de", "helpdesk2", "no.reply2", "donot-reply", "news.letter", "kundenservice",
+        "Kunden-Service", "vertrieb.at", "büro", "serviceclient", "service.client", "réservations",
+        "atencion_al_cliente", "información", "servizioclienti", "vendite", "apoio.ao.cliente",
+        "klantenservice", "kundeservice", "kundtjänst", "asiakaspalvelu", "obsluga-klienta", "biuro",
+        "podpora", "vanzari", "ügyfélszolgálat",
     ],
 )  # fmt: skip
 def test_a_function_is_told_from_a_person(local: str) -> None:
@@ -43,6 +48,8 @@ def test_a_function_is_told_from_a_person(local: str) -> None:
     [
         "ada", "ada.lovelace", "jo.list", "al.press", "jo-anne", "ada-de", "de", "uk-ada", "infoada",
         "dev.singh", "1", "-", "nora.eply", "reply", "supporter", "mail.ada",
+        "mark.eting", "mark_eting", "s-ales", "in.fo", "su.pport", "norep.ly", "no.rep.ly", "do.notre.ply",
+        "kunden.serv.ice", "ali.st", "+sales", "2",
     ],
 )  # fmt: skip
 def test_a_person_is_not_taken_for_a_function(local: str) -> None:
