@@ -20,7 +20,7 @@ from models.monitors.first_hearing import Dating, divide, first_words, speakers
 from models.monitors.forms import Form, canonical
 from models.monitors.rotations import Rotation, Turn, rotates, turn
 from models.monitors.snapshots import Said, Snapshot
-from models.monitors.steadiness import Held, hold_still, replace_held
+from models.monitors.steadiness import hold_still, replace_held, settle_former
 
 Compose = Callable[[Said], Mapping[str, Any]]
 """What the sources say → the answer to the lookup, nested, with all the items of its lists."""
@@ -84,8 +84,10 @@ def compare(
     first = first_words(before, after)
     if not changed and not first:
         return Comparison(None, {}, replace(after, told=told))
-    old_answer = _answer({source: old for source, (old, _) in words.items()}, before.held, compose)
-    new_answer = _answer({source: new for source, (_, new) in words.items()}, after.held, compose)
+    old_words = {source: old for source, (old, _) in words.items()}
+    old_answer = _answer(old_words, settle_former(old_words, before, after), compose)
+    new_words = {source: new for source, (_, new) in words.items()}
+    new_answer = _answer(new_words, replace_held(new_words, after.held), compose)
     changes: dict[str, Change] = {}
     details: dict[str, dict[str, Any]] = {}
     rotations = dict(after.rotations)
@@ -110,8 +112,8 @@ def compare(
     comparison = Comparison(changes or None, details, replace(after, told=told, rotations=rotations))
     if not first:
         return comparison
-    current = {source: new for source, (_, new) in words.items()}
-    whole = _answer(_add_words(current, first), after.held, compose)
+    heard = _add_words(new_words, first)
+    whole = _answer(heard, replace_held(heard, after.held), compose)
     return _add_first(comparison, first, new_answer, whole, watch, dating)
 
 
@@ -165,9 +167,9 @@ def is_measured_anew(before: Snapshot, after: Snapshot) -> bool:
     return _words_of(before) != _words_of(after)
 
 
-def _answer(words: Said, held: Held, compose: Compose) -> Mapping[str, Any]:
-    """The answer, with the verdict that rests on what is held still."""
-    answer, still = compose(words), replace_held(words, held)
+def _answer(words: Said, still: Said, compose: Compose) -> Mapping[str, Any]:
+    """Compose an answer to these words, with the verdict that rests on what is held still."""
+    answer = compose(words)
     if "verdict" not in answer or still == words:
         return answer
     return {**answer, "verdict": compose(still)["verdict"]}

@@ -3,15 +3,21 @@
 A score that goes from 74 to 76 would move the level of a verdict, and back again the next day. So each
 number, date or text of a source that has a tolerance stands still for the verdict until it has moved by more,
 in one step or in many: a level changes when its cause does.
+
+A verdict reads dates by their age: that of the last report, and not its day, says whether reports are old.
+So a date is compared, and held still, by the age that it had when its source was heard. Otherwise the report
+of yesterday would look old at the next run of a monthly monitor, beside the report of that day.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from models.monitors.forms import Form
 from models.monitors.snapshots import Said, Snapshot
+from models.monitors.tolerances import keep_age
 
 Held = Mapping[str, Mapping[str, Any]]
 """Source → dotted field → the value that stands in a verdict for the one that the source says."""
@@ -29,12 +35,15 @@ def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, Form]) -> 
     for source, fields in after.said.items():
         if source not in before.said or before.editions.get(source) != after.editions.get(source):
             continue
+        times = before.heard[source], after.heard[source]
         former = {**before.said[source], **before.held.get(source, {})}
-        still = {
-            path: former[path]
-            for path, value in fields.items()
-            if path in forms and _moves_within(former.get(path), value, forms[path])
-        }
+        still: dict[str, Any] = {}
+        for path, value in fields.items():
+            old = former.get(path)
+            if path in forms and old != value:
+                old = keep_age(old, *times)
+                if _moves_within(old, value, forms[path]):
+                    still[path] = old
         if still:
             held[source] = still
     return held
@@ -52,3 +61,29 @@ def replace_held(said: Said, held: Held) -> Said:
         source: {path: held.get(source, {}).get(path, value) for path, value in fields.items()}
         for source, fields in said.items()
     }
+
+
+def settle_former(words: Said, before: Snapshot, after: Snapshot) -> Said:
+    """Put the values that stood in the last verdict in the places of what the sources said then.
+
+    Where another value stands in the new verdict, a date keeps the age that it had.
+
+    Args:
+        words: what the sources said, as it is compared.
+        before: the last snapshot.
+        after: the new one, with what is held still.
+    """
+    settled = replace_held(words, before.held)
+    return {
+        source: {
+            path: _settle(value, path, source, before.heard, after) if source in after.said else value
+            for path, value in fields.items()
+        }
+        for source, fields in settled.items()
+    }
+
+
+def _settle(value: Any, path: str, source: str, heard: Mapping[str, datetime], after: Snapshot) -> Any:
+    if path not in after.held.get(source, {}) and value == after.said[source].get(path):
+        return value
+    return keep_age(value, heard[source], after.heard[source])

@@ -60,3 +60,13 @@ def moment_of(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def keep_age(value: Any, then: datetime, now: datetime) -> Any:
+    """Return the date or time that is now as old as `value` was then; other values as they are."""
+    moment = moment_of(value) if isinstance(value, str) else None
+    if moment is None:
+        return value
+    if len(value) == len("2026-01-31"):
+        return (moment.date() + (now.date() - then.date())).isoformat()
+    return (moment + (now - then)).isoformat()

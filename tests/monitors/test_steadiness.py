@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from models.monitors.snapshots import Said, dump, load
 from tests.monitors.monitored import Monitored
+from tests.monitors.worlds import MOMENT
 
 SCORE, LEVEL, REASONS = "threat.abuse_score", "verdict.level", "verdict.reasons"
 COUNT = "malware.malicious_count"
@@ -110,6 +112,50 @@ def test_a_level_never_changes_while_its_score_is_within_its_tolerance(scores: l
             assert SCORE in told and abs(score - last) > 10
         if SCORE in told:
             last = score
+
+
+REPORTED = "threat.last_reported_at"
+
+
+def reports(every: int, days: int, runs: int, tolerance: float = 30) -> list[tuple[int, str]]:
+    """The levels that are told of a bad address: it is reported, and a run is made, every so many days."""
+    monitored = Monitored("ip", [LEVEL], tolerance={REPORTED: tolerance})
+    levels: list[tuple[int, str]] = []
+    for number in range(runs):
+        today = number * days
+        monitored.moment = MOMENT + timedelta(days=today, minutes=number % 7)
+        last = MOMENT + timedelta(days=today - today % every, hours=-3)
+        said = {
+            SCORE: 90 + number % 3, "threat.total_reports": 500, "threat.distinct_users": 40,
+            REPORTED: f"{last:%Y-%m-%dT%H:%M:%SZ}",
+        }  # fmt: skip
+        found = monitored.run({"abuseipdb": said}).changes or {}
+        if LEVEL in found:
+            levels.append((today, found[LEVEL]["new"]))
+    return levels
+
+
+@pytest.mark.parametrize("days", [1, 7, 31, 91], ids=["daily", "weekly", "monthly", "quarterly"])
+@pytest.mark.parametrize("every", [1, 2, 5, 20, 30])
+@pytest.mark.parametrize("tolerance", [0, 30, 90])
+def test_an_address_that_is_reported_again_and_again_keeps_its_level(
+    days: int, every: int, tolerance: float
+) -> None:
+    assert reports(every, days, 130 // days + 5, tolerance) == []
+
+
+def test_a_report_after_a_long_rest_moves_the_verdict() -> None:
+    assert (60, "malicious") in reports(60, 1, 70)
+
+
+@pytest.mark.parametrize("days", [1, 31, 91])
+def test_a_scanner_that_is_seen_again_and_again_keeps_its_level(days: int) -> None:
+    monitored = Monitored("ip", [LEVEL])
+    for number in range(10 + 200 // days):
+        monitored.moment = MOMENT + timedelta(days=number * days)
+        seen = (monitored.moment - timedelta(days=number % 3)).date().isoformat()
+        said = {"threat.classification": "malicious", "threat.last_seen": seen}
+        assert monitored.run({"greynoise": said}).changes is None
 
 
 class TestNetworks:
