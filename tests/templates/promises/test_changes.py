@@ -113,6 +113,33 @@ async def test_a_monitor_of_domains_warns_of_a_hijack_and_not_of_an_outage(
     assert all(line in body["text"] for _, body in sent(receiver))
 
 
+async def test_a_register_that_is_silent_for_a_day_is_no_news_of_a_supplier(
+    person: Person, world: World, receiver: Endpoint
+) -> None:
+    monitor = {
+        "name": "Suppliers", "monitor_type": "company", "frequency": "daily", "targets": ["Example Bank"],
+    }  # fmt: skip
+    made = (await person.key.post("/api/monitors", json=monitor)).json()
+    await copy(person, "supplier-watch", trigger={"type": "monitor_event", "monitor_id": made["id"]})
+
+    async def supplier_alerts() -> set[str]:
+        """What is told of this monitor: other copies listen to all monitors of the account."""
+        return {
+            body["text"] for _, body in sent(receiver) if "Changes of suppliers (Suppliers)" in body["text"]
+        }
+
+    assert await run_monitor(person, made["id"]) == "completed"
+    with world.silent("wikidata"):
+        await run_monitor(person, made["id"])
+    assert await run_monitor(person, made["id"]) == "completed"
+    assert await supplier_alerts() == set()
+    with world.officer_is("Eve Sample"):
+        assert await run_monitor(person, made["id"]) == "completed"
+    [text] = await until(supplier_alerts)
+    [_, line] = text.splitlines()
+    assert line.startswith("Example Bank profile.officers: +{") and '"Eve Sample"' in line
+
+
 async def test_a_source_that_stays_silent_is_told_once_and_so_is_its_return(
     person: Person, world: World, receiver: Endpoint, database: Database
 ) -> None:

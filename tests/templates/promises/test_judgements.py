@@ -115,6 +115,12 @@ async def test_an_alert_that_could_not_be_judged_is_not_called_clean(
     with world.silent("rdapdomain", "dns", "tls"):
         verdict, [_] = await triage(alert)
     assert verdict["verdict"] == "unknown"
+    address = {"id": "A-1", "ip": AMERICAN}
+    with world.silent("wellknown"):
+        verdict, [_] = await triage(address)
+    assert verdict["verdict"] == "unknown"
+    verdict, [_] = await triage(address)
+    assert (verdict["verdict"], verdict["not_looked_up"]) == ("clean", [])
     verdict, _ = await triage({"id": "A-2", "ip": AMERICAN, "domain": "no domain"})
     assert (verdict["verdict"], verdict["not_looked_up"]) == ("unknown", ["domain: invalid_input"])
     verdict, _ = await triage({"id": "A-3"})
@@ -285,6 +291,7 @@ async def test_accounts_that_were_not_found_out_are_not_none(
     await run(api, person, made, event)
     with world.silent("keybase"):
         await run(api, person, made, event)
-    first, second = [body["text"].splitlines()[1] for _, body in sent(receiver)]
-    assert first == "Accounts of that name: https://keybase.io/ada"
+    await run(api, person, made, event)
+    first, second, third = [body["text"].splitlines()[1] for _, body in sent(receiver)]
+    assert first == third == "Accounts of that name: https://keybase.io/ada"
     assert second == "Accounts of that name: they could not be looked up"

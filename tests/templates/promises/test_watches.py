@@ -163,6 +163,27 @@ async def test_a_visitor_from_tor_is_told_again_the_next_day(copied: Copied, dat
         await let_pass(database, 0.2)
 
 
+async def test_a_visitor_who_came_while_the_list_of_exits_was_missing_is_told_when_it_is_back(
+    copied: Copied, world: World
+) -> None:
+    alerts = await copied("alert-on-tor")
+    with world.silent("tor"):
+        assert await alerts({"ip": "185.220.101.1"}) == []
+    [text] = await alerts({"ip": "185.220.101.1"})
+    assert text.startswith("A visitor comes from Tor: 185.220.101.1 ")
+
+
+async def test_a_log_in_from_nobody_knows_where_makes_no_country_known(copied: Copied, world: World) -> None:
+    alerts = await copied("login-from-new-country")
+    here, there = {"user": "eve", "ip": AMERICAN}, {"user": "eve", "ip": AUSTRALIAN}
+    assert await alerts(here) == []
+    with world.silent("dbip"):
+        assert await alerts(there) == []
+    assert await alerts(here) == []
+    assert len(await alerts(there)) == 1
+    assert await alerts({"user": "eve", "ip": "10.0.0.1"}) == []
+
+
 async def test_the_daily_report_tells_which_mentions_are_new(copied: Copied, world: World) -> None:
     alerts = await copied("daily-dark-web-report")
     names = {"names": ["example.org", "example.net"]}

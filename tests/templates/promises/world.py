@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from database import Database
-from providers.base import RemoteSource
+from providers.base import Fields, LocalSource, RemoteSource, SourceError
 from providers.domain import delegation
 from providers.gates import Gates
 from providers.lookup import Lookups
@@ -36,6 +36,7 @@ _SERVED = {
     "websearch": ("searxng",),
 }
 _OF_PEOPLE = ("gravatar", "github", "mx")
+_LISTS = {source.spec.name: source for source in KINDS["ip"].sources if isinstance(source, LocalSource)}
 
 
 def day(days: float) -> str:
@@ -113,6 +114,15 @@ class World:
         self._say("rdapdomain", f"/domain/{name}", {}, {"errorCode": 404}, status=404)
         self.zone.pop(name, None)
 
+    @contextmanager
+    def officer_is(self, name: str) -> Generator[None]:
+        """Let the company be run by another person until the block ends."""
+        with pytest.MonkeyPatch.context() as patch:
+            for exchange in self._server_of("wikidata").exchanges["wikidata"]:
+                if officer := exchange["body"].get("entities", {}).get("Q1002"):
+                    patch.setitem(officer["labels"]["en"], "value", name)
+            yield
+
     def mentions(self, query: str, *titles: str) -> None:
         """Let pages of the dark web with these titles mention something."""
         form = '<form action="/search/"><input type="hidden" name="k" value="1"></form>'
@@ -150,6 +160,8 @@ class World:
                 elif source in ("dns", "mx"):
                     for name in self.zone:
                         patch.setitem(self.zone, name, {"*": []})
+                elif source in _LISTS:
+                    _withdraw(patch, _LISTS[source])
                 elif source in _OF_PEOPLE:
                     patch.delitem(self._people.fixtures, source)
                 else:
@@ -177,6 +189,15 @@ async def a_world(folder: Path) -> AsyncGenerator[World]:
         ask_here(patch, delegation, people.providers["mx"].base_url or "")
         _ask_anew(patch)
         yield world
+
+
+def _withdraw(patch: pytest.MonkeyPatch, source: LocalSource) -> None:
+    """Let a list on this machine be missing."""
+
+    def find(*_: object) -> Fields:
+        raise SourceError("skipped", "no_dataset")
+
+    patch.setitem(vars(source), "find", find)
 
 
 def _ask_anew(patch: pytest.MonkeyPatch) -> None:
