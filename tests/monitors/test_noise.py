@@ -1,4 +1,4 @@
-"""Noise is no change, and conditions choose among changes, from the sources' answers to the results of runs."""
+"""Noise is no change, and conditions choose among changes: from what sources answer to what runs tell."""
 
 from __future__ import annotations
 
