@@ -24,7 +24,7 @@ test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running servi
 	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 3 $(IN_PROCESSES))
 
 # Those that need no server, or Postgres alone: most of what is pure, and how runs are claimed and paid.
-test-fast: $(VENV)/installed-dev ## Run the tests that take little, in a minute and a half
+test-fast: $(VENV)/installed-dev ## Run the tests that need no server, or Postgres alone
 	@$(BIN)/python -m pytest --numprocesses 2 $(IN_PROCESSES) -m fast $(ARGS)
 
 lint: $(VENV)/installed-dev ## Check style and types
