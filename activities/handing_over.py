@@ -103,8 +103,16 @@ class HandingOver:
         chosen = self._choose(runs, mode)
         if mode == "workflow":
             runs = await self._put_back_others(runs, chosen)
-        if not chosen:
-            return runs
+        carried = await self._begin(group, runs, chosen, mode) if chosen else runs
+        for run in carried:
+            if run.had_workflow:
+                self._in_background(self._tell_left(run.run_id))
+        return carried
+
+    async def _begin(
+        self, group: Group, runs: list[ClaimedRun], chosen: list[ClaimedRun], mode: Mode
+    ) -> list[ClaimedRun]:
+        """Have the workflows of those that were chosen begin, or go on; return what goes by the shift."""
         claims = {run.run_id: run.claim_id for run in chosen}
         async with self._database.connection() as connection:
             handed = await own_runs.hand_over(connection, claims)
@@ -114,11 +122,7 @@ class HandingOver:
         # What is not there any more is somebody else's.
         here = [run for run in runs if run.run_id not in claims or handed.get(run.run_id) is False]
         started = await asyncio.gather(*(self._start(group, run, mode) for run in given))
-        carried = here + [run for run in started if run is not None]
-        for run in carried:
-            if run.had_workflow:
-                self._in_background(self._tell_left(run.run_id))
-        return carried
+        return here + [run for run in started if run is not None]
 
     def _count(self, runs: int) -> None:
         now = time.monotonic()
