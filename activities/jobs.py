@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
@@ -122,12 +122,14 @@ class _Row:
 
     Attributes:
         waits: it is known to wait for a source that is over its limit.
+        asked: the sources that were asked while it waits for others.
     """
 
     wanted: Wanted
     due: float = 0.0
     tries: int = 0
     waits: bool = False
+    asked: set[str] = field(default_factory=set[str])
 
 
 class _ChunkWork:
@@ -206,7 +208,7 @@ class _ChunkWork:
         for row, answer in zip(rows, answers, strict=True):
             if answer is None:
                 continue
-            row.waits = self._wait(answer, 0, 0.0) is not None
+            row.waits = self._wait(row, answer, 0.0) is not None
             if not row.waits:
                 known.append(self._recorded(row.wanted, answer))
                 if not len(known) % _WRITTEN_AT_ONCE:
@@ -281,20 +283,21 @@ class _ChunkWork:
         limited = _limited_of(result)
         self._look_again = self._look_again or not limited <= self._limited
         self._limited |= limited
-        wait = self._wait(result, row.tries, idle)
+        wait = self._wait(row, result, idle)
         if wait is not None:
             self._put_off(row, *wait)
+            row.asked |= _asked_of(result)
             return None
-        given_up = self._wait(result, row.tries, 0.0) is not None
+        given_up = self._wait(row, result, 0.0) is not None
         return self._recorded(row.wanted, result, given_up=given_up)
 
-    def _wait(self, result: LookupResult | ModelError, tries: int, idle: float) -> tuple[float, bool] | None:
+    def _wait(self, row: _Row, result: LookupResult | ModelError, idle: float) -> tuple[float, bool] | None:
         """Return how long a target waits, and whether limits are the reason; None if its answer is whole."""
         if isinstance(result, AllProvidersFailed):
-            return pacing.wait_for_any(result, tries, idle)
+            return pacing.wait_for_any(result, row.tries, idle)
         if isinstance(result, ModelError):
             return None
-        seconds = pacing.wait_for_more(result, self._chunk.fields, idle)
+        seconds = pacing.wait_for_more(result, self._chunk.fields, idle, row.asked)
         return None if seconds is None else (seconds, True)
 
     def _put_off(self, row: _Row, seconds: float, limited: bool) -> None:
@@ -303,6 +306,16 @@ class _ChunkWork:
             self._open_at = max(self._open_at, row.due)
         else:
             row.tries += 1
+
+
+def _asked_of(result: LookupResult | ModelError) -> set[str]:
+    """The sources that were asked, whatever came of it."""
+    outcomes = result.outcomes if isinstance(result, LookupResult) else ()
+    return {
+        source.spec.name
+        for source, outcome in outcomes
+        if outcome.status not in ("rate_limited", "skipped") and outcome.detail != "cooling_down"
+    }
 
 
 def _limited_of(result: LookupResult | ModelError) -> set[str]:

@@ -27,18 +27,25 @@ OUTAGE_SECONDS = 120.0
 _AGAIN_SECONDS = (2.0, 10.0)
 
 
-def wait_for_more(result: LookupResult, fields: Collection[str] | None, idle_seconds: float) -> float | None:
+def wait_for_more(
+    result: LookupResult,
+    fields: Collection[str] | None,
+    idle_seconds: float,
+    asked: Collection[str] = frozenset(),
+) -> float | None:
     """How long an answer should wait for sources that were over their limits; None if it is good as it is.
 
     Args:
         result: the answer.
         fields: the only dotted fields and blocks that are wanted; None for all.
         idle_seconds: for how long waiting has led to nothing.
+        asked: the sources that were asked for it before, and gave nothing that was kept: while it waits for
+            others they are asked again, and nobody waits for that.
     """
     limited = [
         (source, outcome.retry_after or 1.0)
         for source, outcome in result.outcomes
-        if outcome.status == "rate_limited"
+        if outcome.status == "rate_limited" and source.spec.name not in asked
     ]
     if not limited or idle_seconds > PATIENCE_SECONDS or _is_enough(result, fields):
         return None

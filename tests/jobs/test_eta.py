@@ -16,7 +16,8 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 def job(**chosen: Any) -> dict[str, Any]:
     """A job of 1,000 rows, 20 of which it has done in the last 10 seconds."""
     standing = {
-        "id": uuid4(), "name": None, "type": "ip", "fields": None, "status": "running", "error": None,
+        "id": uuid4(), "name": None, "type": "ip", "fields": None, "left_out": [], "status": "running",
+        "error": None,
         "total_rows": 1000, "processed_rows": 120, "failed_rows": 0, "paced_rows": 100,
         "paced_at": NOW - timedelta(seconds=10), "resumes_at": None, "now": NOW, "credits_used": 0,
         "credits_held": 0, "created_at": NOW, "started_at": NOW, "completed_at": None,

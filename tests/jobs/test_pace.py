@@ -59,6 +59,12 @@ def test_a_source_over_its_limit_is_waited_for_where_a_wanted_field_is_null_with
     assert pacing.wait_for_more(result, fields, 0.0) == (3 if waits else None)
 
 
+def test_a_source_that_was_asked_while_others_were_waited_for_is_not_waited_for() -> None:
+    result = told("breach", hibp=LIMITED, leakcheck=LIMITED)
+    assert pacing.wait_for_more(result, ["services"], 0.0, {"hibp"}) == 3
+    assert pacing.wait_for_more(result, ["services"], 0.0, {"hibp", "leakcheck"}) is None
+
+
 ADDRESSES = [f"8.8.8.{number}" for number in range(200)]
 """They are in the data here."""
 

@@ -9,6 +9,7 @@ import pytest
 from providers.registry import KINDS
 from settings import Settings
 from tests.api_server import Api, Person, running
+from tests.lookups.paths import PATHS
 
 BODIES: dict[str, dict[str, str]] = {
     "/api/agent/ip": {"ip": "10.0.0.1"},
@@ -73,6 +74,7 @@ async def test_a_field_that_there_is_not_is_refused(path: str, fields: str, pers
 
 
 LOOKUPS: dict[str, dict[str, Any]] = {
+    **{f"/api/lookups/{kind}": body for kind, (_, body) in PATHS.items()},
     **BODIES,
     "/api/agent/breaches": {"email": "ada@example.com"},
     "/api/agent/lookup": {"email": "ada@example.com"},
