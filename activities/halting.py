@@ -31,7 +31,7 @@ _FEWEST_ACCOUNTS = 3
 
 
 class FailureWatch:
-    """Whose runs could be taken forward within the last minute, and whose could not.
+    """Remembers whose runs were taken forward within the last minute, and with whose our code failed.
 
     Attributes:
         fault: why nobody's can be, if the database has said so.
@@ -80,7 +80,7 @@ class FailureWatch:
 
 
 class Halt:
-    """Whether this process claims runs, and how many.
+    """Decides whether this process claims runs, and how many.
 
     Attributes:
         halted: it claims none, or one to try.

@@ -69,7 +69,7 @@ class HandingOver:
 
     @property
     def _rested_room(self) -> int:
-        """How many of these have rested; none in a burst, or just after a late wait."""
+        """Count the free places that have rested; none in a burst, or just after a late wait."""
         now = time.monotonic()
         if now < self._shift_until or self._lately * max(1, self.workers) > _BURST:
             return 0

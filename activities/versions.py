@@ -27,7 +27,7 @@ _FEWEST_FAILED = 3
 
 @dataclass
 class Trouble:
-    """How our code fares with the runs of a version, in this process.
+    """Records how our code fares with the runs of a version, in this process.
 
     Attributes:
         failed: the runs with which it has failed since it took the last one forward.
@@ -41,12 +41,12 @@ class Trouble:
 
     @property
     def is_general(self) -> bool:
-        """Whether so many have failed in a row that others of the version are not to be tried."""
+        """Tell whether so many runs have failed in a row that others of the version are not to be tried."""
         return len(self.failed) >= _FEWEST_FAILED
 
     @property
     def may_stand(self) -> bool:
-        """Whether the version may be set aside, as far as this process knows."""
+        """Tell whether the version may be set aside, as far as this process knows."""
         return bool(self.failed) or not self.proven
 
     def has_failed(self, run_id: UUID) -> bool:

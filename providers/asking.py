@@ -144,7 +144,7 @@ class Asker:
         """
         started = time.perf_counter()
         try:
-            source = await self._located(source, query)
+            source = await self._locate(source, query)
             await self._gates.admit(source, waiter)
         except SourceError as error:
             return _failure(error, started, source)
@@ -156,8 +156,8 @@ class Asker:
             request.add_done_callback(lambda _: self._requests.pop(target))
         return await asyncio.shield(request)
 
-    async def _located(self, source: RemoteSource, query: Query) -> RemoteSource:
-        """The source as it is asked at the server that this query is for.
+    async def _locate(self, source: RemoteSource, query: Query) -> RemoteSource:
+        """Find the server that this query is for, and return the source as it is asked there.
 
         Raises:
             SourceError: there is none, or nobody says now which one it is.

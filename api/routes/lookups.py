@@ -86,7 +86,7 @@ router = APIRouter(prefix="/api", tags=["lookups"], route_class=_LookupRoute)
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-def _mounted(name: str, kind: str, **options: Any) -> Callable[[_Endpoint], _Endpoint]:
+def _mount_twice(name: str, kind: str, **options: Any) -> Callable[[_Endpoint], _Endpoint]:
     """Give an endpoint its paths: `/api/agent/<name>` takes keys, `/api/lookups/<kind>` sessions too."""
 
     def mount(endpoint: _Endpoint) -> _Endpoint:
@@ -246,7 +246,7 @@ class Providers(BaseModel):
     )
 
 
-@_mounted("ip", "ip", dependencies=[limited("ip")], responses=problems(*FREE), response_model=IpAnswer)
+@_mount_twice("ip", "ip", dependencies=[limited("ip")], responses=problems(*FREE), response_model=IpAnswer)
 async def look_up_ip(
     body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
 ) -> Response:
@@ -254,7 +254,7 @@ async def look_up_ip(
     return _answered(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
 
 
-@_mounted(
+@_mount_twice(
     "breaches",
     "breach",
     dependencies=[limited("breaches")],
@@ -269,7 +269,7 @@ async def check_breaches(
     return _answered(await options.look_up(services, "breach", body.email, pointer="/email", payer=payer))
 
 
-@_mounted("lookup", "email", **PAID, response_model=EmailAnswer)
+@_mount_twice("lookup", "email", **PAID, response_model=EmailAnswer)
 async def look_up_email(
     body: EmailQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("email")]
 ) -> Response:
@@ -277,7 +277,7 @@ async def look_up_email(
     return _answered(await options.look_up(services, "email", body.email, payer=payer()))
 
 
-@_mounted(
+@_mount_twice(
     "validate",
     "validate",
     dependencies=[limited("lookups")],
@@ -292,7 +292,7 @@ async def validate_email(
     return _answered(await options.look_up(services, "validate", body.email, pointer="/email", payer=payer))
 
 
-@_mounted("phone", "phone", **PAID, response_model=PhoneAnswer)
+@_mount_twice("phone", "phone", **PAID, response_model=PhoneAnswer)
 async def look_up_phone(
     body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
 ) -> Response:
@@ -300,7 +300,7 @@ async def look_up_phone(
     return _answered(await options.look_up(services, "phone", body.target(), payer=payer()))
 
 
-@_mounted("domain", "domain", **PAID, response_model=DomainAnswer)
+@_mount_twice("domain", "domain", **PAID, response_model=DomainAnswer)
 async def look_up_domain(
     body: DomainQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("domain")]
 ) -> Response:
@@ -309,7 +309,7 @@ async def look_up_domain(
     return _answered(await options.look_up(services, "domain", text, pointer=pointer, payer=payer()))
 
 
-@_mounted("username", "username", **PAID, response_model=UsernameAnswer)
+@_mount_twice("username", "username", **PAID, response_model=UsernameAnswer)
 async def look_up_username(
     body: UsernameQuery,
     payer: Paying,
@@ -321,7 +321,7 @@ async def look_up_username(
     return _answered(await options.look_up(services, "username", text, pointer=pointer, payer=payer()))
 
 
-@_mounted("websearch", "websearch", **PAID, response_model=WebSearchAnswer)
+@_mount_twice("websearch", "websearch", **PAID, response_model=WebSearchAnswer)
 async def search_web(
     body: WebSearchQuery,
     payer: Paying,
@@ -333,7 +333,7 @@ async def search_web(
     return _answered(cut(answer, body.limit))
 
 
-@_mounted("company", "company", **PAID, response_model=CompanyAnswer)
+@_mount_twice("company", "company", **PAID, response_model=CompanyAnswer)
 async def search_company(
     body: CompanyQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("company")]
 ) -> Response:
@@ -344,7 +344,7 @@ async def search_company(
     )
 
 
-@_mounted("darkweb", "darkweb", **PAID, response_model=DarkwebAnswer)
+@_mount_twice("darkweb", "darkweb", **PAID, response_model=DarkwebAnswer)
 async def search_darkweb(
     body: DarkwebQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("darkweb")]
 ) -> Response:
