@@ -294,7 +294,7 @@ class _ChunkWork:
     def _wait(self, row: _Row, result: LookupResult | ModelError, idle: float) -> tuple[float, bool] | None:
         """Return how long a target waits, and whether limits are the reason; None if its answer is whole."""
         if isinstance(result, AllProvidersFailed):
-            return pacing.wait_for_any(result, row.tries, idle)
+            return pacing.wait_for_any(result, row.tries, idle, row.asked)
         if isinstance(result, ModelError):
             return None
         seconds = pacing.wait_for_more(result, self._chunk.fields, idle, row.asked)
@@ -309,7 +309,9 @@ class _ChunkWork:
 
 
 def _asked_of(result: LookupResult | ModelError) -> set[str]:
-    """The sources that were asked, whatever came of it."""
+    """Return the sources that were asked; where nobody has answered, those that do not take the query."""
+    if isinstance(result, AllProvidersFailed):
+        return {one["name"] for one in result.details["providers"] if one["status"] == "rejected"}
     outcomes = result.outcomes if isinstance(result, LookupResult) else ()
     return {
         source.spec.name

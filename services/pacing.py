@@ -72,18 +72,21 @@ def _adds(kind: Kind, path: str) -> bool:
     return kind.rules.get(path) in UNIONS
 
 
-def wait_for_any(error: AllProvidersFailed, tries: int, idle_seconds: float) -> tuple[float, bool] | None:
+def wait_for_any(
+    error: AllProvidersFailed, tries: int, idle_seconds: float, refused: Collection[str] = frozenset()
+) -> tuple[float, bool] | None:
     """How long what nobody has answered should wait; None if it has failed.
 
     Args:
         error: how.
         tries: how often it was tried once more because of another failure than limits.
         idle_seconds: for how long waiting has led to nothing.
+        refused: the sources that have not taken this query before: they will not the next time.
 
     Returns:
         Seconds, and whether they are those until some source may be asked again.
     """
-    waits = [*_waits(error)]
+    waits = [*_waits(error, refused)]
     patient = min((wait for wait, longest in waits if wait + idle_seconds <= longest), default=None)
     if patient is not None:
         return patient, True
@@ -92,9 +95,11 @@ def wait_for_any(error: AllProvidersFailed, tries: int, idle_seconds: float) -> 
     return None
 
 
-def _waits(error: AllProvidersFailed) -> Iterable[tuple[float, float]]:
+def _waits(error: AllProvidersFailed, refused: Collection[str]) -> Iterable[tuple[float, float]]:
     """When sources that were not asked can be asked again, and how long waiting for that may last."""
     for report in error.details["providers"]:
+        if report["name"] in refused:
+            continue
         seconds = float(report.get("retry_after") or 1)
         if report["status"] == "rate_limited" and report.get("detail") != REFUSING:
             yield seconds, LONGEST_SECONDS

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from models.jobs.jobs import JobView
+from models.lookups import AllProvidersFailed
 from providers.base import LocalSource, RemoteSource
 from providers.lookup import AskedSources
 from providers.registry import KINDS
@@ -63,6 +64,14 @@ def test_a_source_that_was_asked_while_others_were_waited_for_is_not_waited_for(
     result = told("breach", hibp=LIMITED, leakcheck=LIMITED)
     assert pacing.wait_for_more(result, ["services"], 0.0, {"hibp"}) == 3
     assert pacing.wait_for_more(result, ["services"], 0.0, {"hibp", "leakcheck"}) is None
+
+
+def test_a_source_that_does_not_take_a_query_is_not_waited_for_when_nobody_has_answered() -> None:
+    refused = {"name": "hibp", "status": "rejected"}
+    limited = {"name": "leakcheck", "status": "rate_limited", "retry_after": 3}
+    error = AllProvidersFailed([refused, limited])
+    assert pacing.wait_for_any(error, 0, 0.0, {"hibp"}) == (3, True)
+    assert pacing.wait_for_any(error, 2, 0.0, {"hibp", "leakcheck"}) is None
 
 
 ADDRESSES = [f"8.8.8.{number}" for number in range(200)]
