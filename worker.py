@@ -17,24 +17,14 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 
 import logs
 import process
-from activities.answering import Answering
-from activities.build import name_build
 from activities.credits import CreditActivities, Granting
 from activities.deliveries import DeliveryActivities
-from activities.executor import Executor
-from activities.giving_waits import WaitGiver
-from activities.halting import FailureWatch, Halt
-from activities.handing_over import HandingOver
 from activities.jobs import JobActivities
-from activities.loop_lag import LoopLag
 from activities.maintenance import MaintenanceActivities
 from activities.monitor_chores import MonitorChores
 from activities.monitors import MonitorActivities
 from activities.own_runs import OwnRunActivities
-from activities.performing import Performer
-from activities.run_executor import RunExecutor
 from activities.schedules import ScheduleActivities
-from activities.writing import RunWriter
 from database import AWAY as DATABASE_AWAY
 from database import Database, Notifier
 from dispatch.deliveries import DeliveryDispatcher
@@ -43,13 +33,23 @@ from dispatch.monitors import MonitorDispatcher
 from dispatch.runs import Dispatcher
 from dispatch.schedules import ScheduleDispatcher
 from engine.evaluation import be_ready
+from execution.attempts import Performer
+from execution.build import name_build
+from execution.claim_gate import FailureWatch, Halt
+from execution.executor import Executor
+from execution.hand_over import HandingOver
+from execution.long_waits import WaitGiver
+from execution.loop_lag import LoopLag
+from execution.run_executor import RunExecutor
+from execution.run_recorder import RunWriter
+from execution.step_answers import Answering
 from migrations.upgrade import schema_problem
-from models import root_key
 from models.identifiers import new_id
-from models.schema import find_revision
+from models.installation import root_key
+from models.installation.schema import find_revision
 from outbound.client import Outbound
 from outbound.lease import Lost
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 from sealing import Keyring
 from services.announcing import KeyAnnouncer
 from services.event_checks import EventChecks

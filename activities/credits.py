@@ -10,8 +10,8 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from database import Database
-from models import topups
-from models.topups import TopUp
+from models.credits import topups
+from models.credits.topups import TopUp
 from temporal.client import TASK_QUEUE
 
 Outcome = Literal["added", "declined", "not_due"]

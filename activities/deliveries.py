@@ -13,19 +13,19 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
-from activities.belonging import check_workflow
-from activities.heartbeat import heartbeats
 from database import AWAY, Database, Notifier
+from execution.heartbeat import heartbeats
+from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models import delivery_work, delivery_writes
-from models.delivery_work import Delivery
-from models.delivery_writes import Change
-from models.events import QUEUED_CHANNEL
+from models.events.events import QUEUED_CHANNEL
 from models.identifiers import new_id
+from models.webhooks import delivery_work, delivery_writes
+from models.webhooks.delivery_work import Delivery
+from models.webhooks.delivery_writes import Change
 from outbound.client import Outbound
 from outbound.lease import LeaseLost
 from sealing import Keyring
-from services import delivering
+from services import delivery_attempts
 from temporal.starts import delivery_workflow_id
 from workflows.messages import QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
@@ -130,10 +130,10 @@ class DeliveryActivities:
         return rounded(seconds)
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
-        attempt = await delivering.attempt(self._outbound, self._keyring, delivery)
+        attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
         # A test that somebody sends again is not repeated either.
         schedule = () if delivery.event_type == "webhook.test" else self._schedule
-        plan = delivering.plan(attempt, delivery.tries, schedule)
+        plan = delivery_attempts.plan(attempt, delivery.tries, schedule)
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *plan)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))

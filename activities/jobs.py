@@ -12,20 +12,20 @@ import psycopg
 from temporalio import activity
 
 import logs
-from activities.belonging import check_workflow
-from activities.heartbeat import heartbeats, worker_stops_within
-from activities.looking_up import without_database
 from database import Database, Notifier
+from execution.heartbeat import heartbeats, worker_stops_within
+from execution.lookup_step import without_database
+from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models import events
 from models.errors import ModelError
-from models.jobs import ending, jobs, working
-from models.jobs.working import Chunk, Found, Wanted
-from models.lookups import AllProvidersFailed
+from models.events import events
+from models.jobs import completion, jobs, queue
+from models.jobs.queue import Chunk, Found, Wanted
+from models.lookups.lookups import AllProvidersFailed
 from outbound.concurrency import ConcurrencyLimiter
-from providers.lookup import Lookups
-from providers.result import LookupResult
-from providers.waiter import Waiter
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult
+from providers.lookup.waiter import Waiter
 from sealing import Keyring
 from services import pacing
 from services.jobs import failed, found, limit_of
@@ -72,7 +72,7 @@ class JobActivities:
         check_workflow(job_workflow_id(job_id))
         async with heartbeats():
             async with self._database.connection() as connection:
-                chunk = await working.open_chunk(connection, job_id, number)
+                chunk = await queue.open_chunk(connection, job_id, number)
             if chunk is None:
                 return Looked(over=True)
             work = _ChunkWork(
@@ -83,9 +83,9 @@ class JobActivities:
                 return Looked(over=True)
             async with self._database.connection() as connection:
                 if seconds:
-                    await working.mark_waiting(connection, job_id, seconds)
+                    await queue.mark_waiting(connection, job_id, seconds)
                 else:
-                    await working.close_chunk(connection, job_id, number)
+                    await queue.close_chunk(connection, job_id, number)
             self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
             return Looked(seconds)
 
@@ -94,7 +94,7 @@ class JobActivities:
         """End a job all of whose targets have been looked up."""
         check_workflow(job_workflow_id(job_id))
         async with self._database.transaction() as connection:
-            ended = await ending.finish(connection, job_id)
+            ended = await completion.finish(connection, job_id)
         self.notify(job_id, ended=ended)
 
     def notify(self, job_id: UUID, *, ended: bool) -> None:
@@ -106,11 +106,11 @@ class JobActivities:
 
     async def _restart_pace(self, job_id: UUID) -> None:
         async with self._database.connection() as connection:
-            await working.restart_pace(connection, job_id)
+            await queue.restart_pace(connection, job_id)
 
     async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
         async with self._database.transaction() as connection:
-            goes_on = await working.record(connection, found)
+            goes_on = await queue.record(connection, found)
         for job_id in {one.job_id for one in found}:
             self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
         return [*goes_on]

@@ -9,11 +9,15 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
-from activities.heartbeat import heartbeats
 from database import Database
-from models import answers, audit, delivery_recovery, history, kept_answers, paid_blocks, uploads
-from models.jobs import removing
-from providers import datasets
+from execution.heartbeat import heartbeats
+from models import audit
+from models.credits import paid_blocks
+from models.jobs import cleanup
+from models.lookups import cached_answers
+from models.runs import history, step_answers, uploads
+from models.webhooks import delivery_recovery
+from providers import dataset_refresh
 from settings import Settings
 
 _log = logs.get(__name__)
@@ -44,7 +48,7 @@ class MaintenanceActivities:
                 the old version of this one stays in use.
         """
         async with heartbeats():
-            fetched = await datasets.fetch(self._settings, report=_report)
+            fetched = await dataset_refresh.fetch(self._settings, report=_report)
         failed = [f"{one.name}: {one.detail}" for one in fetched if one.status == "failed"]
         if failed:
             raise ApplicationError("; ".join(failed), type="datasets_failed")
@@ -62,7 +66,7 @@ class MaintenanceActivities:
         """
         purged = 0
         async with heartbeats(), self._database.connection() as connection:
-            for purge in (kept_answers.purge, paid_blocks.purge):
+            for purge in (cached_answers.purge, paid_blocks.purge):
                 while some := await purge(connection):
                     purged += some
         return purged
@@ -74,7 +78,7 @@ class MaintenanceActivities:
         What they have left is removed by dispatchers, as for jobs that their owners delete.
         """
         async with heartbeats(), self._database.connection() as connection:
-            return await removing.hide_old(connection, self._settings.retention_days)
+            return await cleanup.hide_old(connection, self._settings.retention_days)
 
     @activity.defn
     async def tend_history(self) -> int:
@@ -92,7 +96,7 @@ class MaintenanceActivities:
                 await history.make_partitions(connection)
                 await delivery_recovery.delete_empty_batches(connection)
                 kept = timedelta(days=self._settings.retention_days)
-                await answers.purge(connection)
+                await step_answers.purge(connection)
                 await audit.delete_of_runs(connection, kept)
                 await uploads.tend(connection, kept)
                 return await history.drop_old(connection, kept)

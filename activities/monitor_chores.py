@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from temporalio import activity
 
-from activities.heartbeat import heartbeats
 from database import Database
-from models.monitors import removing
+from execution.heartbeat import heartbeats
+from models.monitors import cleanup
 
 
 class MonitorChores:
@@ -21,4 +21,4 @@ class MonitorChores:
     async def purge_monitors(self) -> int:
         """Delete runs of monitors that are older than they are kept; returns how many there were."""
         async with heartbeats(), self._database.connection() as connection:
-            return await removing.purge_old(connection, self._kept_days)
+            return await cleanup.purge_old(connection, self._kept_days)

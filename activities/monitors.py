@@ -11,25 +11,25 @@ import psycopg
 from temporalio import activity
 
 import logs
-from activities.belonging import check_workflow
-from activities.heartbeat import heartbeats, worker_stops_within
-from activities.looking_up import without_database
 from database import Database, Notifier
+from execution.heartbeat import heartbeats, worker_stops_within
+from execution.lookup_step import without_database
+from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models import events
 from models.errors import ModelError
-from models.lookups import AllProvidersFailed
-from models.monitors import ending, monitors, runs, sources, working
-from models.monitors.ending import Ended
-from models.monitors.sources import Reason
-from models.monitors.working import Chunk, Found
-from models.runs import QUEUED_CHANNEL
+from models.events import events
+from models.lookups.lookups import AllProvidersFailed
+from models.lookups.silence import Reason
+from models.monitors import completion, monitors, queue, runs, sources
+from models.monitors.completion import Ended
+from models.monitors.queue import Chunk, Found
+from models.runs.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
-from providers.lookup import Lookups
-from providers.result import LookupResult
-from providers.waiter import Waiter
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult
+from providers.lookup.waiter import Waiter
 from services.monitor_pace import NOBODY, Pace, WaitingTarget
-from services.watching import Stored, Watching
+from services.target_comparison import Stored, Watching
 from temporal.starts import monitor_workflow_id
 from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_CHUNK, WATCH_TARGETS, Watched
 
@@ -77,7 +77,7 @@ class MonitorActivities:
         check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
             async with self._database.connection() as connection:
-                chunk = await working.open_chunk(connection, run_id, number, runs.CHUNK)
+                chunk = await queue.open_chunk(connection, run_id, number, runs.CHUNK)
             if chunk is None:
                 return False
             return not (await self._look(chunk, number, patient=True, waits=False)).over
@@ -94,7 +94,7 @@ class MonitorActivities:
         check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
             async with self._database.connection() as connection:
-                chunk = await working.open_chunk(connection, run_id, number, runs.CHUNK)
+                chunk = await queue.open_chunk(connection, run_id, number, runs.CHUNK)
             return Watched(over=True) if chunk is None else await self._look(chunk, number, patient=patient)
 
     async def _look(self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True) -> Watched:
@@ -105,9 +105,9 @@ class MonitorActivities:
         async with self._database.connection() as connection:
             await sources.add_absent(connection, chunk.monitor_id, look.absent)
             if left:
-                await working.mark_waiting(connection, chunk.run_id, min(left.values()))
+                await queue.mark_waiting(connection, chunk.run_id, min(left.values()))
             else:
-                await working.close_chunk(connection, chunk.run_id, number)
+                await queue.close_chunk(connection, chunk.run_id, number)
         return Watched(left)
 
     @activity.defn(name=FINISH_MONITOR_RUN)
@@ -115,7 +115,7 @@ class MonitorActivities:
         """End a run all of whose targets have been looked at."""
         check_workflow(monitor_workflow_id(run_id))
         async with self._database.transaction() as connection:
-            ended = await ending.finish(connection, run_id)
+            ended = await completion.finish(connection, run_id)
             failed = await runs.start_next(connection, run_id)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(ended)
@@ -138,11 +138,11 @@ class MonitorActivities:
 
     async def _load_many(self, wanted: list[tuple[UUID, str]]) -> list[Stored | Exception | None]:
         async with self._database.connection() as connection:
-            return [*await working.load_baselines(connection, wanted)]
+            return [*await queue.load_baselines(connection, wanted)]
 
     async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
         async with self._database.transaction() as connection:
-            return [*await working.record(connection, found)]
+            return [*await queue.record(connection, found)]
 
 
 class _Look:

@@ -12,12 +12,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
-from activities import clock
-from activities.execution import SHOWN_SECONDS, Done, attempt
-from activities.executor import Executor
-from activities.halting import FailureWatch
-from activities.heartbeat import heartbeats
-from activities.own_execution import (
+from database import AWAY, Database, Notifier
+from engine.calls import Call
+from execution import clock
+from execution.attempts import Performer
+from execution.claim_gate import FailureWatch
+from execution.executor import Executor
+from execution.heartbeat import heartbeats
+from execution.own_execution import (
     ITEMS,
     ITEMS_AT_ONCE,
     OwnExecution,
@@ -27,17 +29,15 @@ from activities.own_execution import (
     run_id_of,
     with_step,
 )
-from activities.performing import Performer
-from activities.shift import AGAIN_SECONDS
-from activities.writing import Refused, RunWriter, Stale
-from database import AWAY, Database, Notifier
-from engine.calls import Call
+from execution.run_execution import SHOWN_SECONDS, Done, attempt
+from execution.run_recorder import Refused, RunWriter, Stale
+from execution.shift import AGAIN_SECONDS
 from language.progress import Progress, read_progress
 from language.records import StepError
-from models import cancelling, own_runs, run_loading, setbacks
-from models.run_loading import Recorded
-from models.run_writes import Change, End, record_cancelled_steps
-from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs import cancellation, own_runs, run_loading, setbacks
+from models.runs.run_loading import Recorded
+from models.runs.run_writes import Change, End, record_cancelled_steps
+from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from outbound.lease import LeaseLost
 from workflows.messages import (
     CANCEL_RUN,
@@ -178,7 +178,7 @@ class OwnRunActivities:
             of = await own_runs.find_of(connection, given.run_id, given.claim_id)
             if of is None:
                 return
-            ids = ",".join(map(str, await cancelling.cancel(connection, of.account_id, given.run_id)))
+            ids = ",".join(map(str, await cancellation.cancel(connection, of.account_id, given.run_id)))
         if ids:
             self._notifier.notify(CANCELLED_CHANNEL, ids)
             self._notifier.notify(FINISHED_CHANNEL, ids)

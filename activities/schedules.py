@@ -10,10 +10,11 @@ from temporalio import activity
 from temporalio.client import Client
 
 import logs
-from activities.heartbeat import heartbeats
 from database import AWAY, Database, Notifier
-from models import schedule_triggers, scheduling
-from models.runs import QUEUED_CHANNEL
+from execution.heartbeat import heartbeats
+from models.runs import schedule_triggers
+from models.runs.runs import QUEUED_CHANNEL
+from models.schedules import scheduling
 from temporal import due_schedules
 from workflows.messages import ACCEPT_SCHEDULED_RUN
 

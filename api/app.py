@@ -11,11 +11,10 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from api import versions
-from api.credentials import Credentials
+from api.auth.credentials import Credentials
 from api.deps import Services
 from api.housekeeping import Housekeeping
 from api.http import errors
-from api.http.limiter import Limiter
 from api.http.middleware import Edge
 from api.http.openapi import Application
 from api.http.pages import Derived
@@ -56,26 +55,28 @@ from api.routes import (
     webhooks,
     workflows,
 )
-from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
 from micro_batcher import MicroBatcher
-from models import root_key, sessions
-from models.accepting import Accepted, Event, accept
+from models.accounts import sessions
+from models.automations.run_targets import Target, ingest_targets
+from models.installation import root_key
 from models.jobs.jobs import PROGRESS_CHANNEL
-from models.run_bounds import TooManyRuns, UnfinishedRuns
-from models.run_results import RESULT_CHANNEL
-from models.runs import FINISHED_CHANNEL
-from models.targets import Target, ingest_targets
+from models.runs.acceptance import Accepted, Event, accept
+from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
+from models.runs.run_results import RESULT_CHANNEL
+from models.runs.runs import FINISHED_CHANNEL
 from outbound.client import Outbound
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
+from services.keyed_locks import Turns
 from services.process_pool import ProcessPool
+from services.rate_limiter import Limiter
+from services.run_waiter import RunWaiter
 from services.save_places import SavePlaces
 from services.signatures import Signatures
-from services.turns import Turns
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect
 from watchdog import PoolWatchdog

@@ -16,32 +16,32 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BeforeValidator
 from temporalio.client import Client
 
-from api.credentials import Caller, Credentials, presented
+from api.auth.credentials import Caller, Credentials, presented
+from api.context import context_of
 from api.housekeeping import Housekeeping
-from api.http.context import context_of
-from api.http.limiter import Limiter
 from api.places import Places
-from api.waiting import RunWaiter
 from api.write_probe import WriteProbe
 from database import Connection, Database, Listener, Notifier
 from micro_batcher import MicroBatcher
-from models.accepting import Accepted, Event
 from models.audit import Actor
-from models.definitions import Rules
+from models.automations.definitions import Rules
+from models.automations.run_targets import Target
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
-from models.run_bounds import UnfinishedRuns
-from models.targets import Target
+from models.runs.acceptance import Accepted, Event
+from models.runs.run_bounds import UnfinishedRuns
 from outbound.client import Outbound
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 from providers.registry import answer_shapes, lookup_fields
 from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
+from services.keyed_locks import Turns
 from services.process_pool import ProcessPool
+from services.rate_limiter import Limiter
+from services.run_waiter import RunWaiter
 from services.save_places import SavePlaces
 from services.signatures import Signatures
-from services.turns import Turns
 from settings import Settings
 
 AGENT_PREFIX = "/api/agent/"

@@ -11,7 +11,10 @@ import psycopg
 
 import logs
 from database import Database
-from models import idempotency, keys, known_addresses, limits, run_counts, sessions, source_quotas
+from models import idempotency, limits
+from models.accounts import keys, known_addresses, sessions
+from models.lookups import source_quotas
+from models.runs import run_counts
 
 _FLUSH_SECONDS = 1.0
 _CLEAN_SECONDS = 60.0

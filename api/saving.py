@@ -13,13 +13,14 @@ from uuid import UUID
 from api.deps import Services
 from database import Connection
 from language.definition import Definition
-from models import agents, automation_views, automations, secrets
+from models.accounts import agents, secrets
 from models.audit import Actor, differences
-from models.automation_views import WorkflowView
-from models.automations import Current, Edit, Readings
-from models.definitions import READ_ONLY, Checked, Rules
+from models.automations import automation_views, automations
+from models.automations.automation_views import WorkflowView
+from models.automations.automations import Current, Edit, Readings
+from models.automations.definitions import READ_ONLY, Checked, Rules
+from models.automations.versions import changed_fields
 from models.errors import FieldError, Forbidden, Invalid
-from models.versions import changed_fields
 from services import checking, sub_workflows
 
 JSONObject = dict[str, Any]

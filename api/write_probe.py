@@ -8,7 +8,7 @@ import time
 import psycopg
 
 from database import Database
-from models.write_probe import refusal_of, try_to_write
+from models.installation.write_probe import refusal_of, try_to_write
 
 _EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 0.5

@@ -22,7 +22,7 @@ from bench.ingest_neighbours import workflow
 from bench.machine import machine
 from bench.run_neighbours import post, send_all
 from bench.stack import Stack, unlimited
-from models.resume_tokens import Place, make_token
+from models.runs.resume_tokens import Place, make_token
 from sealing import Keyring, root_keys
 from temporal.client import connect
 

@@ -12,8 +12,8 @@ import httpx
 from aiohttp import web
 
 from bench.stack import Stack
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 
 _SEARCHED = 100
 _SECONDS = 600.0

@@ -30,14 +30,16 @@ from embedded.postgres import Postgres
 from embedded.report import Report
 from language.definition import Definition
 from migrations.upgrade import upgrade
-from models import accounts, automations, run_work, shifts, targets
-from models.accepting import Event, accept
+from models.accounts import accounts
 from models.audit import Actor
+from models.automations import automations, run_targets
+from models.automations.run_targets import Target
 from models.identifiers import new_id
-from models.low_water import LowWater
-from models.run_work import Claim, Turn
-from models.run_writes import Change, End, record_changes_if_claimed
-from models.targets import Target
+from models.runs import run_work, shifts
+from models.runs.acceptance import Event, accept
+from models.runs.low_water import LowWater
+from models.runs.run_work import Claim, Turn
+from models.runs.run_writes import Change, End, record_changes_if_claimed
 from sealing import Keyring
 
 _KEYRING = Keyring(["0" * 40])
@@ -78,7 +80,7 @@ async def new_target(
         created = await automations.create(
             connection, _KEYRING, actor, Definition.model_validate(given), "active"
         )
-        return await targets.run_target(connection, account_id, created)
+        return await run_targets.run_target(connection, account_id, created)
 
 
 async def add_runs(connection: Connection, target: Target, count: int) -> None:

@@ -27,11 +27,13 @@ from bench.measuring import PARTS
 from bench.shapes import SHAPES
 from bench.stack import Stack, unlimited
 from database import Database
-from models import accounts, endpoints, root_key
+from models.accounts import accounts
 from models.audit import Actor
-from models.endpoints import Chosen
-from models.event_data import KeyCreated
+from models.events.event_data import KeyCreated
 from models.identifiers import new_id
+from models.installation import root_key
+from models.webhooks import endpoints
+from models.webhooks.endpoints import Chosen
 from outbound.signing import new_secret
 from sealing import Keyring
 

@@ -29,17 +29,18 @@ from fastapi import APIRouter, Request
 
 from api.app import create_app
 from api.deps import Caller, authorised
-from api.http.json_body import StrictRoute
 from api.http.limits import limited
 from api.http.protocol import BoundedHttp
-from api.http.server import ApiServer
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
+from api.server import ApiServer
 from bench import load
 from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
-from models import accounts, credits, passwords
+from models.accounts import accounts, passwords
+from models.credits import credits
 from settings import Rate, Settings
 
 PASSWORD = "correct horse battery staple"

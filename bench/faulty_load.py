@@ -25,7 +25,7 @@ from aiohttp import web
 from bench.approvals import keyring_of
 from bench.shapes import transform, webhook
 from bench.stack import Stack
-from models.resume_tokens import Place, make_token
+from models.runs.resume_tokens import Place, make_token
 
 _ANSWER_SECONDS = 0.02
 _DELAY_SECONDS = 5

@@ -14,9 +14,9 @@ from typing import Any
 
 from aiohttp import web
 
-from models.lookups import AllProvidersFailed
+from models.lookups.lookups import AllProvidersFailed
 from providers.breach.kind import KIND as BREACH
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 
 
 @asynccontextmanager

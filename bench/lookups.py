@@ -48,12 +48,22 @@ from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
-from models import accounts
+from models.accounts import accounts
 from outbound.client import Outbound
-from providers import datasets, installed, ranges
-from providers.base import Context, Fields, Kind, LocalSource, Query, RemoteSource, RemoteSpec, json_answer
+from providers import dataset_refresh
+from providers.datasets import installed, ranges
 from providers.ip.kind import KIND
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
+from providers.sources.base import (
+    Context,
+    Fields,
+    Kind,
+    LocalSource,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    json_answer,
+)
 from sealing import Keyring, root_keys
 from settings import Settings
 
@@ -112,7 +122,7 @@ async def fetch_data(data: Path) -> None:
     """Have all data, and say where it is from."""
     print("data:")
     settings = Settings.model_validate({"data": data})
-    for result in await datasets.fetch(settings, if_missing=True, report=lambda _: None):
+    for result in await dataset_refresh.fetch(settings, if_missing=True, report=lambda _: None):
         if result.version is None and result.name in MADE_UP:
             make_up(data, result.name)
             print(f"  {result.name}: made up")
@@ -355,7 +365,7 @@ async def measure(data: Path, url: str, seconds: float, clients: int) -> None:
 def main(seconds: float, clients: int) -> None:
     print(machine())
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import providers.lookup"], check=True)
+    subprocess.run([sys.executable, "-c", "import providers.lookup.lookup"], check=True)
     print(f"a process that imports all sources: {time.perf_counter() - started:.2f} s")
     with tempfile.TemporaryDirectory(prefix="vedette-bench-") as folder:
         data = Path(folder)

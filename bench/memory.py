@@ -26,9 +26,9 @@ from aiohttp import web
 
 import process
 import worker  # noqa: F401 - for its memory: that of all modules
-from activities.redaction import Redaction
-from activities.sending import Secrets, send
 from bench.machine import machine
+from execution.redaction import Redaction
+from execution.webhook_step import Secrets, send
 from language.definition import WebhookStep
 from language.step_evaluation import RequestTemplates
 from outbound.client import Outbound

@@ -34,18 +34,18 @@ from bench.measuring import PARTS
 from bench.monitor_pace import print_pace
 from bench.stack import Runners, Stack, running
 from database import Database
-from models import accounts
+from models.accounts import accounts
 from models.audit import Actor
 from models.identifiers import new_id
 from models.monitors import monitors, runs
 from models.monitors.defaults import DEFAULTS
 from models.monitors.monitors import Plan
-from models.monitors.working import Chunk, Found
-from providers.base import Fields, Kind
+from models.monitors.queue import Chunk, Found
+from providers.lookup.replay import retell
+from providers.lookup.result import LookupResult
 from providers.registry import KINDS
-from providers.result import LookupResult
-from providers.retelling import retell
-from services.watching import Stored, Watching
+from providers.sources.base import Fields, Kind
+from services.target_comparison import Stored, Watching
 from tests.monitors.simulation import simulate
 from tests.monitors.worlds import value, world
 

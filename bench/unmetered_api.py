@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import cli
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 
 if __name__ == "__main__":
     for kind in KINDS.values():

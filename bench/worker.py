@@ -17,7 +17,7 @@ from temporalio.worker import PollerBehaviorAutoscaling, UnsandboxedWorkflowRunn
 
 import cli
 import worker
-from models import run_work
+from models.runs import run_work
 
 CONSTANTS: dict[str, tuple[ModuleType, str]] = {
     "rows": (run_work, "MAX_ROWS"),

@@ -39,7 +39,7 @@ def accounts_create(
     as_json: Json = False,
 ) -> None:
     """Create an account, and print its password if it was generated."""
-    from embedded.administration import create_account
+    from services.operator.administration import create_account
 
     settings = connected_settings()
     granted = settings.signup_credits if credit is None else credit
@@ -58,7 +58,7 @@ def accounts_reset_password(
     as_json: Json = False,
 ) -> None:
     """Give an account a new password, and end all its sessions."""
-    from embedded.administration import reset_password
+    from services.operator.administration import reset_password
 
     url, password = database_url(connected_settings()), _read_password(password_file)
     with naming(_SHOWN):
@@ -71,7 +71,7 @@ def accounts_list(
     limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 100, as_json: Json = False
 ) -> None:
     """List the accounts, newest first."""
-    from embedded.inventory import list_accounts
+    from services.operator.inventory import list_accounts
 
     found = asyncio.run(list_accounts(database_url(connected_settings()), limit))
     if as_json:

@@ -8,7 +8,7 @@ from cli.printing import Json, print_data
 
 def config(as_json: Json = False) -> None:
     """Print the settings in force, secrets masked, and where each comes from."""
-    from embedded.configuration import effective
+    from services.operator.configuration import effective
 
     rows = effective(read_settings())
     width = max(len(row.name) for row in rows)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def read_settings() -> Settings:
     """Read the settings of the environment; names in it that nothing reads are warned of."""
     import settings
-    from embedded.configuration import warnings
+    from services.operator.configuration import warnings
 
     for line in warnings():
         print(line, file=sys.stderr)
@@ -46,7 +46,7 @@ def connected_settings() -> Settings:
     Raises:
         StartError: if neither the environment nor a running stack names one, or it does not answer.
     """
-    from embedded.connections import check_database
+    from services.operator.connections import check_database
     from settings import ExitCode, StartError
 
     settings = with_running_servers(read_settings())
@@ -66,7 +66,7 @@ def serving_settings() -> Settings:
     Raises:
         StartError: as `connected_settings`, or for its schema.
     """
-    from embedded.connections import check_schema
+    from services.operator.connections import check_schema
 
     settings = connected_settings()
     asyncio.run(check_schema(database_url(settings)))
@@ -85,6 +85,6 @@ def open_keyring(settings: Settings, *, may_make_key: bool = False) -> Keyring:
     Raises:
         StartError: there is no key, or it is another one.
     """
-    from embedded.administration import open_keyring
+    from services.operator.administration import open_keyring
 
     return asyncio.run(open_keyring(database_url(settings), settings, may_make_key=may_make_key))

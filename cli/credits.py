@@ -37,7 +37,7 @@ def credits_grant(
     as_json: Json = False,
 ) -> None:
     """Add credits to an account. For operators: it needs the database."""
-    from embedded.administration import grant_credits
+    from services.operator.administration import grant_credits
 
     url = database_url(connected_settings())
     with naming(_SHOWN):

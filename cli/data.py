@@ -13,7 +13,7 @@ from cli.groups import new_group
 from cli.printing import Json, print_data
 
 if TYPE_CHECKING:
-    from providers.datasets import Fetched
+    from providers.dataset_refresh import Fetched
 
 commands = new_group("The lookup data on this machine.")
 
@@ -30,7 +30,8 @@ def data_fetch(
     from dataclasses import asdict
 
     from embedded.unprivileged import run_as_owner
-    from providers import datasets, installed
+    from providers import dataset_refresh
+    from providers.datasets import installed
     from settings import ExitCode
 
     settings = read_settings()
@@ -41,7 +42,7 @@ def data_fetch(
     def say(line: str) -> None:
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
-    results = asyncio.run(datasets.fetch(settings, if_missing=if_missing, report=say))
+    results = asyncio.run(dataset_refresh.fetch(settings, if_missing=if_missing, report=say))
     if as_json or not if_missing or any(result.status != "present" for result in results):
         told = [asdict(result) | {"fields": result.fields} for result in results]
         print_data(told, "\n".join(_lines(results)), as_json)

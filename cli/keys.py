@@ -32,7 +32,7 @@ def keys_create(
     as_json: Json = False,
 ) -> None:
     """Create an API key, and print it this once."""
-    from embedded.administration import create_key
+    from services.operator.administration import create_key
 
     url = database_url(connected_settings())
     with naming(_SHOWN):
@@ -47,7 +47,7 @@ def keys_list(
     as_json: Json = False,
 ) -> None:
     """List API keys, newest first; none of them can be read again."""
-    from embedded.inventory import list_keys
+    from services.operator.inventory import list_keys
 
     url = database_url(connected_settings())
     with naming(_SHOWN):
@@ -70,7 +70,7 @@ def keys_revoke(
     as_json: Json = False,
 ) -> None:
     """Stop an API key, at once and everywhere."""
-    from embedded.administration import revoke_key
+    from services.operator.administration import revoke_key
 
     url = database_url(connected_settings())
     with naming(_SHOWN):

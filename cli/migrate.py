@@ -25,8 +25,8 @@ def migrate(
     as_json: Json = False,
 ) -> None:
     """Bring the database to the newest schema."""
-    from embedded import connections
     from migrations.upgrade import head
+    from services.operator import connections
 
     settings = connected_settings()
     connections.migrate(database_url(settings))

@@ -29,7 +29,7 @@ def persons_suppress(
     as_json: Json = False,
 ) -> None:
     """Have nothing looked up about a person any more: every lookup answers as if nothing were known."""
-    from embedded.administration import suppress_person
+    from services.operator.administration import suppress_person
 
     settings = connected_settings()
     keyring = open_keyring(settings)
@@ -43,7 +43,7 @@ def persons_suppress(
 @commands.command("erase")
 def persons_erase(person: Person, as_json: Json = False) -> None:
     """Delete the answers that are kept about a person, and list them."""
-    from embedded.administration import erase_person
+    from services.operator.administration import erase_person
 
     settings = connected_settings()
     keyring = open_keyring(settings)

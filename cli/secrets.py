@@ -72,7 +72,7 @@ def secrets_rotate(as_json: Json = False) -> None:
     """Seal with the first key what older keys have sealed. Exits with 1 if there is what no key opens."""
     from dataclasses import asdict
 
-    from embedded.administration import reseal
+    from services.operator.administration import reseal
 
     settings = connected_settings()
     done = asyncio.run(reseal(database_url(settings), open_keyring(settings)))

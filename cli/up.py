@@ -18,7 +18,7 @@ def up() -> None:
 def api() -> None:
     """Run one API process."""
     import logs
-    from api.http.server import serve
+    from api.server import serve
     from embedded import listener
     from embedded.process import watch_supervisor
     from temporal.client import connection

@@ -28,7 +28,7 @@ def workflows_validate(
     as_json: Json = False,
 ) -> None:
     """Say what is wrong with a workflow, all at once, without a service. Exits with 1 if something is."""
-    from models.definitions import validate
+    from models.automations.definitions import validate
     from providers.registry import answer_shapes, lookup_fields
 
     try:
@@ -118,7 +118,7 @@ def workflows_export(
 @commands.command("schema")
 def workflows_schema() -> None:
     """Print the JSON Schema of workflows, for editors."""
-    from models.definitions import json_schema
+    from models.automations.definitions import json_schema
 
     print(json.dumps(json_schema(), indent=2))
 

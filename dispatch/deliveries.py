@@ -8,15 +8,16 @@ from uuid import UUID
 from temporalio.client import Client
 
 import logs
-from activities.halting import Halt
-from activities.loop_lag import LoopLag
 from database import Connection, Database
 from dispatch.loop import WorkflowLoop
-from models import delivery_recovery, delivery_work, workers
-from models.delivery_work import Batch
-from models.endpoints import CHANGED_CHANNEL
-from models.events import QUEUED_CHANNEL
+from execution.claim_gate import Halt
+from execution.loop_lag import LoopLag
+from models.events.events import QUEUED_CHANNEL
 from models.identifiers import new_id
+from models.runs import workers
+from models.webhooks import delivery_recovery, delivery_work
+from models.webhooks.delivery_work import Batch
+from models.webhooks.endpoints import CHANGED_CHANNEL
 from temporal import starts
 
 _log = logs.get(__name__)

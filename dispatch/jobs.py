@@ -7,14 +7,14 @@ from uuid import UUID
 from temporalio.client import Client
 
 import logs
-from activities.halting import Halt
 from activities.jobs import JobActivities
-from activities.loop_lag import LoopLag
 from database import Connection, Database
 from dispatch.loop import OneByOneLoop
-from models.jobs import accepting, ending, removing, working
+from execution.claim_gate import Halt
+from execution.loop_lag import LoopLag
+from models.jobs import acceptance, cleanup, completion, queue
 from models.jobs.jobs import CHANGED_CHANNEL
-from models.jobs.working import Claimed
+from models.jobs.queue import Claimed
 from temporal import starts
 from workflows.messages import BulkJobInput
 
@@ -39,11 +39,11 @@ class JobDispatcher(OneByOneLoop[Claimed]):
     ) -> None:
         """Prepare; `activities` notify, all else is as for `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "job dispatcher"
-        super().__init__(database, handlers, name, working.JOBS, client, halt, lag, eager=eager)
+        super().__init__(database, handlers, name, queue.JOBS, client, halt, lag, eager=eager)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:
-        return await working.claim(connection, _JOBS_AT_WORK)
+        return await queue.claim(connection, _JOBS_AT_WORK)
 
     def _id(self, claimed: Claimed) -> UUID:
         return claimed.job_id
@@ -52,13 +52,13 @@ class JobDispatcher(OneByOneLoop[Claimed]):
         return starts.job_workflow_id(claimed.job_id)
 
     async def _start(self, claimed: Claimed) -> None:
-        given = BulkJobInput(claimed.job_id, chunks=-(-claimed.queries // accepting.CHUNK))
+        given = BulkJobInput(claimed.job_id, chunks=-(-claimed.queries // acceptance.CHUNK))
         await starts.start_job(self._client, given, claimed.account_id, claimed.queries, eager=self._eager)
 
     async def _fail(self, claimed: Claimed, message: str) -> None:
         async with self._database.transaction() as connection:
             error = {"code": "job_lost", "message": message}
-            ended = await ending.finish(connection, claimed.job_id, error)
+            ended = await completion.finish(connection, claimed.job_id, error)
         self._activities.notify(claimed.job_id, ended=ended)
         if ended:
             _log.warning("job_lost", job_id=str(claimed.job_id))
@@ -66,7 +66,7 @@ class JobDispatcher(OneByOneLoop[Claimed]):
     async def _sweep(self) -> None:
         await super()._sweep()
         async with self._database.connection() as connection:
-            deleted = await removing.find_deleted(connection)
+            deleted = await cleanup.find_deleted(connection)
         if deleted:
             self._begin_chore("remove", self._remove(deleted), _LONG_SECONDS)
 
@@ -74,4 +74,4 @@ class JobDispatcher(OneByOneLoop[Claimed]):
         """Remove what is left of jobs that were deleted."""
         for job_id in job_ids:
             async with self._database.connection() as connection:
-                await removing.purge(connection, job_id)
+                await cleanup.purge(connection, job_id)

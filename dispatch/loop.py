@@ -14,9 +14,9 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import logs
-from activities.halting import Halt
-from activities.loop_lag import LoopLag
 from database import AWAY, Connection, Database, Listener
+from execution.claim_gate import Halt
+from execution.loop_lag import LoopLag
 from models.work_queue import Claimed, WorkflowTable
 from temporal.client import TEMPORAL_AWAY
 

@@ -7,14 +7,14 @@ from uuid import UUID
 from temporalio.client import Client
 
 import logs
-from activities.halting import Halt
-from activities.loop_lag import LoopLag
 from activities.monitors import MonitorActivities
 from database import Connection, Database
 from dispatch.loop import OneByOneLoop
-from models.monitors import ending, runs, working
+from execution.claim_gate import Halt
+from execution.loop_lag import LoopLag
+from models.monitors import completion, queue, runs
 from models.monitors.monitors import CHANGED_CHANNEL
-from models.monitors.working import Claimed
+from models.monitors.queue import Claimed
 from temporal import starts
 from workflows.messages import MonitorRunInput
 
@@ -38,11 +38,11 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
     ) -> None:
         """Prepare; `activities` notify, all else is as for `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "monitor dispatcher"
-        super().__init__(database, handlers, name, working.RUNS, client, halt, lag, eager=eager)
+        super().__init__(database, handlers, name, queue.RUNS, client, halt, lag, eager=eager)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:
-        return await working.claim(connection, _RUNS_AT_WORK)
+        return await queue.claim(connection, _RUNS_AT_WORK)
 
     def _id(self, claimed: Claimed) -> UUID:
         return claimed.run_id
@@ -59,7 +59,7 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
     async def _fail(self, claimed: Claimed, message: str) -> None:
         async with self._database.transaction() as connection:
             error = {"code": "run_lost", "message": message}
-            ended = await ending.finish(connection, claimed.run_id, error)
+            ended = await completion.finish(connection, claimed.run_id, error)
         if ended is not None:
             _log.warning("run_lost", run_id=str(claimed.run_id))
             self._activities.notify(ended)

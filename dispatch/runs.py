@@ -16,21 +16,22 @@ from temporalio.client import Client
 
 import logs
 from activities.credits import start_due
-from activities.executor import Executor, parse_ids
-from activities.giving_waits import WaitGiver
-from activities.halting import Halt
-from activities.handing_over import HandingOver
-from activities.loop_lag import LoopLag
-from activities.shift import HeldShift
-from activities.watching_workflows import WorkflowWatch
 from database import AWAY, Connection, Database, Notifier
 from dispatch.loop import DispatchLoop
-from models import gates, own_runs, run_starts, run_work, shifts, workers
-from models.claim_order import KEPT, Turn, first_to_serve
-from models.low_water import LowWater
+from execution.claim_gate import Halt
+from execution.executor import Executor, parse_ids
+from execution.hand_over import HandingOver
+from execution.long_waits import WaitGiver
+from execution.loop_lag import LoopLag
+from execution.shift import HeldShift
+from execution.workflow_watch import WorkflowWatch
+from models import gates
 from models.priorities import INTERACTIVE
-from models.run_work import Claim
-from models.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
+from models.runs import own_runs, run_starts, run_work, shifts, workers
+from models.runs.claim_order import KEPT, Turn, first_to_serve
+from models.runs.low_water import LowWater
+from models.runs.run_work import Claim
+from models.runs.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
 from temporal.retiring import end_former_workflows
 
 _log = logs.get(__name__)

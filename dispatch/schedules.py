@@ -14,10 +14,10 @@ from activities.monitors import MonitorActivities
 from activities.schedules import SCHEDULED, ScheduleActivities, accept_each
 from database import Connection, Database
 from dispatch.loop import ASK_SECONDS, DispatchLoop
-from models import automation_schedules
-from models.monitors import removing
+from models.monitors import cleanup
 from models.monitors.monitors import CHANGED_CHANNEL
-from models.scheduling import Due, ScheduledTable
+from models.schedules import automation_schedules
+from models.schedules.scheduling import Due, ScheduledTable
 from temporal.client import TEMPORAL_AWAY
 from temporal.due_schedules import DueSchedules
 
@@ -66,7 +66,7 @@ class ScheduleDispatcher(DispatchLoop):
         self._client = client
         of_monitors, of_workflows = SCHEDULED
         self._kinds = (
-            _Scheduled(*of_monitors, monitors.accept_due_run, removing.purge_deleted),
+            _Scheduled(*of_monitors, monitors.accept_due_run, cleanup.purge_deleted),
             _Scheduled(*of_workflows, schedules.accept, automation_schedules.purge_ended),
         )
 

@@ -37,8 +37,8 @@ def announce_unknown_terms(report: Report, settings: Settings) -> None:
     """Name the sources that a commercial service asks without knowing that it may."""
     if not settings.commercial:
         return
+    from providers.lookup.source_status import name_unknown
     from providers.registry import KINDS
-    from providers.standing import name_unknown
 
     if unknown := name_unknown(KINDS, settings):
         report.say(

@@ -18,14 +18,16 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 
 from embedded import cluster, folder, temporal_binary
-from embedded.connections import check_database, check_temporal, masked
 from embedded.folder import RunningStack
-from models import accounts, history, root_key, workers
-from providers.installed import Installed
-from providers.inventory import take_stock
+from models.accounts import accounts
+from models.installation import root_key
+from models.runs import history, workers
+from providers.dataset_inventory import take_stock
+from providers.datasets.installed import Installed
+from providers.lookup.source_status import name_unknown
 from providers.registry import KINDS
-from providers.standing import name_unknown
 from sealing import Keyring, root_keys, source_of_keys
+from services.operator.connections import check_database, check_temporal, masked
 from settings import Settings, StartError
 
 State = Literal["ok", "warning", "broken"]
@@ -130,7 +132,7 @@ async def _connect(url: str) -> psycopg.AsyncConnection[DictRow]:
 
 async def _schema(url: str) -> Finding:
     from migrations.upgrade import schema_problem
-    from models.schema import find_revision
+    from models.installation.schema import find_revision
 
     async with await _connect(url) as connection:
         revision = await find_revision(connection)
@@ -151,10 +153,11 @@ async def _history(url: str) -> Finding:
 
 
 async def _clock(url: str) -> Finding:
+    from models.installation.schema import find_time
+
     async with await _connect(url) as connection:
-        row = await (await connection.execute("select clock_timestamp() as now")).fetchone()
-    assert row is not None
-    off = (datetime.now(UTC) - row["now"]).total_seconds()
+        now = await find_time(connection)
+    off = (datetime.now(UTC) - now).total_seconds()
     text = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the database's"
     if abs(off) > _CLOCK_SECONDS:
         return Finding("clock", "broken", text, "Set both machines' clocks: over a day, runs are refused.")

@@ -9,7 +9,8 @@ from typing import Any
 
 from database import Database
 from embedded.folder import write_private
-from models import accounts, root_key
+from models.accounts import accounts
+from models.installation import root_key
 from settings import Settings
 
 

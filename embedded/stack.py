@@ -19,7 +19,6 @@ from pydantic import SecretStr
 from embedded import folder
 from embedded.announcement import announce_serving, announce_unknown_terms
 from embedded.cluster import account
-from embedded.connections import check_database, migrate
 from embedded.first_account import ensure_first_account
 from embedded.folder import RunningStack
 from embedded.keeper import Keeper
@@ -30,6 +29,7 @@ from embedded.readiness import until_complete, until_served
 from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
 from embedded.unprivileged import Access, hand_over, let_pass, private_folder
+from services.operator.connections import check_database, migrate
 from settings import Settings, StartError
 
 _STOP_SECONDS = 30.0

@@ -20,13 +20,13 @@ from temporalio.service import RPCError
 
 import logs
 from embedded.cluster import account, runnable
-from embedded.connections import check_temporal
 from embedded.folder import write_private
 from embedded.process import Child, command_line, stop_leftover
 from embedded.report import Report
 from embedded.temporal_binary import obtain
 from embedded.temporal_pages import Pages
 from embedded.unprivileged import reachable_folder
+from services.operator.connections import check_temporal
 from settings import ExitCode, Settings, StartError
 from temporal import attributes
 from temporal.client import Connection, connection

@@ -15,8 +15,8 @@ import orjson
 from language import templates
 from language.expressions import JSON, Budget, Reference
 from language.expressions.values import compact_json
+from language.findings import Finding, escaped
 from language.triggers import Respond
-from language.validation.findings import Finding, escaped
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_HEADER_LENGTH = 4096

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from language import expressions
 from language.expressions import JSON, Budget, Expression, ExpressionError, Reference
 from language.expressions.values import MAX_VALUE_DEPTH, compact_json
-from language.validation.findings import escaped, missing_secret
+from language.findings import escaped, missing_secret
 
 SECRETS = "secrets"
 _QUOTES = "'\"`"

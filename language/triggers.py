@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from language import expressions
 from language.expressions import Budget
 from language.expressions.parser import MAX_TEXT
-from language.validation.findings import Finding, pointer_of
+from language.findings import Finding, pointer_of
 
 # JSON has no type for ids: what is strict about all else takes their text.
 Ref = Annotated[UUID, Field(strict=False), WithJsonSchema({"type": "string", "minLength": 1})]

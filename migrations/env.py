@@ -6,7 +6,7 @@ from alembic import context
 from sqlmodel import SQLModel
 
 from migrations.upgrade import load_tables
-from models.history import is_partition
+from models.runs.history import is_partition
 
 load_tables()
 context.configure(

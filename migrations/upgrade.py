@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, text
 
 import models
 from migrations import versions
-from models.history import AHEAD
+from models.runs.history import AHEAD
 
 # Any constant that nothing else in the database uses: whoever migrates holds it.
 _LOCK = 0x7665_6465_7474_65

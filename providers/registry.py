@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from models.answer_shapes import Shape, shape_of
-from providers.aggregate import paths
-from providers.base import Kind, RemoteSpec
+from models.lookups.answer_shapes import Shape, shape_of
 from providers.breach import catalogue
 from providers.breach.kind import KIND as BREACH
 from providers.company.kind import KIND as COMPANY
 from providers.darkweb import ransomwarelive
 from providers.darkweb.kind import KIND as DARKWEB
+from providers.datasets.downloads import Dataset, Publisher
+from providers.datasets.lists import Lists
 from providers.domain.kind import KIND as DOMAIN
-from providers.downloads import Dataset, Publisher
 from providers.email.kind import KIND as EMAIL
 from providers.ip import applerelay, cloud, data, spamhaus, tor, x4bnet
 from providers.ip.kind import KIND as IP
-from providers.lists import Lists
 from providers.phone.kind import KIND as PHONE
+from providers.sources.aggregate import paths
+from providers.sources.base import Kind, RemoteSpec
 from providers.username import sites
 from providers.username.kind import KIND as USERNAME
 from providers.validate.kind import KIND as VALIDATE

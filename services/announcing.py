@@ -8,8 +8,8 @@ import socket
 
 import logs
 from database import AWAY, Database
-from models import processes
 from models.identifiers import new_id
+from models.installation import processes
 from sealing import Keyring
 
 _log = logs.get(__name__)

@@ -18,11 +18,11 @@ import psycopg
 import logs
 from models.errors import InsufficientCredits, Invalid, ModelError
 from outbound.concurrency import ConcurrencyLimiter
-from providers.charging import Payer
-from providers.hearing import credits_for_query
-from providers.lookup import Lookups
+from providers.lookup.billing import Payer
+from providers.lookup.coverage import credits_for_query
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult
 from providers.registry import KINDS
-from providers.result import LookupResult
 from services.targets import LONGEST
 
 _log = logs.get(__name__)

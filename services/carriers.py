@@ -10,7 +10,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowQueryRejectedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from models.carriers import PendingActivity
+from models.runs.carriers import PendingActivity
 from temporal.starts import run_workflow_id
 
 _TIMEOUT = timedelta(seconds=2)

@@ -8,14 +8,16 @@ from uuid import UUID
 
 from database import Connection, Database
 from language.definition import Definition, EmitStep
+from language.findings import Finding, called, suggestion
 from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
-from language.validation.findings import Finding, called, suggestion
-from models import automations, definitions, endpoints, secrets, templates
-from models.automations import Readings
-from models.definitions import READ_ONLY, LookupFields, Rules
+from models.accounts import secrets
+from models.automations import automations, definitions, templates
+from models.automations.automations import Readings
+from models.automations.definitions import READ_ONLY, LookupFields, Rules
 from models.identifiers import parse_id
 from models.monitors import monitors
+from models.webhooks import endpoints
 from outbound.guard import Networks
 from sealing import Keyring, UnsealError
 from services import signatures, sub_workflows

@@ -8,9 +8,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from language.validation.findings import suggestion
+from language.findings import suggestion
 from models.errors import FieldError
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors.conditions import Condition, is_about, read_conditions
 from models.monitors.fields import Known, Watch, known_fields, watch
 from models.monitors.tolerances import is_number, moment_of

@@ -18,19 +18,20 @@ from engine.dry_run import MASK, DryRun, DryRunResult
 from engine.state import RunInput
 from language.definition import Definition, LookupStep, WorkflowStep
 from language.expressions import JSON
+from language.findings import pointer_of, suggestion
 from language.records import StepError
 from language.step_evaluation import Request
-from language.validation.findings import pointer_of, suggestion
-from models import limits, targets
-from models.automation_views import WorkflowView
+from models import limits
+from models.automations import run_targets
+from models.automations.automation_views import WorkflowView
 from models.errors import Conflict, FieldError, Invalid, ModelError, NotFound, Unavailable
 from models.identifiers import new_id
-from models.inputs import InputSchema
-from models.run_views import RunView, view_of
+from models.inputs.inputs import InputSchema
+from models.runs.run_views import RunView, view_of
 from outbound.errors import OutboundError
 from outbound.guard import Networks, check_headers, parse_url
-from providers import samples
-from providers.lookup import Lookups
+from providers.lookup import samples
+from providers.lookup.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
 from services.process_pool import Ask, ProcessPool
 
@@ -241,7 +242,7 @@ async def _answer(
         return await _look_up(outside.lookups, asked)
     try:
         async with outside.database.connection() as connection:
-            target = await targets.event_target(connection, account_id, asked)
+            target = await run_targets.event_target(connection, account_id, asked)
     except NotFound:
         return StepError(code="workflow_not_found", message="There is no such workflow any more.")
     except Conflict as error:

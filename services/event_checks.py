@@ -20,9 +20,9 @@ from language import triggers
 from language.expressions import Budget, ExpressionError
 from language.expressions.values import MAX_NODES
 from language.triggers import Trigger
+from models.automations.run_targets import Target
 from models.errors import FieldError, Invalid, Unavailable
-from models.inputs import INLINE_CHECKS, MAX_CHECKS, InputSchema
-from models.targets import Target
+from models.inputs.inputs import INLINE_CHECKS, MAX_CHECKS, InputSchema
 from services.process_pool import Ask, ProcessPool
 
 # Of an account, the one that is being checked included. All are begun long before the pool loses patience.

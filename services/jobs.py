@@ -7,15 +7,15 @@ from typing import Any, TypeAlias, cast
 
 import orjson
 
-from models import kept_answers
 from models.errors import Invalid, ModelError
 from models.jobs.jobs import JobType
+from models.jobs.queue import Chunk, Found, Wanted
 from models.jobs.results import Result
-from models.jobs.working import Chunk, Found, Wanted
+from models.lookups import cached_answers
 from models.monitors.fields import known_fields
 from providers.company.kind import PEOPLE
+from providers.lookup.result import LookupResult, suppressed, within
 from providers.registry import KINDS
-from providers.result import LookupResult, suppressed, within
 from providers.websearch.kind import SHOWN, cut
 from sealing import Keyring
 
@@ -52,7 +52,7 @@ def found(
         data = cut(data, SHOWN)
     block = None
     if result.credits and KINDS[chunk.type].block:
-        block = chunk.account_id, chunk.type, kept_answers.query_hash(keyring, chunk.type, result.query)
+        block = chunk.account_id, chunk.type, cached_answers.query_hash(keyring, chunk.type, result.query)
     return Found(
         chunk.job_id,
         wanted.number,

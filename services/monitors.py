@@ -7,16 +7,16 @@ from typing import Any, cast, get_args
 
 import orjson
 
-from language.validation.findings import pointer_of, suggestion
-from models.calendars import Calendar
+from language.findings import pointer_of, suggestion
 from models.errors import Conflict, FieldError
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Known, known_fields, unmatched, watch
 from models.monitors.monitors import Locked, MonitorView, Plan
 from models.monitors.results import Result
-from models.schedules import cron_errors, timezone_errors
-from providers.lookup import Lookups
+from models.schedules.calendars import Calendar
+from models.schedules.schedules import cron_errors, timezone_errors
+from providers.lookup.lookup import Lookups
 from providers.registry import KINDS
 from services.conditions import annotation_of, check_conditions
 from services.pacing import warnings_of_monitor

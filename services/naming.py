@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from database import Connection
+from language.findings import Finding
 from language.references import NOBODY, Noun, Reference, find_references, replace_names
-from language.validation.findings import Finding
-from models import named_objects
+from models.lists import named_objects
 
 _NOUNS: tuple[Noun, ...] = ("workflow", "monitor")
 

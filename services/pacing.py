@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from models.jobs.jobs import JobView
-from models.lookups import AllProvidersFailed
-from models.source_quotas import share_of_waiting
-from providers.aggregate import UNIONS
-from providers.base import Kind, RemoteSource, Source
-from providers.lookup import AskedSources
+from models.lookups.lookups import AllProvidersFailed
+from models.lookups.source_quotas import share_of_waiting
+from providers.lookup.lookup import AskedSources
+from providers.lookup.result import REFUSING, LookupResult, within
 from providers.registry import KINDS
-from providers.result import REFUSING, LookupResult, within
+from providers.sources.aggregate import UNIONS
+from providers.sources.base import Kind, RemoteSource, Source
 from settings import Rate
 
 SHORT_SECONDS = 60.0

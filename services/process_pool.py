@@ -20,8 +20,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import logs
 from models.errors import Unavailable
 from process import python_like_this
+from services.keyed_locks import Turns
 from services.pool_process import LENGTH_BYTES, Done, framed
-from services.turns import Turns
 
 _SIZE = 2
 # What counts its work is done within one or two, also on a busy machine.

@@ -14,10 +14,11 @@ from language.expressions import WHOLE_SCOPE, Budget, ExpressionError
 from language.expressions.values import MAX_NODES
 from language.responding import RespondError, Response, ResponseTemplates
 from language.triggers import Respond, WebhookTrigger
-from models import run_loading, runs, targets
+from models.automations import run_targets
+from models.automations.run_targets import Target
 from models.run_values import ROOM, Omitted
-from models.run_views import RunView
-from models.targets import Target
+from models.runs import run_loading, runs
+from models.runs.run_views import RunView
 from models.views import StoredJson
 from services.event_checks import UNDECIDED, Charge, ChecksWaiting, EventChecks
 from services.process_pool import PoolBusy, WorkLost
@@ -47,7 +48,7 @@ async def respond(
     entry = target.entry
     if run.workflow_version != target.version:
         async with database.connection() as connection:
-            entry = await targets.load_entry(connection, target.automation_id, run.workflow_version)
+            entry = await run_targets.load_entry(connection, target.automation_id, run.workflow_version)
     given = entry.trigger.respond if isinstance(entry.trigger, WebhookTrigger) else None
     if given is None or run.status != "completed":
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 from database import Database
-from models import run_pieces
-from models.run_pieces import PIECE_BYTES, Source
+from models.runs import run_pieces
+from models.runs.run_pieces import PIECE_BYTES, Source
 
 
 async def stream_value(database: Database, found: Source | Sequence[Source]) -> AsyncGenerator[bytes]:

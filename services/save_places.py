@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from models.errors import Unavailable
-from services.turns import Turns
+from services.keyed_locks import Turns
 
 AT_A_TIME = 2
 """Of an account, in a process of the API."""

@@ -19,10 +19,10 @@ from uuid import UUID
 import logs
 from database import Database
 from language.triggers import Signature, WebhookTrigger
-from models import secrets
-from models.accepting import MAX_DEDUPE_LENGTH
+from models.accounts import secrets
+from models.automations.run_targets import Target
 from models.errors import Conflict, ModelError
-from models.targets import Target
+from models.runs.acceptance import MAX_DEDUPE_LENGTH
 from sealing import Keyring, UnsealError
 
 MIN_KEY_BYTES = 16

@@ -8,14 +8,12 @@ from uuid import UUID
 
 from database import Connection
 from language.definition import Definition
-from language.validation.findings import Finding
-from models import automation_children
+from language.findings import Finding
+from models.automations import automation_children
 from models.errors import FieldError, Invalid
 from models.identifiers import parse_id
-from models.run_writes import MAX_DEPTH
+from models.runs.run_writes import MAX_DEPTH
 
-# Any constant beside the hash of an account's id.
-_SAVING = 0x5A7E
 _CYCLE = "This workflow would run itself, by way of others perhaps: it could never end."
 _TOO_DEEP = f"Workflows may run each other at most {MAX_DEPTH} deep."
 
@@ -61,7 +59,7 @@ async def check_at_last(
     document = definition.model_dump(mode="json", include={"steps", "on_failure"}, exclude_none=True)
     if not dict(_named(document)):
         return
-    await connection.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_SAVING, str(account_id)))
+    await automation_children.lock_account(connection, account_id)
     errors = await errors_of(connection, account_id, automation_id, document)
     if errors:
         raise Invalid([FieldError(*error) for error in errors])

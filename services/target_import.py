@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from typing import NamedTuple
 
-from models.jobs.accepting import Given
+from models.jobs.acceptance import Given
+from services.target_files import Upload
 from services.targets import LONGEST
-from services.uploads import Upload
 
 _MOST_NAMED = 1_000
 

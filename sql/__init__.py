@@ -1,4 +1,4 @@
-"""Texts of the functions that the database stores; each has its version in its name, and never changes."""
+"""The text of each function that the database stores. One with a version in its name never changes."""
 
 from __future__ import annotations
 

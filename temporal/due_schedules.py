@@ -1,7 +1,7 @@
 """The Schedules of what users have run by the clock: each holds one moment, and is told again after it.
 
-Calendars are ours (`models.calendars`): the 31st, or every second week in a zone whose clocks change, is
-nothing that Temporal can say. A Schedule holds the very next moment; what a row says is the truth.
+Calendars are ours (`models.schedules.calendars`): Temporal cannot say the 31st, or every second week where
+clocks change. A Schedule holds the very next moment; what a row says is the truth.
 """
 
 from __future__ import annotations

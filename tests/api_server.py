@@ -22,10 +22,10 @@ from api.app import create_app
 from api.deps import Services
 from api.http.protocol import BoundedHttp
 from api.http.routetable import RouteTable
-from models import accounts, keys, sessions
-from models.accounts import Account
+from models.accounts import accounts, keys, sessions
+from models.accounts.accounts import Account
+from models.accounts.keys import Scope
 from models.audit import Actor
-from models.keys import Scope
 from services.event_checks import EventChecks
 from services.process_pool import ProcessPool
 from settings import Settings, load

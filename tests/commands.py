@@ -21,8 +21,8 @@ _LIBRARIES = [
     "structlog", "temporalio.contrib.pydantic", "temporalio.worker", "tldextract", "typer",
 ]  # fmt: skip
 _OURS = [
-    "cli", "cli.receiver", "embedded.administration", "embedded.configuration", "embedded.doctor",
-    "embedded.inventory", "embedded.stack", "migrations.upgrade", "worker",
+    "cli", "cli.receiver", "embedded.doctor", "embedded.stack", "migrations.upgrade", "worker",
+    "services.operator.administration", "services.operator.configuration", "services.operator.inventory",
 ]  # fmt: skip
 _SECONDS = 180
 

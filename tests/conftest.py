@@ -29,7 +29,7 @@ from embedded.report import Report
 from embedded.temporal import Temporal
 from embedded.temporal_binary import obtain
 from migrations.upgrade import upgrade
-from models import passwords
+from models.accounts import passwords
 from outbound.client import Outbound
 from sealing import Keyring, root_keys
 from settings import Settings
@@ -260,7 +260,7 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def long_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials are remembered for longer than a test takes: what ends it is what the test does."""
-    monkeypatch.setattr("api.credentials._REMEMBERED_SECONDS", 600)
+    monkeypatch.setattr("api.auth.credentials._REMEMBERED_SECONDS", 600)
 
 
 @pytest.fixture

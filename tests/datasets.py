@@ -11,7 +11,7 @@ import orjson
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
-from providers import installed, ranges
+from providers.datasets import installed, ranges
 from tests.darkweb.victims import install_victims, victim
 
 # The records have the form of the published files.

@@ -21,8 +21,8 @@ import httpx
 from embedded import folder
 from embedded.folder import RunningStack
 from embedded.process import bound_to_parent, command_line
-from providers.downloads import Publisher
-from providers.lists import Lists
+from providers.datasets.downloads import Publisher
+from providers.datasets.lists import Lists
 from providers.registry import DATASETS
 from settings import ExitCode
 from tests import commands

@@ -8,8 +8,8 @@ from uuid import UUID
 import orjson
 
 from database import Connection
-from models import runs
-from models.run_views import RunView
+from models.runs import runs
+from models.runs.run_views import RunView
 from models.views import StoredJson
 
 

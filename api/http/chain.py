@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import Request
 
-from models import children
 from models.errors import Conflict, FieldError, Invalid
+from models.runs import child_runs
 from outbound import chain
 
 
@@ -23,6 +23,6 @@ def depth_of(request: Request) -> int | None:
             f"{chain.HEADER} is a number of runs, such as 1; leave it out where no run sends the request."
         )
         raise Invalid([FieldError("", "invalid_format", message, parameter=chain.HEADER)]) from None
-    if depth is not None and children.is_too_deep(depth):
-        raise Conflict("chain_too_deep", children.TOO_DEEP)
+    if depth is not None and child_runs.is_too_deep(depth):
+        raise Conflict("chain_too_deep", child_runs.TOO_DEEP)
     return depth

@@ -17,12 +17,13 @@ from starlette.types import Scope
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
+from api.context import context_of
 from api.http.catalogue import problem_body
-from api.http.context import context_of
 from api.http.validation import field_errors
+from api.problems import Problem
 from database import AWAY
 from models import errors, idempotency
-from models.lookups import AllProvidersFailed, NoProvider
+from models.lookups.lookups import AllProvidersFailed, NoProvider
 from services.dry_runs import DryRunInProgress
 from services.event_checks import ChecksWaiting
 from services.save_places import SavesInProgress
@@ -92,23 +93,6 @@ class ProblemDocument(BaseModel):
     message: str = Field(description="The same text as `detail`.")
     request_id: str = Field(description="Names the request in the service's log.")
     errors: list[FieldProblem] | None = Field(None, description="What is wrong with the input, all at once.")
-
-
-class Problem(HTTPException):
-    """An error that belongs to HTTP itself, not to a rule of a noun."""
-
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        errors: Sequence[errors.FieldError] = (),
-    ) -> None:
-        super().__init__(status, message, headers)
-        self.code = code
-        self.errors = list(errors)
 
 
 def problem_response(

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import orjson
 import psycopg
@@ -15,16 +15,14 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 import logs
+from api.context import context_of
 from api.deps import Services, caller_of, services_of
-from api.http.context import context_of
-from api.http.errors import Problem
+from api.http.json_body import StrictRequest
+from api.problems import Problem
 from database import Connection
 from models import idempotency
 from models.errors import ModelError
 from models.idempotency import Claim
-
-if TYPE_CHECKING:
-    from api.http.json_body import StrictRequest
 
 MAX_KEY_LENGTH = 255
 _PURPOSE = "idempotency"

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import orjson
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from api.http import query
-from api.http.errors import Problem
-from api.http.idempotency import Endpoint, answer_once, claiming
+from api.problems import Problem
 from models.errors import FieldError
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -216,41 +211,3 @@ class StrictRequest(Request):
 def _too_large(limit: int) -> Problem:
     # The server drops what still comes of the body, so that the client is sure to see this answer.
     return Problem(413, "body_too_large", f"The body may have {limit} bytes at most.")
-
-
-def _as_found(error: FieldError) -> dict[str, Any]:
-    """An unknown parameter as FastAPI would tell of it, had it looked."""
-    return {"type": error.code, "loc": ("query", error.parameter), "msg": error.message}
-
-
-class StrictRoute(APIRoute):
-    """The route class of every router.
-
-    It brings strict bodies (`max_body_size` is its limit), strict query strings, and idempotency keys.
-    """
-
-    def __init__(
-        self, path: str, endpoint: Endpoint, *, max_body_size: int | None = None, **options: Any
-    ) -> None:
-        # FastAPI's own limit answers in plain text, past our error handlers: ours takes its place.
-        self._limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
-        super().__init__(path, claiming(endpoint), **options)
-
-    def get_route_handler(self) -> Handler:
-        """FastAPI's handler, given a strict request."""
-        handle = self._handler()
-        parameters = query.names_of(self.dependant)
-
-        async def strict(request: Request) -> Response:
-            asked = StrictRequest(request, self._limit, parameters)
-            try:
-                return await answer_once(asked, handle)
-            except RequestValidationError as error:
-                unknown = [_as_found(one) for one in asked.unknown_parameters()]
-                raise RequestValidationError([*error.errors(), *unknown], body=error.body) from None
-
-        return strict
-
-    def _handler(self) -> Handler:
-        """What answers a strict request."""
-        return super().get_route_handler()

@@ -9,11 +9,11 @@ from typing import Any
 
 from fastapi import Depends, Request
 
+from api.context import context_of
 from api.deps import Services, caller_of, services_of
-from api.http.context import context_of
-from api.http.limiter import Decision
 from models import limits
 from models.limits import Subject
+from services.rate_limiter import Decision
 
 
 def limited(name: str) -> Any:

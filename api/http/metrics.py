@@ -20,7 +20,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from models.stuck_runs import StuckRuns
+from models.runs.stuck_runs import StuckRuns
 
 _requests = Counter("vedette_http_requests", "Answered requests", ["method", "route", "status"])
 _seconds = Histogram(

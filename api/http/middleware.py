@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import logs
+from api.context import SOURCE, RequestContext, attach
 from api.http import metrics
-from api.http.context import SOURCE, RequestContext, attach
 from api.http.errors import problem_response, unexpected
 from api.http.routetable import RouteTable
 from settings import Networks, Settings

@@ -14,9 +14,9 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from api.http import json_body
-from api.http.errors import Problem
 from api.http.json_body import StrictRequest
-from language.validation.findings import pointer_of
+from api.problems import Problem
+from language.findings import pointer_of
 from models.errors import FieldError, Invalid
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.event_types import EVENT_TYPES, EventType
+from models.events.event_types import EVENT_TYPES, EventType
 from outbound import chain
 
 _HEADERS = {

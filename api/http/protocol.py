@@ -8,8 +8,8 @@ import os
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api.context import known_context
 from api.http.catalogue import problem_body
-from api.http.context import known_context
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0

@@ -7,7 +7,7 @@ from itertools import islice
 
 from fastapi.dependencies.models import Dependant
 
-from language.validation.findings import suggestion
+from language.findings import suggestion
 from models.errors import FieldError
 
 # Of an event the query is data, and to links in messages others append parameters of their own.

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
-from language.validation.findings import meaning, path_of, pointer_of, suggestion
+from language.findings import meaning, path_of, pointer_of, suggestion
 from models.errors import FieldError, Invalid
 
 _MOST_UNKNOWN = 100

@@ -11,8 +11,8 @@ from pydantic import Field
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door
 from api.mcp.toolbox import Limit, Offset, Toolbox
-from models.credits import BalanceView
-from models.secrets import SecretView
+from models.accounts.secrets import SecretView
+from models.credits.credits import BalanceView
 from services import documentation
 from services.section_index import shortened
 

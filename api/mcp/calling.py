@@ -16,11 +16,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
+from api.context import SOURCE, context_of
 from api.deps import services_of
 from api.http.catalogue import CATALOGUE
-from api.http.context import SOURCE, context_of
-from api.waiting import Seen, Watcher
 from models.errors import TooManyStreams
+from services.run_waiter import Seen, Watcher
 
 Ctx: TypeAlias = Context[Any, Any]
 """What the SDK gives a tool beside its arguments."""

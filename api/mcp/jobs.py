@@ -8,10 +8,10 @@ from uuid import UUID
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.job_events import watch
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
+from api.streams.job_events import watch
 from models.jobs.jobs import JobType, JobView
 
 toolbox = Toolbox()

@@ -11,8 +11,8 @@ from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import DELETED, Deleted, Limit, Offset, Toolbox, Total
 from api.routes.lists import ListCreated
-from api.target_bodies import TargetsAdded, TargetsDeleted
-from models.lists import ListView, TargetType
+from api.schemas.target_bodies import TargetsAdded, TargetsDeleted
+from models.lists.lists import ListView, TargetType
 
 toolbox = Toolbox()
 

@@ -13,13 +13,13 @@ from pydantic import Field
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds, Toolbox, Total
-from api.monitor_validity import MonitorValidity
-from api.waiting import Watcher
-from models.lists import TargetType
+from api.schemas.monitor_validity import MonitorValidity
+from models.lists.lists import TargetType
 from models.monitors import runs
 from models.monitors.monitors import Frequency, MonitorView
 from models.monitors.results import ResultView
 from models.monitors.run_views import MonitorRunView
+from services.run_waiter import Watcher
 
 toolbox = Toolbox()
 

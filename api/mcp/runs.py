@@ -13,9 +13,9 @@ from api.mcp.answers import JSONObject, answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.mcp.workflows import WorkflowId, visible
-from api.run_events import SeenRun, watch
-from models.run_lists import ListedRun
-from models.run_views import RunStatus, RunView
+from api.streams.run_events import SeenRun, watch
+from models.runs.run_lists import ListedRun
+from models.runs.run_views import RunStatus, RunView
 
 toolbox = Toolbox()
 

@@ -11,9 +11,9 @@ from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from api.http.errors import Problem
 from api.http.json_body import parse_json
 from api.mcp.answers import JSONObject, schema
+from api.problems import Problem
 
 Function: TypeAlias = Callable[..., Awaitable[CallToolResult]]
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from api.mcp.answers import JSONObject, answered, schema, schema_of
 from api.mcp.calling import Ctx, Door, in_path
 from api.mcp.toolbox import DELETED, Deleted, Toolbox
-from models.endpoints import EndpointView
+from models.webhooks.endpoints import EndpointView
 
 toolbox = Toolbox()
 

@@ -17,9 +17,9 @@ from api.mcp.definition_schema import definition_members, without_texts
 from api.mcp.toolbox import DELETED, Deleted, Full, Toolbox
 from api.routes.workflows import Validity
 from language.definition import Status
-from models.automation_views import WorkflowView
+from models.automations.automation_views import WorkflowView
+from models.automations.templates import Category, Template
 from models.identifiers import parse_id
-from models.templates import Category, Template
 
 toolbox = Toolbox()
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from api.deps import Caller, Id, ServicesDep, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from models import audit
 from models.audit import AuditView
 

@@ -10,15 +10,15 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from api.context import context_of
 from api.deps import Caller, Services, ServicesDep, actor, authorised
 from api.http import limits
-from api.http.context import context_of
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Connection
-from models import accounts, known_addresses, passwords, sessions
-from models.accounts import Account, EmailTaken
+from models.accounts import accounts, known_addresses, passwords, sessions
+from models.accounts.accounts import Account, EmailTaken
 from models.errors import Forbidden, Unauthenticated
 from models.views import View
 

@@ -11,21 +11,23 @@ from pydantic import BaseModel, Field
 
 from api.deps import Caller, Id, ServicesDep, actor, authorised
 from api.http import multipart
-from api.http.errors import Problem
 from api.http.idempotency import Idempotent, claim_of
-from api.http.json_body import StrictRequest, StrictRoute
+from api.http.json_body import StrictRequest
 from api.http.limits import limited
 from api.http.multipart import Form, reading
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
+from api.problems import Problem
 from api.routes.runs import CHECKED, cancel_all
-from language.validation.findings import pointer_of
-from models import targets, uploads
+from language.findings import pointer_of
+from models.automations import run_targets
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id
-from models.runs import QUEUED_CHANNEL
-from models.uploads import UploadStatus, UploadView
-from services.spooling import spooled
-from services.uploaded_rows import read_inputs
+from models.runs import uploads
+from models.runs.runs import QUEUED_CHANNEL
+from models.runs.uploads import UploadStatus, UploadView
+from services.disk_buffer import spooled
+from services.workflow_files import read_inputs
 
 router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)
 
@@ -96,7 +98,7 @@ async def upload_file(
     `Location`.
     """
     async with services.database.connection() as connection:
-        target = await targets.event_target(connection, caller.account_id, workflow_id)
+        target = await run_targets.event_target(connection, caller.account_id, workflow_id)
     # A repeat after a crash has the same claim, and finds this batch.
     claim = claim_of(request)
     upload_id = claim.id if claim else new_id()

@@ -12,7 +12,14 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
-from api.bulk_answers import (
+from api.auth.credentials import presented
+from api.deps import Caller, Services, ServicesDep, authorised
+from api.http.idempotency import Idempotent, NotIdempotent, claim_of, refuse_key
+from api.http.limits import limited
+from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
+from api.http.validation import Body
+from api.schemas.bulk_answers import (
     CompanySearches,
     DomainSearches,
     IpSearches,
@@ -21,7 +28,8 @@ from api.bulk_answers import (
     looked_up,
     shown,
 )
-from api.bulk_streams import (
+from api.schemas.lookup_options import Options, options_among
+from api.streams.bulk_streams import (
     EVENTS,
     LINES,
     LINES_IN_A_ROW,
@@ -32,16 +40,8 @@ from api.bulk_streams import (
     json_lines,
     stream,
 )
-from api.credentials import presented
-from api.deps import Caller, Services, ServicesDep, authorised
-from api.http.idempotency import Idempotent, NotIdempotent, claim_of, refuse_key
-from api.http.json_body import StrictRoute
-from api.http.limits import limited
-from api.http.openapi import problems
-from api.http.validation import Body
-from api.lookup_options import Options, options_among
 from models.identifiers import new_id
-from providers.charging import Payer
+from providers.lookup.billing import Payer
 from services.bulk_searches import BulkSearch, Question
 
 router = APIRouter(prefix="/api", tags=["bulk"], route_class=StrictRoute)

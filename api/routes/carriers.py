@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from temporalio.service import RPCError
 
 from api.deps import Caller, Id, ServicesDep, authorised, needs_engine
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
-from models import carriers
-from models.carriers import CarrierView
+from api.http.strict_route import StrictRoute
 from models.errors import Unavailable
+from models.runs import carriers
+from models.runs.carriers import CarrierView
 from services.carriers import describe_run
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from api.deps import Caller, ServicesDep, actor, authorised
 from api.http.cursors import Cursor, Limit, cursor_of, number_of
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from models import credits, ledger, topups
-from models.credits import AutoTopUp, BalanceView
-from models.ledger import EntryView
+from models.credits import credits, ledger, topups
+from models.credits.credits import AutoTopUp, BalanceView
+from models.credits.ledger import EntryView
 
 router = APIRouter(prefix="/api/credits", tags=["credits"], route_class=StrictRoute)
 

@@ -12,12 +12,12 @@ from pydantic_core import PydanticCustomError
 from api.deps import Caller, Id, ServicesDep, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from models import deliveries, resending
-from models.deliveries import DeliveryDetail, DeliveryStatus, DeliveryView
-from models.events import QUEUED_CHANNEL
+from models.events.events import QUEUED_CHANNEL
+from models.webhooks import deliveries, resending
+from models.webhooks.deliveries import DeliveryDetail, DeliveryStatus, DeliveryView
 
 router = APIRouter(prefix="/api/webhooks", tags=["events"], route_class=StrictRoute)
 

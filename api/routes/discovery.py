@@ -14,11 +14,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
 
 from api import versions
-from api.auth_md import auth_md
 from api.deps import services_of
-from api.http.json_body import StrictRoute
 from api.http.pages import derived_of, readable
-from models import definitions, keys
+from api.http.strict_route import StrictRoute
+from api.pages.auth_md import auth_md
+from models.accounts import keys
+from models.automations import definitions
 from models.errors import NotFound
 from models.views import View
 from services import documentation

@@ -9,10 +9,10 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
-from api.http.json_body import StrictRoute
 from api.http.openapi_texts import TAGS
 from api.http.pages import derived_of, readable
-from api.reference_pages import START, STYLE, index_page, tag_page, try_page
+from api.http.strict_route import StrictRoute
+from api.pages.reference_pages import START, STYLE, index_page, tag_page, try_page
 from models.errors import NotFound
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)

@@ -9,14 +9,15 @@ from pydantic import Field, PlainValidator
 
 from api import saving
 from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, authorised, rules_for
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from language.definition import MAX_STEPS, Definition, Step
 from language.triggers import readable_request
-from models import automation_views, secrets
-from models.automation_views import WorkflowView
-from models.run_views import RunView
+from models.accounts import secrets
+from models.automations import automation_views
+from models.automations.automation_views import WorkflowView
+from models.runs.run_views import RunView
 from services.dry_runs import Given, Outside, do_dry_run, only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from api.http.catalogue import CATALOGUE, Entry, Place, example_of
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from models.errors import NotFound
 
 router = APIRouter(prefix="/errors", tags=["service"], route_class=StrictRoute)

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from api.deps import Caller, authorised
-from api.http.json_body import StrictRoute
-from models.event_types import EVENT_TYPES
+from api.http.strict_route import StrictRoute
+from models.events.event_types import EVENT_TYPES
 from models.views import View
 
 router = APIRouter(prefix="/api/webhooks", tags=["events"], route_class=StrictRoute)

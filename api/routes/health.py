@@ -15,16 +15,18 @@ from temporalio.service import RPCError
 
 from api.deps import Services, ServicesDep
 from api.http import metrics
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from database import AWAY
 from migrations.upgrade import schema_problem
-from models import delivery_recovery, root_key, run_counts, run_work, schema, setbacks, stuck_runs, workers
 from models.errors import Forbidden, Unauthenticated
-from models.jobs.working import JOBS
-from models.monitors.working import RUNS
+from models.installation import root_key, schema
+from models.jobs.queue import JOBS
+from models.monitors.queue import RUNS
+from models.runs import run_counts, run_work, setbacks, stuck_runs, workers
 from models.views import View
-from providers.inventory import State, Stock, take_stock
+from models.webhooks import delivery_recovery
+from providers.dataset_inventory import State, Stock, take_stock
 
 router = APIRouter(tags=["service"], route_class=StrictRoute)
 
@@ -142,7 +144,7 @@ async def _checked(check: Awaitable[str]) -> str:
 
 async def _database(services: Services) -> str:
     async with services.database.connection() as connection:
-        await connection.execute("select 1")  # gives its connection back before the probe takes one
+        await schema.find_revision(connection)  # gives its connection back before the probe takes one
     return await services.write_probe.problem() or "ok"
 
 

@@ -18,17 +18,18 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from api.deps import Services, ServicesDep, services_of
 from api.http import limits
 from api.http.chain import depth_of
-from api.http.errors import Problem
-from api.http.json_body import Handler, StrictRequest, StrictRoute, parse_json
+from api.http.json_body import StrictRequest, parse_json
 from api.http.openapi import problems
-from api.ingest_answers import ANSWERS, answer
+from api.http.strict_route import Handler, StrictRoute
+from api.problems import Problem
 from api.routes.runs import CHECKED, Wait
+from api.schemas.ingest_answers import ANSWERS, answer
 from language import triggers
 from language.triggers import WebhookTrigger
-from models import accepting
-from models.accepting import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
+from models.automations.run_targets import Target
 from models.errors import FieldError, Invalid
-from models.targets import Target
+from models.runs import acceptance
+from models.runs.acceptance import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
 from outbound import chain
 from services.event_checks import Charge
 from services.signatures import SIGNED_BY, Signed, repeat_key
@@ -184,7 +185,7 @@ async def _repeated_misfit(
         if dedupe_key is None:
             raise
         async with services.database.connection() as connection:
-            accepted = await accepting.accepted_before(connection, target.automation_id, dedupe_key)
+            accepted = await acceptance.accepted_before(connection, target.automation_id, dedupe_key)
         if accepted is None:
             raise
         return accepted

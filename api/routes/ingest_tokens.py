@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from api.deps import Caller, Id, ServicesDep, actor, authorised
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from models import ingest_tokens
+from models.automations import ingest_tokens
 from models.views import View
 
 router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)

@@ -10,26 +10,26 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from api import live_events
-from api.credentials import presented
+from api.auth.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent, claim_of
-from api.http.json_body import StrictRoute
 from api.http.limits import limited
 from api.http.openapi import problems
 from api.http.streaming import json_array, json_lines
-from api.job_bodies import MAX_JSON_BYTES, MAX_TARGETS, Given, request_body
-from api.job_events import stream
+from api.http.strict_route import StrictRoute
+from api.schemas.job_bodies import MAX_JSON_BYTES, MAX_TARGETS, Given, request_body
+from api.streams import live_events
+from api.streams.job_events import stream
 from models.errors import Conflict
 from models.identifiers import new_id
-from models.jobs import accepting, ending, jobs, results
+from models.jobs import acceptance, completion, jobs, results
 from models.jobs.jobs import CHANGED_CHANNEL, PROGRESS_CHANNEL, JobView
 from models.jobs.results import Result
 from services import pacing
 from services.csv_files import write_csv
+from services.disk_buffer import spooled
 from services.jobs import Table
-from services.spooling import spooled
 
 router = APIRouter(prefix="/api/bulk-jobs", tags=["jobs"], route_class=StrictRoute)
 
@@ -83,7 +83,7 @@ async def create_job(
     claim = claim_of(request)
     job_id = claim.id if claim else new_id()
     async with spooled(upload.rows()) as batches, services.inserting() as connection:
-        await accepting.accept(connection, actor(request, caller), job_id, new, batches)
+        await acceptance.accept(connection, actor(request, caller), job_id, new, batches)
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)
     response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
@@ -170,7 +170,7 @@ async def download_job_results(
 async def cancel_job(job_id: Id, request: Request, caller: Owner, services: ServicesDep) -> JobView:
     """End a job now; what was found so far stays, and is paid. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
-        await ending.cancel(connection, actor(request, caller), job_id)
+        await completion.cancel(connection, actor(request, caller), job_id)
         job = await jobs.get(connection, caller.account_id, job_id)
     _notify(services, job_id)
     return job
@@ -180,7 +180,7 @@ async def cancel_job(job_id: Id, request: Request, caller: Owner, services: Serv
 async def delete_job(job_id: Id, request: Request, caller: Owner, services: ServicesDep) -> None:
     """Delete a job with its rows and results; one that has not ended is cancelled first."""
     async with services.database.transaction() as connection:
-        await ending.delete(connection, actor(request, caller), job_id)
+        await completion.delete(connection, actor(request, caller), job_id)
     _notify(services, job_id)
 
 

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from api.deps import Caller, Id, ServicesDep, actor, authorised
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from models import keys
+from models.accounts import keys
+from models.accounts.keys import Bounds, Key, Scope
 from models.errors import Forbidden
-from models.keys import Bounds, Key, Scope
 from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)

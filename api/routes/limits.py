@@ -8,8 +8,9 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from api.deps import Caller, ServicesDep, authorised
-from api.http.json_body import StrictRoute
-from models import automations, run_counts
+from api.http.strict_route import StrictRoute
+from models.automations import automations
+from models.runs import run_counts
 from models.views import View
 
 router = APIRouter(prefix="/api/limits", tags=["service"], route_class=StrictRoute)

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from api.condition_bodies import WHEN, ChangeCondition, Conditions, stored_conditions
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from api.target_bodies import (
+from api.schemas.condition_bodies import WHEN, ChangeCondition, Conditions, stored_conditions
+from api.schemas.target_bodies import (
     GivenTargets,
     InvalidTarget,
     Targets,
@@ -26,13 +26,13 @@ from api.target_bodies import (
     takes_targets,
     texts_of,
 )
-from api.target_files import File, TargetsImported, imported, takes_file
+from api.schemas.target_files import File, TargetsImported, imported, takes_file
 from language.definition import Name
-from models import lists
 from models.errors import FieldError, Invalid
-from models.lists import ListView, TargetType
+from models.lists import lists
+from models.lists.lists import ListView, TargetType
 from services.conditions import check_conditions
-from services.spooling import spooled
+from services.disk_buffer import spooled
 from services.targets import Checked, check_targets
 
 _lists = APIRouter(tags=["lists"], route_class=StrictRoute)

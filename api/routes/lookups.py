@@ -11,22 +11,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.deps import Authorisation, Caller, ServicesDep, authorised, services_of
 from api.http.idempotency import Idempotent, claim_of
-from api.http.json_body import Handler, StrictRoute, parse_json
+from api.http.json_body import parse_json
 from api.http.limits import check, limited
 from api.http.openapi import problems
+from api.http.strict_route import Handler, StrictRoute
 from api.http.validation import Body
-from api.lookup_options import Options, options_among
+from api.schemas.lookup_options import Options, options_among
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id
-from models.lookups import ProviderRow
+from models.lookups.lookups import ProviderRow
 from providers.breach.answer import BreachAnswer
-from providers.charging import Payer
 from providers.company.answer import CompanyAnswer
 from providers.company.kind import MOST_PEOPLE, PEOPLE
 from providers.darkweb.answer import DarkwebAnswer
 from providers.domain.answer import DomainAnswer
 from providers.email.answer import EmailAnswer
 from providers.ip.answer import IpAnswer
+from providers.lookup.billing import Payer
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
 from providers.registry import lookup_fields

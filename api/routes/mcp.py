@@ -11,10 +11,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
 from api.deps import Caller, ServicesDep, authorised
-from api.http.errors import Problem
-from api.http.json_body import StrictRequest, StrictRoute, parse_json
+from api.http.json_body import StrictRequest, parse_json
 from api.http.middleware import KnownHosts
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
+from api.problems import Problem
 from models.errors import FieldError, Forbidden, Invalid
 from settings import Settings
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 
 from api.deps import Caller, Id, Services, ServicesDep, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
-from api.http.json_body import StrictRoute
 from api.http.streaming import json_array
+from api.http.strict_route import StrictRoute
 from models.monitors import monitors, results, runs
 from models.monitors.results import PastResultView, Result, ResultView
 from services.csv_files import write_csv

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from api.deps import Caller, ServicesDep, authorised
 from api.http.cursors import Limit, Offset
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from api.routes.monitor_results import ChangesOnly, json_answer
 from api.routes.monitors import MonitorRunPage
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors import overview, runs
 from models.monitors.overview import MonitoredTarget
 from models.monitors.results import MonitoringResultView

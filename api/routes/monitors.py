@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.cursors import Limit, Offset
 from api.http.idempotency import Idempotent, claim_of
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
-from api.monitor_bodies import MonitorChanges, NewMonitor, resolve_list
-from api.monitor_validity import GivenMonitor, MonitorValidity, check_monitor, say_validity
-from api.target_bodies import (
+from api.http.strict_route import StrictRoute
+from api.schemas.monitor_bodies import MonitorChanges, NewMonitor, resolve_list
+from api.schemas.monitor_validity import GivenMonitor, MonitorValidity, check_monitor, say_validity
+from api.schemas.target_bodies import (
     GivenTargets,
     TargetsAdded,
     TargetsDeleted,
@@ -26,17 +26,17 @@ from api.target_bodies import (
     takes_targets,
     texts_of,
 )
-from api.target_files import File, TargetsImported, imported, takes_file
+from api.schemas.target_files import File, TargetsImported, imported, takes_file
 from database import Connection
-from models import lists
 from models.errors import Invalid
-from models.lists import TargetType
-from models.monitors import ending, monitors, removing, runs, watched
+from models.lists import lists
+from models.lists.lists import TargetType
+from models.monitors import cleanup, completion, monitored_targets, monitors, runs
 from models.monitors.monitors import MonitorView
 from models.monitors.run_views import MonitorRunView
 from models.views import View
+from services.disk_buffer import spooled
 from services.monitors import check_plan, require_own_targets, with_warnings
-from services.spooling import spooled
 from services.targets import check_targets
 
 _monitors = APIRouter(tags=["monitors"], route_class=StrictRoute)
@@ -151,7 +151,7 @@ async def change_monitor(
 async def delete_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorDeleted:
     """Delete the monitor with its runs, results and targets. A run under way is cancelled."""
     async with changing(services, caller) as connection:
-        await removing.delete(connection, actor(request, caller), id)
+        await cleanup.delete(connection, actor(request, caller), id)
     services.notifier.notify(monitors.CHANGED_CHANNEL)
     return MonitorDeleted()
 
@@ -183,7 +183,7 @@ async def list_monitor_targets(id: Id, caller: Owner, services: ServicesDep) -> 
         list_id = (await _get(connection, services, caller, id)).data_source_ref
         if list_id is not None:
             return await answer_targets(services, connection, lists.targets_after, list_id)
-        return await answer_targets(services, connection, watched.targets_after, id)
+        return await answer_targets(services, connection, monitored_targets.targets_after, id)
 
 
 @_monitors.post("/{id}/targets", **takes_targets("monitor_full", "targets_in_list"))
@@ -203,7 +203,7 @@ async def add_monitor_targets(
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, name = actor(request, caller), locked.row["name"]
-        added = await watched.add(connection, who, id, name, checked.targets)
+        added = await monitored_targets.add(connection, who, id, name, checked.targets)
     duplicates = len(checked.targets) - added
     return TargetsAdded(added=added, duplicates=duplicates, invalid=invalid_of(texts, checked))
 
@@ -224,7 +224,7 @@ async def import_monitor_targets(
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, targets = actor(request, caller), given.targets_of(batches)
-        added = await watched.add_all(connection, who, id, locked.row["name"], targets)
+        added = await monitored_targets.add_all(connection, who, id, locked.row["name"], targets)
     return imported(given, added)
 
 
@@ -246,7 +246,7 @@ async def remove_monitor_targets(
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, name = actor(request, caller), locked.row["name"]
-        deleted = await watched.remove(connection, who, id, name, wanted)
+        deleted = await monitored_targets.remove(connection, who, id, name, wanted)
     return TargetsDeleted(deleted=deleted)
 
 
@@ -297,7 +297,7 @@ async def get_monitor_run(id: Id, run_id: Id, caller: Owner, services: ServicesD
 async def cancel_monitor_run(id: Id, run_id: Id, caller: Owner, services: ServicesDep) -> MonitorRunView:
     """End the run now; what was found stays, and is paid. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
-        await ending.cancel(connection, caller.account_id, id, run_id)
+        await completion.cancel(connection, caller.account_id, id, run_id)
         return await runs.get(connection, caller.account_id, id, run_id)
 
 

@@ -11,21 +11,23 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 
-from api import resume_pages
 from api.deps import Services, ServicesDep
 from api.http import limits
-from api.http.errors import Problem, status_of
-from api.http.json_body import StrictRequest, StrictRoute, parse_json
+from api.http.errors import status_of
+from api.http.json_body import StrictRequest, parse_json
 from api.http.openapi import problems
-from api.resume_forms import Answer, fields_of, note_errors, read_form
-from api.resume_pages import Question
+from api.http.strict_route import StrictRoute
+from api.pages import resume_pages
+from api.pages.resume_forms import Answer, fields_of, note_errors, read_form
+from api.pages.resume_pages import Question
+from api.problems import Problem
 from api.routes.runs import CHECKED
-from models import prompts, resume_tokens, resuming
 from models.errors import Conflict, Invalid, ModelError, NotFound, RateLimited, Unavailable
-from models.prompts import Prompt
-from models.resume_tokens import Place
-from models.resuming import Waiting
-from models.runs import QUEUED_CHANNEL
+from models.runs import prompts, resume_tokens, resumption
+from models.runs.prompts import Prompt
+from models.runs.resume_tokens import Place
+from models.runs.resumption import Waiting
+from models.runs.runs import QUEUED_CHANNEL
 
 router = APIRouter(prefix="/api/workflows/resume", tags=["triggers"], route_class=StrictRoute)
 
@@ -180,7 +182,7 @@ async def _find(token: str, request: Request, services: Services) -> tuple[Place
     if place is None:
         raise NotFound("resume URL")
     async with services.database.connection() as connection:
-        waiting = await resuming.find(connection, place)
+        waiting = await resumption.find(connection, place)
         prompt = await prompts.find(connection, place.run_id, waiting.step_id)
     structlog.contextvars.bind_contextvars(
         account_id=str(waiting.account_id), run_id=str(place.run_id), workflow_id=str(waiting.automation_id)
@@ -193,7 +195,7 @@ async def _resume(services: Services, place: Place, waiting: Waiting, body: Any)
     if waiting.schema is not None:
         await services.event_checks.check_schema(waiting.account_id, waiting.schema, body, "")
     async with services.database.transaction() as connection:
-        await resuming.resume(connection, place.run_id, waiting.step_id, body)
+        await resumption.resume(connection, place.run_id, waiting.step_id, body)
     services.notifier.notify(QUEUED_CHANNEL)
     return Resumed(run_id=place.run_id, step=waiting.step_id, message="Accepted: the run goes on.")
 

@@ -11,11 +11,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from api.deps import Caller, Id, Services, ServicesDep, authorised
 from api.http.cursors import Cursor, Limit, cursor_of, number_of
-from api.http.json_body import StrictRoute
-from api.large_answers import LargeAnswer, turn_of
-from models import run_pieces
-from models.run_pieces import ItemView, Source
+from api.http.large_answers import LargeAnswer, turn_of
+from api.http.strict_route import StrictRoute
 from models.run_values import THE_RUN, ValueRef
+from models.runs import run_pieces
+from models.runs.run_pieces import ItemView, Source
 from models.views import to_json
 from services.run_pieces import stream_value
 

@@ -7,32 +7,40 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import psycopg
-import structlog
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 import logs
-from api import live_events, saving
-from api.credentials import presented
+from api import saving
+from api.auth.credentials import presented
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.cursors import Limit, Page
 from api.http.idempotency import Idempotent, claim_of
-from api.http.json_body import StrictRoute
+from api.http.large_answers import LargeAnswer, read_run, turn_of
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from api.large_answers import LargeAnswer, read_run, turn_of
-from api.resume_urls import with_resume_urls
-from api.run_events import stream
-from language.validation.findings import called
-from models import agents, audit, cancelling, retries, run_lists, runs
-from models.accepting import Accepted, RunAccepted
+from api.schemas.accepted_runs import (
+    accepted_response,
+    announce_acceptance,
+    is_first_acceptance,
+    view_acceptance,
+)
+from api.schemas.resume_urls import with_resume_urls
+from api.streams import live_events
+from api.streams.run_events import stream
+from language.findings import called
+from models import audit
+from models.accounts import agents
 from models.audit import Actor, Target
-from models.run_lists import PARTS, ListedRun, Part
 from models.run_values import ROOM, SMALL
-from models.run_views import RunStatus, RunView
-from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs import cancellation, retries, run_lists, runs
+from models.runs.acceptance import Accepted, RunAccepted
+from models.runs.run_lists import PARTS, ListedRun, Part
+from models.runs.run_views import RunStatus, RunView
+from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.views import to_json
 
 _log = logs.get(__name__)
@@ -185,7 +193,7 @@ async def get_run_events(
 async def cancel_run(run_id: Id, request: Request, caller: Author, services: ServicesDep) -> Response:
     """End a run now. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
-        if ended := await cancelling.cancel(connection, caller.account_id, run_id):
+        if ended := await cancellation.cancel(connection, caller.account_id, run_id):
             target = Target("workflow", await runs.get_automation_id(connection, run_id))
             changes = {"run_id": str(run_id)}
             await audit.record(connection, actor(request, caller), "run.cancelled", target, changes)
@@ -198,10 +206,10 @@ async def cancel_run(run_id: Id, request: Request, caller: Author, services: Ser
 
 async def cancel_all(services: Services, by: Actor, workflow_id: UUID, upload_id: UUID | None = None) -> None:
     """End all runs of a workflow; or of one upload to it, which the audit log has been told."""
-    after: UUID | None = cancelling.FIRST
+    after: UUID | None = cancellation.FIRST
     while after is not None:
         async with services.database.transaction() as connection:
-            ended, after = await cancelling.cancel_some(
+            ended, after = await cancellation.cancel_some(
                 connection, by.account_id, workflow_id, after, upload_id=upload_id
             )
             if ended and upload_id is None:
@@ -244,8 +252,8 @@ async def retry_run(
             from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
             may_look_up="lookups" in caller.scopes,
         )  # fmt: skip
-    note(services, caller.account_id, accepted)
-    return accepted_answer(RunRestarted(**body_of(accepted).model_dump(), restarted_from=run_id))
+    announce_acceptance(services, caller.account_id, accepted)
+    return accepted_response(RunRestarted(**view_acceptance(accepted).model_dump(), restarted_from=run_id))
 
 
 def claimed_key(request: Request) -> str | None:
@@ -259,38 +267,14 @@ def claimed_key(request: Request) -> str | None:
 
 async def answer(services: Services, account_id: UUID, accepted: Accepted, wait: int | None) -> Response:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
-    note(services, account_id, accepted)
+    announce_acceptance(services, account_id, accepted)
     try:
         if wait is not None and (
-            ended := await services.waiter.wait(accepted.run_id, wait, new=is_new(accepted))
+            ended := await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
         ):
             view = ended if ended.is_whole() else await read_run(services, account_id, ended.id)
             return Response(to_json(view), media_type="application/json")
     except psycopg.Error as error:
         # It is accepted all the same: told of an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)
-    return accepted_answer(body_of(accepted))
-
-
-def note(services: Services, account_id: UUID, accepted: Accepted) -> None:
-    """Have the log name the run, and dispatchers look for it."""
-    structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
-    if not accepted.repeated:
-        services.notifier.notify(QUEUED_CHANNEL, str(account_id))
-
-
-def is_new(accepted: Accepted) -> bool:
-    """Whether the end of the run is yet to be heard of."""
-    return not accepted.repeated and accepted.status == "queued"
-
-
-def body_of(accepted: Accepted) -> RunAccepted:
-    """What is told of accepted work."""
-    message = "Already accepted." if accepted.repeated else "Accepted."
-    return RunAccepted(run_id=accepted.run_id, status=accepted.status, message=message)
-
-
-def accepted_answer(body: RunAccepted) -> Response:
-    """The answer 202."""
-    location = f"/api/workflows/runs/{body.run_id}"
-    return Response(body.model_dump_json(), 202, {"Location": location}, "application/json")
+    return accepted_response(view_acceptance(accepted))

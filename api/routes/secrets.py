@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
 from api.deps import Caller, ServicesDep, actor, authorised
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from models import secrets
+from models.accounts import secrets
+from models.accounts.secrets import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, NAME, SecretView
 from models.errors import FieldError, Invalid
-from models.secrets import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, NAME, SecretView
 from models.views import View
 from services.signatures import flaw_of
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from api.deps import Caller, authorised
-from api.http.json_body import StrictRoute
-from models import templates
-from models.templates import Category, Template
+from api.http.strict_route import StrictRoute
+from models.automations import templates
+from models.automations.templates import Category, Template
 
 router = APIRouter(prefix="/api/workflows", tags=["templates"], route_class=StrictRoute)
 

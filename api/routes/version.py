@@ -9,7 +9,7 @@ from pydantic import Field
 
 from api import versions
 from api.deps import Caller, authorised
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from models.views import View
 
 router = APIRouter(prefix="/api/version", tags=["service"], route_class=StrictRoute)

@@ -11,16 +11,17 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import as_it_came, validated
-from api.webhook_bodies import NewWebhook, Rotation, WebhookChanges, WebhookName, WebhookReplacement
-from models import agents, deliveries, endpoints
-from models.deliveries import DeliveryDetail
-from models.endpoints import Chosen, EndpointView
+from api.schemas.webhook_bodies import NewWebhook, Rotation, WebhookChanges, WebhookName, WebhookReplacement
+from models.accounts import agents
 from models.errors import FieldError, Invalid
+from models.webhooks import deliveries, endpoints
+from models.webhooks.deliveries import DeliveryDetail
+from models.webhooks.endpoints import Chosen, EndpointView
 from outbound.signing import new_secret
-from services import delivering
+from services import delivery_attempts
 
 router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], route_class=StrictRoute)
 
@@ -105,7 +106,7 @@ async def test_webhook(body: WebhookName, caller: Owner, services: ServicesDep) 
     """
     async with services.database.connection() as connection:
         delivery = await deliveries.new_test(connection, caller.account_id, body.id)
-    attempt = await delivering.attempt(services.outbound, services.keyring, delivery)
+    attempt = await delivery_attempts.attempt(services.outbound, services.keyring, delivery)
     async with services.database.transaction() as connection:
         await deliveries.store_test(connection, delivery, attempt)
         return await deliveries.get(connection, caller.account_id, delivery.delivery_id)

@@ -14,23 +14,24 @@ from typing_extensions import TypedDict
 
 from api import saving
 from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, authorised, rules_for
-from api.findings import FoundView, WarningView
 from api.http.chain import depth_of
 from api.http.conditions import IfMatch, expected_version
 from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
 from api.http.idempotency import Idempotent
-from api.http.json_body import StrictRoute
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body, as_it_came
 from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed_key
+from api.schemas.findings import FoundView, WarningView
 from language.definition import MAX_STEPS, Concurrency, Name, OnFailure, Status, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
-from models import agents, automation_views, automations, definitions, exporting, secrets, targets, versions
-from models.accepting import Event, RunAccepted
-from models.automation_schedules import next_times
-from models.automation_views import WorkflowView
-from models.versions import VersionDefinition, VersionView
+from models.accounts import agents, secrets
+from models.automations import automation_views, automations, definitions, exporting, run_targets, versions
+from models.automations.automation_views import WorkflowView
+from models.automations.versions import VersionDefinition, VersionView
+from models.runs.acceptance import Event, RunAccepted
+from models.schedules.automation_schedules import next_times
 from models.views import View
 from services import checking
 from services.dry_runs import only_one
@@ -376,7 +377,7 @@ async def _run(
     services: Services, workflow_id: UUID, body: RunBody, request: Request, caller: Caller, wait: int | None
 ) -> Response:
     async with services.database.connection() as connection:
-        target = await targets.run_target(connection, caller.account_id, workflow_id)
+        target = await run_targets.run_target(connection, caller.account_id, workflow_id)
     await services.event_checks.check_input(target, body.input, "/input")
     event = Event(
         target, "manual", body.input,

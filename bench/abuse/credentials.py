@@ -12,7 +12,7 @@ import httpx
 
 from bench.abuse.cases import Tally, case
 from bench.abuse.target import Account, Target
-from models import keys
+from models.accounts import keys
 
 
 async def _new_key(creator: httpx.AsyncClient, *scopes: str, **fields: Any) -> httpx.Response:

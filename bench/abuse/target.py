@@ -21,8 +21,8 @@ import httpx
 import psutil
 from aiohttp import web
 
-from embedded import administration
-from models.keys import ALL_SCOPES
+from models.accounts.keys import ALL_SCOPES
+from services.operator import administration
 from tests.datasets import write_small_datasets
 from tests.stacks import CLI, StackProcess, environment, eventually
 

@@ -6,7 +6,7 @@ Only what is near by meaning, or by spelling beyond doubt, is named: a wrong hin
 from __future__ import annotations
 
 from language.expressions.library import FUNCTIONS
-from language.validation.findings import near
+from language.findings import near
 
 _NO_CLOCK = (
     "No function reads a clock; run.started_at is when the run began, run.queued_at when it was accepted."

@@ -32,10 +32,10 @@ from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
 from language.expressions.times import moment_of
 from language.expressions.values import at
 from language.fields import resolve_fields, trigger_field
+from language.findings import Finding, called, escaped, missing_secret, suggestion
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
 from language.validation import trigger_checks
-from language.validation.findings import Finding, called, escaped, missing_secret, suggestion
 from language.validation.sources import (
     ITEM,
     Source,

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from language import triggers
 from language.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
+from language.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
 from language.validation import checks, doubts
-from language.validation.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
 from language.validation.reachability import unreachable_steps
 
 MAX_FINDINGS = 100

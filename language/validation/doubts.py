@@ -14,9 +14,9 @@ from language.definition import Definition, IteratingStep, LookupStep, RememberS
 from language.expressions import parser
 from language.expressions.tracing import EACH, Doubt, Place, trace
 from language.expressions.values import at
+from language.findings import Finding, escaped, near
 from language.shapes import ANYTHING, Shape
 from language.validation.checks import FOR_EACH, Sources
-from language.validation.findings import Finding, escaped, near
 from language.validation.sources import ITEM, Source
 
 Answers = Mapping[str, Shape]

@@ -8,7 +8,7 @@ from language import expressions
 from language.branches import branches_of, needs_of
 from language.definition import ConditionStep, Definition
 from language.expressions import Budget, ExpressionError
-from language.validation.findings import Finding
+from language.findings import Finding
 
 _NODES = 10_000
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from language import expressions, templates
 from language.definition import field_expression
 from language.expressions import Expression, ExpressionError, Reference
-from language.validation.findings import Finding
+from language.findings import Finding
 
 ITEM = "item"
 """The root of the scope that is there in a step with `for_each` alone."""

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 from language import responding
 from language.definition import SCOPE_ROOTS, Definition
 from language.expressions import WHOLE_SCOPE
+from language.findings import Finding, called, missing_secret, suggestion
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
-from language.validation.findings import Finding, called, missing_secret, suggestion
 from language.validation.sources import ITEM, Source, compiled, in_template, reads_resume_url, step_read
 
 _DEDUPE, _RESPOND = "/trigger/dedupe", "/trigger/respond"

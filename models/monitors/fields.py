@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from models.lookups import LookupAnswer
+from models.lookups.lookups import LookupAnswer
 from models.monitors.defaults import DEFAULTS
 from models.monitors.forms import Fold, Form, form_of
 from models.monitors.tolerances import effective_tolerances

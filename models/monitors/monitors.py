@@ -17,13 +17,13 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import audit
 from models.audit import Actor, Target
-from models.calendars import Calendar
 from models.errors import Conflict, NotFound
 from models.identifiers import new_id
-from models.lists import TargetType
-from models.monitors import sources, watched
+from models.lists.lists import TargetType
+from models.monitors import monitored_targets, sources
 from models.monitors.sources import SourceView
 from models.monitors.tolerances import effective_tolerances
+from models.schedules.calendars import Calendar
 from models.views import View
 
 MAX_MONITORS = 1_000
@@ -222,7 +222,7 @@ async def create(
         message = f"An account has at most {MAX_MONITORS:,} monitors; delete some."
         raise Conflict("too_many_monitors", message)
     if plan.list_id is not None:
-        await watched.check_list(connection, actor.account_id, type, plan.list_id)
+        await monitored_targets.check_list(connection, actor.account_id, type, plan.list_id)
     monitor_id, now = new_id(), found["now"]
     values = _values(plan) | {
         "id": monitor_id,
@@ -237,7 +237,7 @@ async def create(
         " %(now)s, %(now)s, " + _PLACES + ")",
         values,
     )
-    added = await watched.insert(connection, monitor_id, targets)
+    added = await monitored_targets.insert(connection, monitor_id, targets)
     changes = {"name": plan.name, "monitor_type": type, "target_count": added}
     await audit.record(
         connection, actor, "monitor.created", Target("monitor", monitor_id, plan.name), changes
@@ -277,7 +277,7 @@ async def change(connection: Connection, actor: Actor, locked: Locked, plan: Pla
     if plan == former:
         return
     if plan.list_id is not None and plan.list_id != former.list_id:
-        await watched.check_list(connection, actor.account_id, row["monitor_type"], plan.list_id)
+        await monitored_targets.check_list(connection, actor.account_id, row["monitor_type"], plan.list_id)
     now = datetime.now(UTC)
     calendar = _calendar(plan, row["created_at"])
     moved = calendar != _calendar(former, row["created_at"])
@@ -319,7 +319,7 @@ async def resume(connection: Connection, actor: Actor, monitor_id: UUID) -> None
     locked = await lock(connection, actor.account_id, monitor_id)
     if locked.row["status"] == "paused":
         if locked.row["list_id"] is not None:
-            await watched.require_list(connection, locked.row["list_id"])
+            await monitored_targets.require_list(connection, locked.row["list_id"])
         due = locked.next_after(datetime.now(UTC))
         await connection.execute(
             "update monitors set status = 'active', paused_reason = null, next_run_at = %s,"

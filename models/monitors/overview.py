@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import Field as Described
 
 from database import Connection
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors.results import ANSWERS, FIELDS, Result
 from models.views import View
 

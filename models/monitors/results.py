@@ -12,8 +12,9 @@ import orjson
 from pydantic import Field as Described
 
 from database import Connection
-from models.lists import TargetType
-from models.monitors.sources import NOT_PARTIAL, SilenceView
+from models.lists.lists import TargetType
+from models.lookups.silence import NOT_PARTIAL
+from models.monitors.sources import SilenceView
 from models.views import View
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field as Described
 
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors.sources import RunSilenceView
 from models.views import View
 

@@ -13,12 +13,12 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models import credits
+from models.credits import credits
 from models.errors import Conflict, InsufficientCredits, ModelError, NotFound
 from models.identifiers import new_id
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors import monitors
-from models.monitors.ending import Ended, hold_of, tell_failed
+from models.monitors.completion import Ended, hold_of, tell_failed
 from models.monitors.monitors import Locked
 from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
 

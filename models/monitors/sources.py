@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -13,20 +13,8 @@ from sqlalchemy import Column, DateTime, ForeignKey, Integer, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models.lookups.silence import NOT_PARTIAL, WHY, Reason
 from models.views import View
-
-Reason = Literal["failed", "limited", "no_key", "no_data", "quota", "not_set_up", "bulk_use"]
-"""Why a source was not heard: it failed, it was over a limit, it has no key, its data is not on this machine,
-its quota was used up until the run had to end, it never had the key that it needs, or its terms allow no bulk
-use in a commercial service."""
-
-NOT_PARTIAL: frozenset[Reason] = frozenset({"not_set_up", "bulk_use"})
-"""Why a source is silent without which an answer is as whole as the installation can give it."""
-
-WHY = (
-    "Why: it `failed`, was `limited`, has `no_key` or `no_data`, its `quota` was used up, it is `not_set_up`,"
-    " or its terms allow no `bulk_use`."
-)
 
 
 class MonitorSource(SQLModel, table=True):

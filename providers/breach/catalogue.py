@@ -17,9 +17,9 @@ import orjson
 from pydantic import BaseModel, TypeAdapter
 
 from models.names import bare_name
-from providers.base import Context, Fields, Query, RemoteSource
-from providers.downloads import Dataset
-from providers.lists import Lists, read
+from providers.datasets.downloads import Dataset
+from providers.datasets.lists import Lists, read
+from providers.sources.base import Context, Fields, Query, RemoteSource
 
 _FEWEST = 300
 _Source = TypeVar("_Source", bound=RemoteSource)

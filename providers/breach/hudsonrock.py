@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, Fields, RemoteSpec, SourceError
-from providers.rest import Get, rest
+from providers.sources.base import Evidence, Fields, RemoteSpec, SourceError
+from providers.sources.rest import Get, rest
 from settings import Rate
 
 _SERVICE = "Infostealer malware"

@@ -10,12 +10,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from providers.base import Derived, Kind
 from providers.breach import hibp, hudsonrock, leakcheck, xposedornot
 from providers.breach.answer import BreachAnswer
 from providers.breach.catalogue import titled
-from providers.email.address import normalise
-from providers.wording import may_be_more
+from providers.sources.base import Derived, Kind
+from providers.sources.email_address import normalise
+from providers.sources.wording import may_be_more
 
 _NAMED = 5
 _SORTS = {"spam_lists": "a spam list", "retired": "retired"}

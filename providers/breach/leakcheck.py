@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, Fields, RemoteSpec, SourceError
 from providers.breach.exposed import usual
-from providers.rest import Get, integer, rest
+from providers.sources.base import Evidence, Fields, RemoteSpec, SourceError
+from providers.sources.rest import Get, integer, rest
 from settings import Rate
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, Fields, RemoteSpec
 from providers.breach.exposed import usual
-from providers.rest import Get, rest
+from providers.sources.base import Evidence, Fields, RemoteSpec
+from providers.sources.rest import Get, rest
 from settings import Rate
 
 

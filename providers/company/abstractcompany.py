@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers import abstract
-from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 from providers.company.identity import Company, by
 from providers.ip.countries import named_country
+from providers.sources import abstract
+from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 _NAMES = {
     "profile.name": "company_name",

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 
-from providers.base import (
+from providers.company.identity import Company, Wanted, by, candidate, candidates
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -19,7 +20,6 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.identity import Company, Wanted, by, candidate, candidates
 from settings import Rate
 
 _HITS = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outbound.client import USER_AGENT
-from providers.base import Context
+from providers.sources.base import Context
 
 
 def user_agent(context: Context) -> dict[str, str]:

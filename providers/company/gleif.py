@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from providers.base import (
+from providers.company.identity import Company, Wanted, by, candidate, candidates
+from providers.ip.countries import named_country
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -16,8 +18,6 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.identity import Company, Wanted, by, candidate, candidates
-from providers.ip.countries import named_country
 from settings import Rate
 
 _HITS = 20

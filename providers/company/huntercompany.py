@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, Query, RemoteSpec
 from providers.company.identity import Company
 from providers.ip.countries import named_country
-from providers.rest import Get, Table, integer, rest, text
+from providers.sources.base import Evidence, Query, RemoteSpec
+from providers.sources.rest import Get, Table, integer, rest, text
 from settings import Rate
 
 _QUOTA_SECONDS = 3600.0

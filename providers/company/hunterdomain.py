@@ -9,7 +9,8 @@ from datetime import date
 from typing import Any
 
 from outbound.response import retry_after
-from providers.base import (
+from providers.company.identity import Company, by
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -19,7 +20,6 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.identity import Company, by
 from settings import Rate
 
 # As many as paid plans give, and as many as the free one gives.

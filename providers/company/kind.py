@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from providers.base import Derived, Fields, Kind
 from providers.company import (
     abstractcompany,
     companieshouse,
@@ -18,6 +17,7 @@ from providers.company import (
 )
 from providers.company.answer import CompanyAnswer, Profile
 from providers.company.identity import normalise, resolve
+from providers.sources.base import Derived, Fields, Kind
 
 PEOPLE, MOST_PEOPLE = 25, 100
 

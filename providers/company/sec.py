@@ -18,7 +18,9 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from models.names import company_name
-from providers.base import (
+from providers.company.contact import user_agent
+from providers.company.identity import Company, Wanted, by, candidate, candidates, registered
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -28,8 +30,6 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, by, candidate, candidates, registered
 from settings import Rate
 
 _DATA, _FILES = "https://data.sec.gov", "https://www.sec.gov"

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, cast
 
-from providers.base import (
+from providers.company import claims
+from providers.company.contact import user_agent
+from providers.company.identity import Company, Wanted, by, candidate, candidates, likeness, registered
+from providers.ip.countries import named_country
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -20,10 +24,6 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.company import claims
-from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, by, candidate, candidates, likeness, registered
-from providers.ip.countries import named_country
 from settings import Rate
 
 _HITS, _READ = 10, 5

@@ -19,7 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from outbound.response import retry_after
-from providers.base import (
+from providers.darkweb.mentions import MOST, has_query, mention, timestamp
+from providers.sources.base import (
     REJECTIONS,
     Context,
     Evidence,
@@ -29,7 +30,6 @@ from providers.base import (
     RemoteSpec,
     SourceError,
 )
-from providers.darkweb.mentions import MOST, has_query, mention, timestamp
 from settings import Rate
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

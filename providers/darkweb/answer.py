@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from models.lookups import Block, LookupAnswer
+from models.lookups.lookups import Block, LookupAnswer
 
 
 class Leak(Block):

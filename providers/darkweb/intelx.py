@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from providers.base import (
+from providers.darkweb.mentions import MOST, iso_timestamp, mention
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -24,7 +25,6 @@ from providers.base import (
     Unsure,
     json_answer,
 )
-from providers.darkweb.mentions import MOST, iso_timestamp, mention
 from settings import Rate
 
 _BUCKETS = ("darknet", "leaks", "pastes", "dumpster")

@@ -13,11 +13,11 @@ from typing import Any
 
 from models.errors import FieldError, Invalid
 from models.names import folded_name
-from providers.base import Fields, Kind, Query
 from providers.darkweb import ahmia, intelx, ransomwarelive
 from providers.darkweb.answer import DarkwebAnswer
 from providers.darkweb.hackishness import hackishness
-from providers.wording import may_be_more
+from providers.sources.base import Fields, Kind, Query
+from providers.sources.wording import may_be_more
 
 PAGE, BLOCK = 20, 100
 _SHORTEST, _LONGEST = 3, 256

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, Field, ValidationError
 
-from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 from providers.darkweb.mentions import MOST, iso_timestamp, mention
-from providers.downloads import Dataset
-from providers.installed import Datasets
-from providers.lists import Lists, read
+from providers.datasets.downloads import Dataset
+from providers.datasets.installed import Datasets
+from providers.datasets.lists import Lists, read
+from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 _FEWEST = 10_000
 # What stands for a text that nobody has: none was found, or a language model wrote what it supposes.

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from providers.base import Context, SourceError, json_answer
+from providers.sources.base import Context, SourceError, json_answer
 
 IANA = "https://data.iana.org/rdap"
 _SECONDS = 86400.0

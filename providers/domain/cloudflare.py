@@ -8,8 +8,8 @@ from dns.message import QueryMessage
 from dns.rdata import Rdata
 from dns.rdtypes.IN.A import A
 
-from providers.base import Evidence
 from providers.domain import filtered
+from providers.sources.base import Evidence
 
 
 def withholds(answer: QueryMessage) -> bool:

@@ -7,8 +7,8 @@ a domain to which the servers of its TLD refer is somebody's, whatever the regis
 from __future__ import annotations
 
 from models.domains import Domain
-from providers.base import Fields, SourceError, Unsure
-from providers.nameservers import records, resolvers
+from providers.sources.base import Fields, SourceError, Unsure
+from providers.sources.nameservers import records, resolvers
 
 
 async def unless_delegated(domain: Domain, seconds: float) -> Fields:

@@ -17,8 +17,17 @@ from dns.rdtypes.ANY.SOA import SOA
 from dns.rdtypes.ANY.TXT import TXT
 
 from models.domains import Domain
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError, Unsure
-from providers.nameservers import records, resolvers
+from providers.sources.base import (
+    Context,
+    Evidence,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    Unsure,
+)
+from providers.sources.nameservers import records, resolvers
 
 _TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dns.message import QueryMessage
 
 from models.domains import Domain
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.nameservers import resolvers, response
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.sources.nameservers import resolvers, response
 
 
 def source(

@@ -11,8 +11,10 @@ from typing import Any
 
 from models.domains import Domain
 from outbound.guard import Address
-from providers.aggregate import merge
-from providers.base import (
+from providers.datasets.installed import Datasets
+from providers.ip.kind import KIND as IP
+from providers.sources.aggregate import merge
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -23,9 +25,7 @@ from providers.base import (
     SourceError,
     Unsure,
 )
-from providers.installed import Datasets
-from providers.ip.kind import KIND as IP
-from providers.nameservers import addresses, resolvers
+from providers.sources.nameservers import addresses, resolvers
 
 _PLACES = {
     "asn.asn": "hosting.asn",

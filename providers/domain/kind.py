@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from models import domains
-from providers import verdicts
-from providers.base import Kind, Query, Rule
 from providers.domain import (
     cloudflare,
     dns,
@@ -22,6 +20,8 @@ from providers.domain import (
     whois,
 )
 from providers.domain.answer import DomainAnswer
+from providers.sources import verdicts
+from providers.sources.base import Kind, Query, Rule
 
 _RULES: dict[str, Rule] = {"threat.malicious": "any_true", "threat.categories": "union"}
 # What is known without asking anyone is not paid for.

@@ -8,8 +8,8 @@ import dns.flags
 import dns.rcode
 from dns.message import QueryMessage
 
-from providers.base import Evidence
 from providers.domain import filtered
+from providers.sources.base import Evidence
 
 
 def withholds(answer: QueryMessage) -> bool:

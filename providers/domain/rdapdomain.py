@@ -19,7 +19,9 @@ import httpx
 import logs
 from models.domains import Domain
 from outbound.errors import OutboundError
-from providers.base import (
+from providers.domain import bootstrap, registrations
+from providers.domain.delegation import unless_delegated
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -30,8 +32,6 @@ from providers.base import (
     Unsure,
     json_answer,
 )
-from providers.domain import bootstrap, registrations
-from providers.domain.delegation import unless_delegated
 from settings import Rate
 
 _log = logs.get(__name__)

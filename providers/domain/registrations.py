@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import date
 
-from providers.base import Fields, SourceError
+from providers.sources.base import Fields, SourceError
 from settings import Rate
 
 FIELDS = frozenset(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Fields, RemoteSource
 from providers.ip.threatfoxip import SERVICE, fetch, indicators
+from providers.sources.base import Fields, RemoteSource
 
 _UNKNOWN_MALWARE = "Unknown malware"
 

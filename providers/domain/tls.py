@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from models.domains import Domain
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.nameservers import addresses, checked, resolvers
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.sources.nameservers import addresses, checked, resolvers
 
 _PORT = 443
 _CLOSE_SECONDS = 0.5

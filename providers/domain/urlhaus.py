@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from providers.base import Fields, RemoteSource
 from providers.ip import abusech
 from providers.ip.urlhausip import SERVICE, fetch, threats
+from providers.sources.base import Fields, RemoteSource
 
 # The DBL's other words are those for domains of others that were abused: `abused_legit_malware` …
 _BAD_DOMAIN = "_domain"

@@ -15,10 +15,10 @@ import logs
 from models.domains import Domain
 from outbound.errors import OutboundError
 from outbound.guard import Networks
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.domain import bootstrap, registrations
 from providers.domain.delegation import unless_delegated
-from providers.nameservers import addresses, checked, resolvers
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.sources.nameservers import addresses, checked, resolvers
 from settings import Rate
 
 _log = logs.get(__name__)

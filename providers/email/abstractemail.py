@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers import abstract
-from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
+from providers.sources import abstract
+from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 _VALIDITY = {"deliverable": "valid", "undeliverable": "invalid", "unknown": "unknown"}
 _AWAY = "unavailable_server"  # the mail server did not answer them, which tells nothing of the address

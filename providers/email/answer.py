@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.lookups import Block, LookupAnswer, Verdict
+from models.lookups.lookups import Block, LookupAnswer, Verdict
 
 Validity = Literal["valid", "invalid", "risky", "unknown"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import date
 from functools import cache
 
-from providers.base import Evidence, Fields, LocalSource, Query, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
+from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 
 def find(query: Query, datasets: Datasets) -> Fields:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from providers.base import Context, Fields, Query, RemoteSource, SourceError
 from providers.company import abstractcompany, wikidata
 from providers.company.identity import Company, Wanted, registered
 from providers.email.maildomain import is_companys
+from providers.sources.base import Context, Fields, Query, RemoteSource, SourceError
 
 _LARGEST = (10, 50, 200, 500, 1000, 5000, 10000)
 

@@ -12,8 +12,8 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from providers.base import Evidence, Fields, LocalSource, Query, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
+from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 # Some give their users a domain below their own.
 _RELAYS = frozenset(

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import httpx
 
-from providers.base import (
+from providers.email import people
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -20,7 +21,6 @@ from providers.base import (
     Unsure,
     json_answer,
 )
-from providers.email import people
 from settings import Rate
 
 _FIELDS = frozenset(

@@ -9,7 +9,8 @@ from datetime import date
 from hashlib import sha256
 from typing import Any, cast
 
-from providers.base import (
+from providers.email import socials
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -19,7 +20,6 @@ from providers.base import (
     SourceError,
     json_answer,
 )
-from providers.email import socials
 from settings import Rate
 
 # Our field → theirs. Names are a person's, unless the profile is an organisation's.

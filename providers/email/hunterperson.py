@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, RemoteSpec
 from providers.email.maildomain import is_companys
-from providers.rest import Get, Table, rest, text
+from providers.sources.base import Evidence, RemoteSpec
+from providers.sources.rest import Get, Table, rest, text
 from settings import Rate
 
 

@@ -12,8 +12,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from providers import verdicts
-from providers.base import Derived, Fields, Kind
 from providers.breach.catalogue import titled
 from providers.breach.kind import KIND as BREACH
 from providers.email import (
@@ -31,8 +29,10 @@ from providers.email import (
     people,
     roles,
 )
-from providers.email.address import normalise
 from providers.email.answer import EmailAnswer
+from providers.sources import verdicts
+from providers.sources.base import Derived, Fields, Kind
+from providers.sources.email_address import normalise
 
 _BREACHES = {"breaches": "breach.count"} | {
     name: f"breach.{name}" for name in ("services", "exposed_data", "spam_lists", "retired")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.base import Evidence, Fields, LocalSource, Query, Spec
+from providers.datasets.installed import Datasets
 from providers.email.disposable import is_disposable
 from providers.email.freemail import is_shared
-from providers.installed import Datasets
+from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 
 def find(query: Query, datasets: Datasets) -> Fields:

@@ -13,8 +13,8 @@ from typing import Literal
 import dns.name
 from dns.rdtypes.ANY.MX import MX
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
-from providers.nameservers import own_resolvers, records
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
+from providers.sources.nameservers import own_resolvers, records
 
 Found = Literal["mx", "address", "null_mx", "unreachable_mx", "nothing", "no_domain"]
 # Names that lead nowhere but to the machine that asks (RFC 6761), and those of its own network.

@@ -12,7 +12,7 @@ from email.utils import parseaddr
 from typing import NamedTuple
 from urllib.parse import quote
 
-from providers.base import (
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,

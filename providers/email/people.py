@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from models.names import plain_name
-from providers.base import Fields
 from providers.email.socials import FIELDS as SOCIALS
+from providers.sources.base import Fields
 
 OTHERS = "other_people"
 # Of a person, in the order of the answer.

@@ -9,9 +9,9 @@ import re
 import unicodedata
 from datetime import date
 
-from providers.base import Evidence, Fields, LocalSource, Query, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
 from providers.ip.countries import COUNTRIES
+from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 _PARTED = re.compile(r"[._-]+")
 _DIGITS = "0123456789"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers import abstract
-from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
 from providers.ip.answer import AutonomousSystem, Company, Location, Security
 from providers.ip.countries import with_names
 from providers.ip.timezones import current_zone
+from providers.sources import abstract
+from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 # Their fields have our names.
 _BLOCKS = {

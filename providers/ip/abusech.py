@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from providers.base import Evidence, RemoteSpec, SourceError
+from providers.sources.base import Evidence, RemoteSpec, SourceError
 
 ACCOUNT = "urlhaus"
 """The source whose key serves all of them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.base import Evidence, RemoteSpec
-from providers.rest import Get, Table, flag, integer, moment, number, rest, text
+from providers.sources.base import Evidence, RemoteSpec
+from providers.sources.rest import Get, Table, flag, integer, moment, number, rest, text
 from settings import Rate
 
 _DAYS = 90

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.lookups import Block, LookupAnswer, Verdict
+from models.lookups.lookups import Block, LookupAnswer, Verdict
 
 
 class Security(Block):

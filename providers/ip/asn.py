@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
-from providers.installed import Datasets
-from providers.ranges import RangeTable
+from providers.datasets.installed import Datasets
+from providers.datasets.ranges import RangeTable
+from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 DATASET = "asn"
 

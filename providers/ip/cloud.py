@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from providers.base import Evidence, Fields, Spec
+from providers.datasets.lists import Lists, merged
 from providers.ip import listed
-from providers.lists import Lists, merged
+from providers.sources.base import Evidence, Fields, Spec
 
 _FILES = {
     "aws": "https://ip-ranges.amazonaws.com/ip-ranges.json",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-from providers.base import Fields
+from providers.sources.base import Fields
 
 _COUNTRIES = {
     "Africa": """

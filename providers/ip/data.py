@@ -15,9 +15,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import IO
 
-from providers.downloads import Dataset, Package, Publisher
+from providers.datasets.downloads import Dataset, Package, Publisher
+from providers.datasets.ranges import Range, RangeTable, write
 from providers.ip import asn, dbip
-from providers.ranges import Range, RangeTable, write
 
 # Known for decades: data in which they are missing is not the data it should be.
 _CITY_PROBE, _CITY_PROBE_COUNTRY = "8.8.8.8", "US"

@@ -14,10 +14,10 @@ from typing import Any
 import maxminddb
 
 from outbound.guard import Address
-from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
 from providers.ip.countries import with_names
 from providers.ip.timezones import zone_of
+from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 DATASET = "dbip-city"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any, cast
 
-from providers.base import (
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,

@@ -9,8 +9,6 @@ from itertools import combinations
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers import verdicts
-from providers.base import Derived, Fields, Kind, Query, Rule
 from providers.ip import (
     abstractip,
     abuseipdb,
@@ -33,6 +31,8 @@ from providers.ip import (
 from providers.ip.answer import AutonomousSystem, Company, IpAnswer, Security
 from providers.ip.distance import kilometres
 from providers.ip.timezones import local_time
+from providers.sources import verdicts
+from providers.sources.base import Derived, Fields, Kind, Query, Rule
 
 _LONGEST = 45  # an IPv4 address mapped into IPv6, written out
 _RULES: dict[str, Rule] = {

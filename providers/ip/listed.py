@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from providers.base import Fields, LocalSource, Query, SourceError, Spec
-from providers.downloads import Dataset
-from providers.installed import Datasets
-from providers.lists import Lists, read
-from providers.ranges import Range, RangeTable, write
+from providers.datasets.downloads import Dataset
+from providers.datasets.installed import Datasets
+from providers.datasets.lists import Lists, read
+from providers.datasets.ranges import Range, RangeTable, write
+from providers.sources.base import Fields, LocalSource, Query, SourceError, Spec
 
 _FRESH = timedelta(days=2)
 Tables = Mapping[str, Iterable[Range]]

@@ -11,8 +11,8 @@ from datetime import date
 import dns.reversename
 from dns.rdtypes.ANY.PTR import PTR
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
-from providers.nameservers import own_resolvers, records
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec
+from providers.sources.nameservers import own_resolvers, records
 
 _TIMEOUT = 0.5
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from outbound.guard import Address
-from providers.base import (
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,

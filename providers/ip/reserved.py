@@ -11,8 +11,8 @@ from datetime import date
 from ipaddress import ip_network
 
 from outbound.guard import Address, forbidden_address
-from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
+from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 # What lies within special ranges, and is reached from everywhere all the same: anycast addresses of the Port
 # Control Protocol, TURN and DNS-SD, AMT, AS112, ORCHIDv2 and drones.

@@ -10,9 +10,9 @@ from datetime import date
 
 import orjson
 
-from providers.base import Evidence, Spec
+from providers.datasets.lists import Lists, lines, merged
 from providers.ip import listed
-from providers.lists import Lists, lines, merged
+from providers.sources.base import Evidence, Spec
 
 
 def tables(files: dict[str, bytes]) -> listed.Tables:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.base import Evidence, Spec
+from providers.datasets.lists import Lists, lines, merged
 from providers.ip import listed
-from providers.lists import Lists, lines, merged
+from providers.sources.base import Evidence, Spec
 
 _ON_IT = {"security.is_tor": True, "threat.is_tor": True}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, json_answer
 from providers.ip import abusech
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, json_answer
 
 SERVICE = abusech.Service(
     "URLhaus by abuse.ch, https://urlhaus.abuse.ch",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, Fields, RemoteSpec
-from providers.rest import Get, Table, integer, mapped, number, rest, text
+from providers.sources.base import Evidence, Fields, RemoteSpec
+from providers.sources.rest import Get, Table, integer, mapped, number, rest, text
 from settings import Rate
 
 _COUNTS: Table = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.base import Evidence, Fields, LocalSource, Query, Spec
-from providers.installed import Datasets
-from providers.wellknown import table
+from providers.datasets.installed import Datasets
+from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
+from providers.sources.wellknown import table
 
 
 def find(query: Query, datasets: Datasets) -> Fields:

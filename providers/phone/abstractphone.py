@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers import abstract
-from providers.base import Evidence, Fields, RemoteSource, RemoteSpec
+from providers.sources import abstract
+from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 # Our field → their block and name.
 _NAMES = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from providers.base import Kind, Query
 from providers.phone import abstractphone, numbering
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
+from providers.sources.base import Kind, Query
 
 
 def normalise(text: str, pointer: str) -> Query:

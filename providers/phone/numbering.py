@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.base import Evidence, Fields, LocalSource, Query, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
 from providers.ip.timezones import current_zone
 from providers.phone.number import Number
+from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 _FIELDS = frozenset(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from providers.base import Fields
+from providers.sources.base import Fields
 
 Category = Literal["coding", "news", "social", "tech"]
 

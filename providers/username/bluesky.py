@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.username.accounts import account
 from settings import Rate
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from outbound.response import retry_after
-from providers.base import (
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,

@@ -6,8 +6,8 @@ import re
 from datetime import date
 from typing import Any, cast
 
-from providers.base import Evidence, Fields, RemoteSpec, SourceError
-from providers.rest import Get, rest
+from providers.sources.base import Evidence, Fields, RemoteSpec, SourceError
+from providers.sources.rest import Get, rest
 from providers.username.accounts import account
 from settings import Rate
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime
 from typing import Any
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.username.accounts import account
 from settings import Rate
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime
 from typing import Any
 
-from providers.base import (
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from providers.downloads import Dataset
-from providers.lists import Lists, read
+from providers.datasets.downloads import Dataset
+from providers.datasets.lists import Lists, read
 
 _SCHEME, _ACCOUNT = "https://", "{account}"
 _UNWANTED = frozenset({"xx NSFW xx", "dating"})

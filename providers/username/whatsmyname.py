@@ -15,7 +15,7 @@ from datetime import date
 import httpx
 
 from outbound.errors import OutboundError
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
 from providers.username.sites import DATASET, Site, opened
 from settings import Rate
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from providers.base import Derived, Kind, Query
 from providers.email import disposable, freemail, mx, roles
-from providers.email.address import parsed
 from providers.email.kind import validity
+from providers.sources.base import Derived, Kind, Query
+from providers.sources.email_address import parsed
 from providers.validate import syntax
 from providers.validate.answer import ValidateAnswer
 

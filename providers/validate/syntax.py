@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
+from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 
 def find(query: Query, datasets: Datasets) -> Fields:

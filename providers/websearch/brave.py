@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Evidence, Fields, Query, RemoteSpec, SourceError
-from providers.rest import Get, rest
+from providers.sources.base import Evidence, Fields, Query, RemoteSpec, SourceError
+from providers.sources.rest import Get, rest
 from providers.websearch.pages import listed, page
 from settings import Rate
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.base import Derived, Kind, Query, one_credit
+from providers.sources.base import Derived, Kind, Query, one_credit
 from providers.websearch import brave, marginalia, searxng, wikipedia
 from providers.websearch.answer import WebSearchAnswer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
+from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
 from providers.websearch.pages import listed, page
 from settings import Rate
 

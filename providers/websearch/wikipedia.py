@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 from urllib.parse import quote
 
-from providers.base import (
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,

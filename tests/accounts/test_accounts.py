@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from database import Database
-from models import accounts, keys
-from models.accounts import FirstAccount
+from models.accounts import accounts, keys
+from models.accounts.accounts import FirstAccount
 from settings import Rate, Settings
 from tests.api_server import Api, running
 

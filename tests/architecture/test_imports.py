@@ -1,8 +1,10 @@
 """Who may import whom, and what workflow code may not touch."""
 
 import ast
+import re
 import sys
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,23 +20,33 @@ ALLOWED = {
     "language": {"language"},
     "engine": {"engine", "language"},
     "workflows": {"workflows"},
-    "activities": {"activities", "services", "models", "providers", "engine", "language", "outbound",
+    "activities": {"activities", "execution", "services", "models", "providers", "engine", "language",
+        "outbound", "temporal", "workflows.messages"} | LEAVES,
+    "execution": {"execution", "services", "models", "providers", "engine", "language", "outbound",
         "temporal", "workflows.messages"} | LEAVES,
     # The loops know the activities whose workflows they start, and what they share with these of a process.
-    "dispatch": {"dispatch", "activities", "models", "temporal", "workflows.messages"} | LEAVES,
-    "services": {"services", "models", "providers", "engine", "language", "outbound", "temporal"} | LEAVES,
+    "dispatch": {"dispatch", "activities", "execution", "models", "temporal", "workflows.messages"} | LEAVES,
+    "services": {
+        "services", "models", "providers", "engine", "language", "outbound", "temporal", "migrations.upgrade",
+    } | LEAVES,
     "providers": {"providers", "models", "outbound"} | LEAVES,
     "models": {"models", "outbound.guard", "language"} | LEAVES,
     "outbound": {"outbound"} | LEAVES,
     "temporal": {"temporal", "workflows"} | LEAVES,
+    # The supervisor and what it starts; the pieces of the rest that `doctor` and a first start look at.
+    "embedded": {
+        "embedded", "services.operator", "models.accounts", "models.installation", "models.runs.history",
+        "models.runs.workers", "providers", "temporal", "migrations.upgrade",
+    } | LEAVES,
+    "migrations": {"migrations", "models", "sql", "database", "settings"},
     # The processes that its commands run, and the rest of what `vedette` does.
     "cli": {
         "cli", "embedded", "services", "models", "providers", "temporal", "migrations.upgrade", "worker",
-        "api.http.server", "outbound.signing", "language.references",
+        "api.server", "outbound.signing", "language.references",
         "language.validation.definition",
     } | LEAVES,
 }  # fmt: skip
-OURS = {*ALLOWED, *LEAVES, "embedded", "migrations", "worker"}
+OURS = {*ALLOWED, *LEAVES, "sql", "worker"}
 # Pure and fixed for good: the same on every replay.
 WORKFLOW_LIBRARIES = {"temporalio", "pydantic", "orjson"}
 WORKFLOW_STANDARD = sys.stdlib_module_names - {
@@ -99,6 +111,65 @@ def test_workflow_code_calls_no_clock_no_chance_and_no_files(path: Path) -> None
         ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
     }
     assert not calls & FORBIDDEN_CALLS
+
+
+def find_circle(edges: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def named_modules() -> dict[str, Path]:
+    """Every module of ours by its name; a package is what its `__init__` is."""
+    paths = [path for package in ALLOWED for path in modules(package)]
+    paths += [ROOT / f"{name}.py" for name in (*LEAVES, "worker")]
+    names = [path.relative_to(ROOT).with_suffix("").parts for path in paths]
+    return {
+        ".".join(name[:-1] if name[-1] == "__init__" else name): path
+        for name, path in zip(names, paths, strict=True)
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle_nor_do_folders_at_any_depth() -> None:
+    known = named_modules()
+    edges: dict[str, set[str]] = {}
+    for module, path in known.items():
+        # `from a.b import c`: the module `a.b.c`, or else a name in `a.b`.
+        found = {name if name in known else name.rpartition(".")[0] for name in imports(path)}
+        edges[module] = {name for name in found if name in known and name != module}
+    assert not find_circle(edges)
+    for depth in range(1, max(name.count(".") for name in known) + 1):
+        # What lies side by side in one folder: modules, and folders as a whole.
+        beside: dict[str, set[str]] = {}
+        for module, others in edges.items():
+            start = module.split(".")[:depth]
+            for other in others:
+                end = other.split(".")[:depth]
+                if start != end and start[:-1] == end[:-1]:
+                    beside.setdefault(".".join(start), set()).add(".".join(end))
+        assert not find_circle(beside)
+
+
+SQL_STATEMENT = re.compile(
+    r"\s*(select\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s)"
+)
+# An index in a file of SQLite; the server that is made here; what every connection is told.
+SQL_ELSEWHERE = {"providers/darkweb/ransomwarelive.py", "embedded/postgres.py", "database.py"}
+
+
+def test_all_sql_stands_in_models_sql_and_migrations() -> None:
+    for name, path in named_modules().items():
+        place = path.relative_to(ROOT).as_posix()
+        if name.split(".")[0] in ("models", "migrations") or place in SQL_ELSEWHERE:
+            continue
+        texts = [
+            node.value
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        assert not [text for text in texts if SQL_STATEMENT.match(text)], place
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

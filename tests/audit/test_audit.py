@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from database import Database
-from models import audit, keys
+from models import audit
+from models.accounts import keys
 from models.audit import Actor, AuditView, Target
 from tests.api_server import PASSWORD, Api, Person
 

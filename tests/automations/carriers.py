@@ -17,10 +17,11 @@ from uuid import UUID, uuid4
 from aiohttp import web
 
 from database import Database, Notifier
-from models import accounts, resuming, secrets
+from models.accounts import accounts, secrets
 from models.audit import Actor
 from models.errors import Conflict
-from models.runs import QUEUED_CHANNEL
+from models.runs import resumption
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, transform
 from tests.automations.own_runs import performers
@@ -177,7 +178,7 @@ class Carriers:
                 await asyncio.sleep(0.4)
                 with suppress(Conflict):
                     async with self._database.transaction() as connection:
-                        await resuming.resume(connection, run_id, step["id"], {"luck": 5})
+                        await resumption.resume(connection, run_id, step["id"], {"luck": 5})
                 self._notifier.notify(QUEUED_CHANNEL)
 
     async def _lose(self, run_id: UUID, chance: random.Random) -> None:

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from database import Connection, Database
 from language.records import StepRecord
-from models import run_work, shifts
 from models.identifiers import new_id
-from models.run_work import Claim, ClaimedRun
-from models.run_writes import Change, record_changes_if_claimed
+from models.runs import run_work, shifts
+from models.runs.run_work import Claim, ClaimedRun
+from models.runs.run_writes import Change, record_changes_if_claimed
 
 
 async def new_shift(database: Database) -> UUID:

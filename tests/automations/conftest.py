@@ -11,12 +11,13 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities import watching_workflows
 from database import Database, Notifier
+from execution import workflow_watch
 from language.definition import Definition
-from models import accounts, automations, targets
+from models.accounts import accounts
 from models.audit import Actor
-from models.targets import Target
+from models.automations import automations, run_targets
+from models.automations.run_targets import Target
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
@@ -56,7 +57,7 @@ def new_target(database: Database, keyring: Keyring, new_account: NewAccount) ->
         async with database.transaction() as connection:
             actor = Actor(account_id, "system", name="test")
             created = await automations.create(connection, keyring, actor, definition, "active")
-            return await targets.run_target(connection, account_id, created)
+            return await run_targets.run_target(connection, account_id, created)
 
     return create
 
@@ -104,8 +105,8 @@ async def receiver() -> AsyncGenerator[Endpoint]:
 def quick_watch() -> Generator[None]:
     """Rows and workflows of runs are compared often, and young ones too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watching_workflows, "_SECONDS", 0.5)
-        patch.setattr(watching_workflows, "_YOUNGEST", timedelta(seconds=1))
+        patch.setattr(workflow_watch, "_SECONDS", 0.5)
+        patch.setattr(workflow_watch, "_YOUNGEST", timedelta(seconds=1))
         yield
 
 

@@ -24,11 +24,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import worker
 from database import Database, Notifier
-from models import accepting, cancelling
-from models.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
-from models.targets import Target
+from models.automations.run_targets import Target
+from models.runs import acceptance, cancellation
+from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
 from outbound.client import Outbound
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 from sealing import Keyring
 from services.process_pool import ProcessPool
 from settings import Settings
@@ -240,7 +240,7 @@ async def events_of(handle: WorkflowHandle[Any, Any], kind: str) -> list[History
 async def cancel(database: Database, notifier: Notifier, account_id: UUID, run_id: UUID) -> None:
     """As the API does it: in the record, and then everybody is told."""
     async with database.connection() as connection:
-        await cancelling.cancel(connection, account_id, run_id)
+        await cancellation.cancel(connection, account_id, run_id)
     notifier.notify(CANCELLED_CHANNEL, str(run_id))
     notifier.notify(FINISHED_CHANNEL, str(run_id))
 
@@ -252,9 +252,9 @@ async def accept(database: Database, target: Target, count: int = 1, payload: An
 
 async def accept_each(database: Database, target: Target, payloads: Sequence[Any]) -> list[UUID]:
     """Accept a run for each payload, in one statement."""
-    events = [accepting.Event(target, "manual", payload) for payload in payloads]
+    events = [acceptance.Event(target, "manual", payload) for payload in payloads]
     async with database.connection() as connection:
-        return [accepted.run_id for accepted in await accepting.accept(connection, events)]
+        return [accepted.run_id for accepted in await acceptance.accept(connection, events)]
 
 
 class Run:

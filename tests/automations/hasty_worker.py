@@ -1,7 +1,7 @@
 """A worker process whose periods are short, and which is killed the moment a function has done its work.
 
-Its arguments name such functions: `models.run_work:claim`. It is not killed when the function gives something
-false, as a claim does that has found nothing.
+Its arguments name such functions: `models.runs.run_work:claim`. It is not killed when the function gives
+something false, as a claim does that has found nothing.
 """
 
 from __future__ import annotations

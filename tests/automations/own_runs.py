@@ -10,8 +10,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
 from database import Database, Notifier
-from models.runs import QUEUED_CHANNEL
-from models.targets import Target
+from models.automations.run_targets import Target
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import accept, events_of, run_workflow
 
 Handle = WorkflowHandle[Any, Any]

@@ -11,10 +11,10 @@ from typing import Any
 
 FACTOR = 3
 _PERIODS = {
-    "activities.shift": ["BEGIN_SECONDS"],
-    "activities.executor": ["BEAT_SECONDS"],
-    "activities.heartbeat": ["_SECONDS"],
-    "models.shifts": ["SILENT_SECONDS"],
+    "execution.shift": ["BEGIN_SECONDS"],
+    "execution.executor": ["BEAT_SECONDS"],
+    "execution.heartbeat": ["_SECONDS"],
+    "models.runs.shifts": ["SILENT_SECONDS"],
     "models.work_queue": ["_START_SECONDS", "_UNSEEN_SECONDS"],
     "temporal.starts": ["_TASK_TIMEOUT"],
     "worker": ["_HEARTBEATS_HELD_BACK"],

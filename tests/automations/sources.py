@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models import accounts
+from models.accounts import accounts
 from models.identifiers import new_id
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from settings import ProviderSettings, Settings
 from tests.company.fixture_servers import serving
 from tests.email.sources import sources_on_loopback

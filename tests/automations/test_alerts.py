@@ -10,9 +10,9 @@ import jsonschema_rs
 import pytest
 
 from database import Database
-from models import alerts
-from models.event_data import WorkflowAlert
-from models.event_types import EVENT_TYPES
+from models.events import alerts
+from models.events.event_data import WorkflowAlert
+from models.events.event_types import EVENT_TYPES
 from models.identifiers import new_id
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested, transform, until, webhook

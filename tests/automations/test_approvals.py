@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from database import Database
-from models import resume_tokens
-from models.resume_tokens import Place
+from models.runs import resume_tokens
+from models.runs.resume_tokens import Place
 from sealing import Keyring
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested, transform, until, webhook

@@ -17,10 +17,10 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client
 
-from activities import executor
 from database import Database, Notifier
-from models import runs
-from models.claim_order import KEPT
+from execution import executor
+from models.runs import runs
+from models.runs.claim_order import KEPT
 from outbound.client import Outbound
 from providers.registry import KINDS
 from sealing import Keyring

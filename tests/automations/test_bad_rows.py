@@ -10,12 +10,12 @@ from uuid import UUID
 import pytest
 from psycopg.types.json import Json
 
-from activities import handing_over
 from database import Database
 from engine.calls import Call
 from engine.driver import Driver
-from models import setbacks
-from models.runs import QUEUED_CHANNEL
+from execution import hand_over
+from models.runs import setbacks
+from models.runs.runs import QUEUED_CHANNEL
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
@@ -212,7 +212,7 @@ async def test_a_version_with_whose_runs_our_code_fails_is_set_aside_and_its_oth
             await until(all_wait)
             first = len(set(tried))
             # Three, what workflows had by then, and one of each claim that was under way.
-            assert first <= 3 + handing_over._PLACES + CLAIMS and await set_aside(api) == "1.0"
+            assert first <= 3 + hand_over._PLACES + CLAIMS and await set_aside(api) == "1.0"
             [done] = await accept(database, other)
             assert (await ended(database, notifier, target.account_id, done)).output == "done"
             await let_a_minute_pass()

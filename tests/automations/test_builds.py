@@ -9,8 +9,8 @@ import pytest
 from psycopg.types.json import Json
 
 import worker
-from activities.build import name_build
 from database import Database
+from execution.build import name_build
 from models.priorities import ALONE
 from tests.automations.engine import (
     Endpoint,

@@ -12,9 +12,9 @@ from aiohttp import web
 from temporalio.client import Client, WorkflowFailureError
 
 from database import Database, Notifier
-from models import cancelling
-from models.run_views import RunView
-from models.runs import QUEUED_CHANNEL
+from models.runs import cancellation
+from models.runs.run_views import RunView
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -148,7 +148,7 @@ async def test_a_run_can_be_cancelled_anywhere_and_calls_nobody_afterwards(
         await cancel(database, notifier, target.account_id, run_id)
     else:
         async with database.connection() as connection:
-            await cancelling.cancel(connection, target.account_id, run_id)
+            await cancellation.cancel(connection, target.account_id, run_id)
     if execution == "workflow":
         with contextlib.suppress(WorkflowFailureError):
             await (await run_workflow(client, run_id)).result()

@@ -15,8 +15,8 @@ from temporalio.client import Client
 
 from database import Database
 from embedded.postgres import Postgres
-from models import credits
-from models.runs import QUEUED_CHANNEL
+from models.credits import credits
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from tests.automations import sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from database import Database
-from models.runs import QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, requested, until, webhook
 
 EXECUTION = "workflow"

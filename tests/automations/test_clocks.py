@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
-from activities import clock
 from database import Database
+from execution import clock
 from tests.automations.engine import NewTarget, Work, accept, ended
 from tests.automations.own_runs import delay
 

@@ -21,12 +21,13 @@ from psycopg.types.json import Json
 from database import Database
 from embedded.postgres import Postgres
 from embedded.temporal import Temporal
-from models import low_water, secrets, setbacks, shifts
+from models.accounts import secrets
 from models.audit import Actor
-from models.low_water import LowWater
-from models.run_work import Claim
-from models.runs import QUEUED_CHANNEL, RunView
-from models.targets import Target
+from models.automations.run_targets import Target
+from models.runs import low_water, setbacks, shifts
+from models.runs.low_water import LowWater
+from models.runs.run_work import Claim
+from models.runs.runs import QUEUED_CHANNEL, RunView
 from sealing import Keyring
 from settings import Settings
 from tests.automations.claims import claim, runs_of

@@ -35,13 +35,13 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-from activities import executor
 from database import Connection, Database
 from dispatch import runs as dispatcher
+from execution import executor
 from language.progress import Progress
-from models import own_runs, run_work, setbacks, shifts
-from models.run_writes import Change, End, Wait, record_changes_if_claimed
-from models.runs import QUEUED_CHANNEL
+from models.runs import own_runs, run_work, setbacks, shifts
+from models.runs.run_writes import Change, End, Wait, record_changes_if_claimed
+from models.runs.runs import QUEUED_CHANNEL
 from settings import Settings
 from tests.api_server import Api, running
 from tests.automations.claims import carrier_of, claim, held, lose, record, record_of

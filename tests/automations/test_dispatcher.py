@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-from activities import executor
-from activities.executor import Executor
 from database import Database
-from models.runs import QUEUED_CHANNEL
+from execution import executor
+from execution.executor import Executor
+from models.runs.runs import QUEUED_CHANNEL
 from settings import Settings
 from tests.automations.claims import carrier_of, held, lose, record, record_of
 from tests.automations.engine import (

@@ -10,8 +10,8 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import run_work
-from models.runs import QUEUED_CHANNEL
+from models.runs import run_work
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from language.definition import MAX_DEFINITION_BYTES, Status
 from language.validation.definition import Report
-from models.definitions import validate, validate_text
-from models.exporting import file_name, written
+from models.automations.definitions import validate, validate_text
+from models.automations.exporting import file_name, written
 from tests.api_server import Api, Person
 from tests.automations.workflows import create, problem, wrong
 from tests.engine.definitions import definitions

@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.types.json import Json
 
-from activities import halting
-from activities.halting import FailureWatch, Halt
 from database import Database
-from models import root_key, runs, setbacks
+from execution import claim_gate
+from execution.claim_gate import FailureWatch, Halt
+from models.installation import root_key
+from models.runs import runs, setbacks
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import running
@@ -101,7 +102,7 @@ async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their definitions cannot be read, as when another release has written them."""
-    monkeypatch.setattr(halting, "_TEST_SECONDS", 1.0)
+    monkeypatch.setattr(claim_gate, "_TEST_SECONDS", 1.0)
     targets = [await new_target([transform("end", "'done'")]) for _ in range(3)]
     async with database.connection() as connection:
         cursor = await connection.execute(
@@ -158,7 +159,7 @@ async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_ru
     monkeypatch: pytest.MonkeyPatch, lacks: str,
 ) -> None:  # fmt: skip
     """What was done is kept, and written when it is back: no call is made again."""
-    monkeypatch.setattr(halting, "_TEST_SECONDS", 1.0)
+    monkeypatch.setattr(claim_gate, "_TEST_SECONDS", 1.0)
     what, gone, what_is_gone, name = LACKS[lacks]
     target = await new_target([webhook(f"{receiver.url}/held"), webhook(f"{receiver.url}/next", "next")])
     other = await new_target([transform("end", "'done'")])

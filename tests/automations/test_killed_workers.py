@@ -35,10 +35,10 @@ pytestmark = pytest.mark.usefixtures("short_periods")
 
 EXECUTION = "shift"
 DEATHS = {
-    "models.run_work:claim": ("shift", [[]]),
-    "models.own_runs:hand_over": ("workflow", [[]]),
+    "models.runs.run_work:claim": ("shift", [[]]),
+    "models.runs.own_runs:hand_over": ("workflow", [[]]),
     "temporal.starts:start_run": ("workflow", [[], ["/one"], ["/one", "/two"]]),
-    "models.run_writes:record_changes_if_claimed": ("shift", [["/one"]]),
+    "models.runs.run_writes:record_changes_if_claimed": ("shift", [["/one"]]),
 }
 """Functions after which a worker dies: how it takes runs forward, and what may have been called before."""
 
@@ -69,7 +69,7 @@ async def test_a_worker_that_dies_leaves_its_run_to_the_next(
     times = Counter(receiver.paths)
     assert set(times) == {"/one", "/two"} and max(times.values()) <= 2
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 2
-    if after == "models.run_writes:record_changes_if_claimed":
+    if after == "models.runs.run_writes:record_changes_if_claimed":
         assert times == {"/one": 1, "/two": 1}
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import worker
-from activities import executor
 from database import Database
-from models.runs import QUEUED_CHANNEL
+from execution import executor
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

@@ -36,7 +36,7 @@ async def test_a_run_outlives_the_worker_that_it_has_begun_to_wait_in(
     async with running(open_settings) as api:
         person = await api.person()
         run_id = await begin(person, STEPS)
-        with hasty_worker(open_settings, "models.answers:find"):
+        with hasty_worker(open_settings, "models.runs.step_answers:find"):
             url = (await become(person, run_id, "running"))["resume_urls"]["approval"]
         await resume(api, url, json="early")
         async with working(open_settings, client, database, keyring):

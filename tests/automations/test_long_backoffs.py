@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from database import Database, Notifier
-from models.run_views import RunView
-from models.runs import QUEUED_CHANNEL
-from models.targets import Target
+from models.automations.run_targets import Target
+from models.runs.run_views import RunView
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from database import Database, Notifier
-from models.run_views import RunView
+from models.runs.run_views import RunView
 from tests.automations import sources
 from tests.automations.engine import NewTarget, accept, ended
 from tests.automations.sources import Account, books

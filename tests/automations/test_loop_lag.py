@@ -11,10 +11,10 @@ import pytest
 from structlog.testing import capture_logs
 
 import worker
-from activities.loop_lag import LoopLag
 from database import Database
-from models import run_work, workers
+from execution.loop_lag import LoopLag
 from models.identifiers import new_id
+from models.runs import run_work, workers
 from tests.api_server import Api
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
 

@@ -13,9 +13,9 @@ from psycopg.sql import SQL, Identifier
 from temporalio.client import Client
 
 from database import Connection, Database
-from models import cancelling, run_writes
-from models.run_writes import Change, End, Wait, Written
-from models.runs import QUEUED_CHANNEL
+from models.runs import cancellation, run_writes
+from models.runs.run_writes import Change, End, Wait, Written
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from tests.automations.engine import (
@@ -235,7 +235,7 @@ async def test_what_was_done_at_the_moment_of_a_cancel_is_kept(
 ) -> None:
     async def cancel_before(changes: list[Change], do: Do) -> Written:
         async with database.connection() as connection:
-            await cancelling.cancel(connection, target.account_id, run_id)
+            await cancellation.cancel(connection, target.account_id, run_id)
         return await do()
 
     around_writes(cancel_before)

@@ -8,12 +8,13 @@ import psycopg
 import pytest
 from temporalio.client import Client
 
-from activities import own_runs, shift
-from activities.handing_over import HandingOver
+from activities import own_runs
 from database import Database
-from models import run_work, setbacks
-from models.own_runs import OwnRow
-from models.runs import QUEUED_CHANNEL
+from execution import shift
+from execution.hand_over import HandingOver
+from models.runs import run_work, setbacks
+from models.runs.own_runs import OwnRow
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

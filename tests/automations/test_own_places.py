@@ -14,14 +14,14 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities import handing_over
 from activities import own_runs as own_activities
-from activities.watching_workflows import WorkflowWatch
 from database import Database
 from dispatch.runs import Dispatcher
 from embedded.temporal import Temporal
-from models import accepting, own_runs
-from models.runs import QUEUED_CHANNEL
+from execution import hand_over
+from execution.workflow_watch import WorkflowWatch
+from models.runs import acceptance, own_runs
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal import starts
@@ -77,7 +77,7 @@ async def test_of_more_runs_than_there_are_places_for_the_others_go_by_shift(
         views = [await ended(database, notifier, target.account_id, run_id) for run_id in run_ids]
     assert {(view.status, view.output) for view in views} == {("completed", 200)}
     by = Counter([(await performers(database, run_id))["call"] for run_id in run_ids])
-    assert by == {"activity": handing_over._PLACES, "shift": 40 - handing_over._PLACES}
+    assert by == {"activity": hand_over._PLACES, "shift": 40 - hand_over._PLACES}
     assert len(receiver.requests) == 40
 
 
@@ -85,7 +85,7 @@ async def test_a_burst_goes_by_shifts_alone(
     at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
 ) -> None:
     target = await new_target([webhook(receiver.url), transform("end", "call.status")])
-    run_ids = await accept(database, target, handing_over._BURST + 1)
+    run_ids = await accept(database, target, hand_over._BURST + 1)
     async with at_work() as notifier:
         for run_id in run_ids:
             await ended(database, notifier, target.account_id, run_id)
@@ -100,16 +100,16 @@ async def test_a_place_is_used_again_only_when_it_has_rested(
     receiver: Endpoint,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(handing_over, "_REST_SECONDS", 3600.0)
+    monkeypatch.setattr(hand_over, "_REST_SECONDS", 3600.0)
     target = await new_target([webhook(receiver.url), transform("end", "call.status")])
     by = Counter[str]()
     async with at_work() as notifier:
-        for _ in range(handing_over._PLACES + 2):
+        for _ in range(hand_over._PLACES + 2):
             [run_id] = await accept(database, target)
             notifier.notify(QUEUED_CHANNEL)
             await ended(database, notifier, target.account_id, run_id)
             by[(await performers(database, run_id))["call"]] += 1
-    assert by == {"activity": handing_over._PLACES, "shift": 2}
+    assert by == {"activity": hand_over._PLACES, "shift": 2}
 
 
 @asynccontextmanager
@@ -270,7 +270,7 @@ async def test_a_place_that_comes_free_is_used_at_once(
     """Not only when the worker looks by itself, which is once here."""
     monkeypatch.setattr(Dispatcher, "sweep_seconds", 3600.0)
     target = await new_target([transform("end", "trigger")], execution="workflow")
-    run_ids = await accept(database, target, 3 * handing_over._PLACES)
+    run_ids = await accept(database, target, 3 * hand_over._PLACES)
     async with at_work():
         for run_id in run_ids:
             await seen(database, target.account_id, run_id, lambda view: view.status == "completed")
@@ -287,7 +287,7 @@ async def test_a_run_that_has_waited_long_for_a_place_is_found_beside_others_of_
             [run_id] = await accept(database, target)
             await ended(database, notifier, target.account_id, run_id)
         async with database.transaction() as connection:
-            [accepted] = await accepting.accept(connection, [accepting.Event(waits, "webhook", {})])
+            [accepted] = await acceptance.accept(connection, [acceptance.Event(waits, "webhook", {})])
             await connection.execute(
                 "update run_work set available_at = now() - interval '5 minutes' where run_id = %s",
                 (accepted.run_id,),
@@ -351,8 +351,8 @@ async def test_a_workflow_whose_run_a_shift_carries_is_told_to_leave(
         return
 
     monkeypatch.setattr(WorkflowWatch, "compare", compare)
-    monkeypatch.setattr(handing_over, "_REST_SECONDS", 0.0)
-    monkeypatch.setattr(handing_over, "_PLACES", 1)
+    monkeypatch.setattr(hand_over, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(hand_over, "_PLACES", 1)
     target = await new_target([delay(4), webhook(receiver.url)])
     another = await new_target([webhook(f"{receiver.url}/held")])
     [run_id] = await accept(database, target)

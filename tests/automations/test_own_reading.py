@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from activities import watching_workflows
 from database import Database, Notifier
+from execution import workflow_watch
 from temporal.client import TASK_QUEUE
 from temporal.starts import run_workflow_id
 from tests.automations.engine import (
@@ -96,7 +96,7 @@ async def test_a_foreign_workflow_under_a_runs_id_does_not_hold_it_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Somebody ends the run's workflow and starts one of a type that nobody knows."""
-    monkeypatch.setattr(watching_workflows, "_UNKNOWN", timedelta(seconds=1))
+    monkeypatch.setattr(workflow_watch, "_UNKNOWN", timedelta(seconds=1))
     target = await new_target([webhook(f"{receiver.url}/held"), transform("end", "'done'")])
     run_id, handle = await begun(notifier, client, database, target)
     await requested(receiver, 1)

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from database import Database, Notifier
-from models.runs import QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from temporal.client import TASK_QUEUE
 from temporal.starts import run_workflow_id
 from tests.automations.engine import (

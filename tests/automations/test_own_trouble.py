@@ -38,9 +38,9 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
-from activities import own_execution
 from database import Database
-from models.runs import QUEUED_CHANNEL
+from execution import own_execution
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from tests.automations.engine import (

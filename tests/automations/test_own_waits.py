@@ -9,13 +9,13 @@ from uuid import UUID, uuid4
 import pytest
 from temporalio.client import Client
 
-from activities import giving_waits, watching_workflows
-from activities.giving_waits import WaitGiver
 from database import Database, Notifier
-from models import own_runs
+from execution import long_waits, workflow_watch
+from execution.long_waits import WaitGiver
+from models.automations.run_targets import Target
 from models.identifiers import new_id
-from models.targets import Target
-from models.workers import alive, find_alive, sign_in
+from models.runs import own_runs
+from models.runs.workers import alive, find_alive, sign_in
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person
@@ -114,7 +114,7 @@ async def test_a_few_are_given_a_second_those_first_that_are_due_first(
     due = [now + timedelta(minutes=minutes) for minutes in (50, 10, 40, 20, 30, 0.5)]
     run_ids = await waits(database, await new_target([approval()]), due)
     some = giver()
-    assert await give(some) == giving_waits._A_SECOND
+    assert await give(some) == long_waits._A_SECOND
     assert await in_workflows(database) == {run_ids[1], run_ids[3], run_ids[4]}
     assert await some.give() == 0, "the second has not passed"
     assert await give(some, 3) == 2
@@ -136,7 +136,7 @@ async def test_not_more_are_given_than_may_be_in_temporal(
 async def test_of_those_that_are_due_together_some_stay_and_others_are_given(
     database: Database, new_target: NewTarget, giver: Give, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giving_waits, "_IN_A_SLOT", 4)
+    monkeypatch.setattr(long_waits, "_IN_A_SLOT", 4)
     moment = datetime.fromtimestamp(datetime.now(UTC).timestamp() // 10 * 10 + 600, UTC)
     together = [moment + timedelta(milliseconds=one) for one in range(300)]
     target = await new_target([approval()])
@@ -178,7 +178,7 @@ async def test_a_workflow_that_was_terminated_before_a_claim_says_nothing_of_it(
     async with database.connection() as connection:
         assert await own_runs.give_wait(connection, run_id)
         [seen] = await own_runs.find_all(connection, UUID(int=0), 10)
-    watch = watching_workflows.WorkflowWatch(database, client, Notifier(database))
+    watch = workflow_watch.WorkflowWatch(database, client, Notifier(database))
     await watch.compare()
     assert await in_workflows(database) == {run_id}
     last = await client.start_workflow(
@@ -205,7 +205,7 @@ async def test_a_run_that_is_just_being_handed_over_is_not_taken_for_one_whose_w
     [run] = await claimed(database)
     async with database.connection() as connection:
         await own_runs.hand_over(connection, {run_id: run.claim_id})
-    await watching_workflows.WorkflowWatch(database, client, Notifier(database)).compare()
+    await workflow_watch.WorkflowWatch(database, client, Notifier(database)).compare()
     async with database.connection() as connection:
         assert await own_runs.find_at_work(connection, [run_id]) == {run_id}
 

@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 
 from database import Database, Notifier
-from models.targets import Target
+from models.automations.run_targets import Target
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

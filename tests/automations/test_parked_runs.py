@@ -11,10 +11,10 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
 from database import Database, Notifier
 from language.progress import Progress
-from models import cancelling
-from models.own_runs import WORKFLOW
-from models.runs import QUEUED_CHANNEL
-from models.targets import Target
+from models.automations.run_targets import Target
+from models.runs import cancellation
+from models.runs.own_runs import WORKFLOW
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -68,7 +68,7 @@ async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
 
 async def cancel(database: Database, target: Target, run_id: UUID) -> None:
     async with database.connection() as connection:
-        assert await cancelling.cancel(connection, target.account_id, run_id)
+        assert await cancellation.cancel(connection, target.account_id, run_id)
         view = await get_run(connection, target.account_id, run_id)
     assert view.status == "cancelled" and view.completed_at
     assert statuses(view) == {"before": "completed", "wait": "cancelled", "after": "skipped"}

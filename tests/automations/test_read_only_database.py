@@ -13,8 +13,8 @@ from database import Database
 from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
-from models import setbacks, shifts
-from models import workers as alive
+from models.runs import setbacks, shifts
+from models.runs import workers as alive
 from settings import Settings
 from tests.api_server import running
 from tests.automations.engine import (

@@ -24,8 +24,9 @@ from temporalio.worker import ExecuteActivityInput, Replayer
 from temporalio.workflow import NondeterminismError
 
 from database import Database
-from models import credits, resuming
-from models.runs import QUEUED_CHANNEL
+from models.credits import credits
+from models.runs import resumption
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE
@@ -229,7 +230,7 @@ async def test_a_history_of_a_run_made_now_replays(
             await waiting(database, target.account_id, run_id)
             await until(lambda: events_of(handle, "timer_started"))
             async with database.connection() as connection:
-                await resuming.resume(connection, run_id, "approval", "yes")
+                await resumption.resume(connection, run_id, "approval", "yes")
             notifier.notify(QUEUED_CHANNEL)
         view = await ended(database, notifier, target.account_id, run_id)
         assert view.status == "completed"

@@ -10,15 +10,15 @@ from uuid import UUID
 import orjson
 import pytest
 
-from api.waiting import RunWaiter
 from database import Connection, Database
 from language.records import StepError, StepRecord
-from models import run_results, runs
 from models.identifiers import new_id
-from models.run_results import Result
-from models.run_views import RunView
-from models.run_writes import Change, End
+from models.runs import run_results, runs
+from models.runs.run_results import Result
+from models.runs.run_views import RunView
+from models.runs.run_writes import Change, End
 from models.views import StoredJson
+from services.run_waiter import RunWaiter
 from tests.api_server import Api, Person
 from tests.automations.engine import Work, transform
 from tests.automations.workflows import create, post

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from database import Database
-from models import answers
+from models.runs import step_answers
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested, transform, until, webhook
 from tests.automations.workflows import create, problem
@@ -124,7 +124,7 @@ async def test_to_open_the_page_does_nothing(
     for refused in (await api.http.get(f"{path}/form"), await api.http.put(path)):
         assert refused.status_code == 405
     async with database.connection() as connection:
-        assert await answers.find(connection, run_id, "approval") is None  # pyright: ignore[reportArgumentType]
+        assert await step_answers.find(connection, run_id, "approval") is None  # pyright: ignore[reportArgumentType]
 
 
 async def test_the_page_is_stored_framed_and_told_nowhere(api: Api, person: Person, worker: None) -> None:
@@ -207,6 +207,6 @@ async def test_what_was_asked_goes_with_the_run(
     await submit(api, path, field0="0")
     await become(person, run_id, "completed")
     async with database.connection() as connection:
-        await answers.purge(connection)
+        await step_answers.purge(connection)
         cursor = await connection.execute("select 1 from run_prompts where run_id = %s", (run_id,))
         assert await cursor.fetchone() is None

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from activities.redaction import Redaction
-from activities.sending import Secrets, send
 from database import Database, Notifier
 from engine.calls import Outcome
+from execution.redaction import Redaction
+from execution.webhook_step import Secrets, send
 from language.definition import Retry, WebhookStep
 from language.step_evaluation import RequestTemplates
 from models.identifiers import new_id
-from models.runs import QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from outbound.client import Outbound
 from settings import Settings
 from tests.automations.engine import (

@@ -8,9 +8,10 @@ import pytest
 
 from api.app import accept_together
 from database import Database
-from models import children, targets
-from models.accepting import Accepted, Event, accept
-from models.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
+from models.automations import run_targets
+from models.runs import child_runs
+from models.runs.acceptance import Accepted, Event, accept
+from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
 from tests.automations.engine import NewTarget
 
 
@@ -47,9 +48,9 @@ async def test_runs_below_a_root_are_counted_at_every_depth(
         [root] = await accept(connection, [Event(target, "manual", {})])
         parent_id = root.run_id
         for depth in (1, 2):
-            place = await children.lock_place_below(connection, parent_id)
-            assert place == children.Place(depth, root.run_id)
-            found = await targets.event_target(connection, target.account_id, target.automation_id)
+            place = await child_runs.lock_place_below(connection, parent_id)
+            assert place == child_runs.Place(depth, root.run_id)
+            found = await run_targets.event_target(connection, target.account_id, target.automation_id)
             event = Event(
                 found, "workflow", {}, parent_run_id=parent_id, root_run_id=root.run_id, depth=depth
             )

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from database import Database
-from models import definitions
+from models.automations import definitions
 from tests.api_server import Api, Person
 from tests.automations.engine import transform, webhook
 from tests.automations.workflows import create, problem, wrong

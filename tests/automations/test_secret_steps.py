@@ -12,7 +12,7 @@ from aiohttp import web
 from temporalio.client import Client
 
 from database import Database
-from models import secrets
+from models.accounts import secrets
 from models.audit import Actor
 from outbound.client import Outbound
 from sealing import Keyring

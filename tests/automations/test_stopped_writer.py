@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from database import Database
-from models import shifts
+from models.runs import shifts
 from tests.automations.claims import claimed, new_shift
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
 

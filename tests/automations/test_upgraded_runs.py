@@ -10,7 +10,7 @@ from aiohttp import web
 from database import Database
 from migrations.upgrade import downgrade, upgrade
 from models.identifiers import new_id
-from models.runs import QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, statuses, waiting, webhook
 from tests.migrations.former_runs import BEGAN, OUTPUTS, REVISION, insert_runs, steps
 

@@ -14,8 +14,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from database import Database
 from embedded.report import Report
 from embedded.temporal import Temporal
-from models import own_runs
-from models.runs import QUEUED_CHANNEL
+from models.runs import own_runs
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from activities import handing_over
-from activities.handing_over import HandingOver
-from models.run_work import ClaimedRun
+from execution import hand_over
+from execution.hand_over import HandingOver
+from models.runs.run_work import ClaimedRun
 
 
 def take_turns(patch: pytest.MonkeyPatch) -> None:
@@ -22,4 +22,4 @@ def take_turns(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(HandingOver, "_takes", staticmethod(takes))
     # On a machine that is busy with other tests, a start may take longer than the second that it has.
-    patch.setattr(handing_over, "_START_SECONDS", 20)
+    patch.setattr(hand_over, "_START_SECONDS", 20)

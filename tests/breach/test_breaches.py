@@ -9,8 +9,8 @@ import pytest
 
 from providers.breach import leakcheck
 from providers.breach.kind import KIND, message
-from providers.composing import compose
-from providers.result import Outcome
+from providers.lookup.composition import compose
+from providers.lookup.result import Outcome
 from settings import Settings
 from tests.api_server import Person
 from tests.email.sources import Sources, running_with, sources_on_loopback

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from providers import installed
-from providers.aggregate import merge
 from providers.breach.catalogue import DATASET, build, opened
 from providers.breach.exposed import usual
 from providers.breach.kind import KIND
+from providers.datasets import installed
+from providers.sources.aggregate import merge
 from settings import Settings
 from tests.email.sources import Sources, running_with
 

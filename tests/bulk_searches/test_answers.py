@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from api.bulk_streams import LINES
-from providers import composing
-from providers.base import Kind, Query
-from providers.result import LookupResult
+from api.streams.bulk_streams import LINES
+from providers.lookup import composition
+from providers.lookup.result import LookupResult
+from providers.sources.base import Kind, Query
 from settings import Rate, Settings
 from tests.api_server import Api, Person, running
 from tests.bulk_searches.conftest import EVENTS, Sources, emails
@@ -183,9 +183,9 @@ async def test_an_answer_that_makes_our_code_fail_fails_alone(
     def compose(kind: Kind, query: Query, *given: Any) -> LookupResult:
         if query.text == "odd":
             raise ValueError("This answer is too much.")
-        return composing.compose(kind, query, *given)
+        return composition.compose(kind, query, *given)
 
-    monkeypatch.setattr("providers.lookup.compose", compose)
+    monkeypatch.setattr("providers.lookup.lookup.compose", compose)
     answer = await search(person, "web", "odd", "even")
     assert answer["results"][0]["error"]["code"] == "internal_error"
     assert answer["results"][1]["results"]

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from database import Database
-from models import credits
+from models.credits import credits
 from models.identifiers import new_id
-from providers.charging import Payer
+from providers.lookup.billing import Payer
 from sealing import Keyring
 from services.bulk_searches import Question
 from tests.api_server import Api, Person

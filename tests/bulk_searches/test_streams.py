@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api import bulk_streams
+from api.streams import bulk_streams
 from tests.api_server import Api, Person
 from tests.bulk_searches.conftest import EVENTS, Sources, charges, emails
 from tests.stacks import eventually

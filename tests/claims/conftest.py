@@ -11,9 +11,10 @@ import pytest
 
 from database import Database
 from language.definition import Definition
-from models import accounts, automations, targets
-from models.accepting import Event, accept
+from models.accounts import accounts
 from models.audit import Actor
+from models.automations import automations, run_targets
+from models.runs.acceptance import Event, accept
 from sealing import Keyring
 from tests.automations.claims import claimed, new_shift
 from tests.automations.conftest import new_account, new_target, nothing_waits
@@ -63,7 +64,7 @@ def new_runs(database: Database, keyring: Keyring) -> NewRuns:
             created = await automations.create(
                 connection, keyring, Actor(account.id, "system", name="test"), definition, "active"
             )
-            target = await targets.run_target(connection, account.id, created)
+            target = await run_targets.run_target(connection, account.id, created)
             await accept(connection, [Event(target, "manual", payload) for payload in payloads])
         shift_id = await new_shift(database)
         runs = await claimed(database, shift_id)

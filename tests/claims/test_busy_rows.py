@@ -6,7 +6,7 @@ import pytest
 
 from database import Database
 from models.identifiers import new_id
-from models.run_writes import Change, End, Written, record_changes_if_claimed
+from models.runs.run_writes import Change, End, Written, record_changes_if_claimed
 from tests.claims.conftest import NewRuns
 
 

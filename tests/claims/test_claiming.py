@@ -10,12 +10,12 @@ import pytest
 
 from database import Database
 from language.records import INLINE_BYTES
-from models import run_work, runs, setbacks, shifts
-from models.claim_order import KEPT, Turn
-from models.low_water import LowWater
+from models.automations.run_targets import Target
 from models.priorities import ALONE, BULK, WAITED
-from models.run_work import ACCOUNT_WINDOW, Claim
-from models.targets import Target
+from models.runs import run_work, runs, setbacks, shifts
+from models.runs.claim_order import KEPT, Turn
+from models.runs.low_water import LowWater
+from models.runs.run_work import ACCOUNT_WINDOW, Claim
 from tests.automations.claims import (
     claim,
     claimed,

@@ -6,20 +6,21 @@ import asyncio
 from uuid import UUID
 
 from database import Connection, Database
-from models import cancelling, children, targets
-from models.accepting import Event, accept
-from models.run_writes import Change, End, record_changes_if_claimed
+from models.automations import run_targets
+from models.runs import cancellation, child_runs
+from models.runs.acceptance import Event, accept
+from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.engine import until
 from tests.claims.conftest import NewRuns
 
 
 async def begin_below(connection: Connection, run_id: UUID) -> UUID:
     """Accept a child of a run, of the same workflow."""
-    assert await children.lock_place_below(connection, run_id) is not None
+    assert await child_runs.lock_place_below(connection, run_id) is not None
     cursor = await connection.execute("select account_id, automation_id from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     assert row is not None
-    target = await targets.event_target(connection, row["account_id"], row["automation_id"])
+    target = await run_targets.event_target(connection, row["account_id"], row["automation_id"])
     [accepted] = await accept(connection, [Event(target, "workflow", {}, parent_run_id=run_id, depth=1)])
     return accepted.run_id
 
@@ -43,7 +44,7 @@ async def test_a_run_that_is_begun_below_a_child_at_that_moment_is_cancelled_wit
 
     async def cancel() -> list[UUID]:
         async with database.connection() as connection:
-            return await cancelling.cancel(connection, carried.account_id, run_id)
+            return await cancellation.cancel(connection, carried.account_id, run_id)
 
     async with database.transaction() as connection:
         grandchild_id = await begin_below(connection, child_id)
@@ -70,7 +71,7 @@ async def test_a_child_ends_while_its_parent_is_cancelled_and_neither_waits_for_
 
     async def cancel() -> list[UUID]:
         async with database.connection() as connection:
-            return await cancelling.cancel(connection, carried.account_id, run_id)
+            return await cancellation.cancel(connection, carried.account_id, run_id)
 
     async with database.transaction() as connection:
         # Here the write stops: it holds the child's row, and has not woken the parent.

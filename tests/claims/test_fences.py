@@ -11,10 +11,10 @@ import pytest
 
 from database import Database
 from language.records import StepError, StepRecord
-from models import shifts
 from models.identifiers import new_id
-from models.run_writes import Change, End, Wait, Written, record_changes_if_claimed
-from models.shifts import News, Others
+from models.runs import shifts
+from models.runs.run_writes import Change, End, Wait, Written, record_changes_if_claimed
+from models.runs.shifts import News, Others
 from tests.automations.claims import claim, claimed, lose, new_shift
 from tests.claims.conftest import NewRuns
 

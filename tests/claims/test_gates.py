@@ -8,11 +8,12 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models import cancelling, gates, run_work, shifts
-from models.claim_order import Turn
-from models.run_work import Claim, ClaimedRun
-from models.run_writes import Change, End, Wait, record_changes_if_claimed
-from models.targets import Target, run_target
+from models import gates
+from models.automations.run_targets import Target, run_target
+from models.runs import cancellation, run_work, shifts
+from models.runs.claim_order import Turn
+from models.runs.run_work import Claim, ClaimedRun
+from models.runs.run_writes import Change, End, Wait, record_changes_if_claimed
 from tests.automations.claims import claim, claimed, claims, lose, new_shift, runs_of
 from tests.automations.engine import NewAccount, NewTarget, accept, until
 from tests.claims.test_descendants import waiting
@@ -143,7 +144,7 @@ async def test_a_cancelled_run_leaves_its_place_to_the_oldest_that_is_held(
     await claimed(database)
     await claim(database)
     async with database.connection() as connection:
-        await cancelling.cancel(connection, target.account_id, first)
+        await cancellation.cancel(connection, target.account_id, first)
     assert await held(database) == {third} and await begun(database, target) == 0
     assert await claims(database) == [[second]]
 
@@ -154,7 +155,7 @@ async def test_a_held_run_can_be_cancelled(database: Database, new_target: NewTa
     await claimed(database)
     await claim(database)
     async with database.connection() as connection:
-        assert await cancelling.cancel(connection, target.account_id, second) == [second]
+        assert await cancellation.cancel(connection, target.account_id, second) == [second]
     assert await held(database) == set() and await begun(database, target) == 1
 
 

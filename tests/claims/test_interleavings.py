@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from database import Connection, Database
-from models import run_work, shifts
 from models.identifiers import new_id
-from models.run_work import Claim
-from models.run_writes import Change, End, record_changes_if_claimed
+from models.runs import run_work, shifts
+from models.runs.run_work import Claim
+from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.claims import new_shift, runs_of
 from tests.automations.engine import until
 from tests.claims.conftest import Carried, NewRuns

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from database import Database
-from models import run_work, setbacks, shifts
 from models.priorities import ALONE
-from models.run_writes import Change, Wait, record_changes_if_claimed
+from models.runs import run_work, setbacks, shifts
+from models.runs.run_writes import Change, Wait, record_changes_if_claimed
 from tests.automations.claims import claimed, lose, new_shift, record, record_of
 from tests.automations.engine import NewTarget, accept
 

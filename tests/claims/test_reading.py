@@ -8,9 +8,10 @@ from typing import Any, LiteralString
 import pytest
 
 from database import Connection, Database
-from models import gates, own_runs, run_work, stuck_runs
+from models import gates
 from models.gates import NONE
-from models.own_runs import WORKFLOW
+from models.runs import own_runs, run_work, stuck_runs
+from models.runs.own_runs import WORKFLOW
 from tests.automations.engine import NewTarget
 
 _MANY, _FEW = 2000, 200

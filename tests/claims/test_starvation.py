@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from database import Database
-from models import accepting
-from models.claim_order import WINDOW, Turn, first_to_serve
+from models.automations.run_targets import Target
 from models.priorities import BULK, INTERACTIVE, WAITED
-from models.run_work import Claim, ClaimedRun
-from models.run_writes import Change, End, record_changes_if_claimed
-from models.targets import Target
+from models.runs import acceptance
+from models.runs.claim_order import WINDOW, Turn, first_to_serve
+from models.runs.run_work import Claim, ClaimedRun
+from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.claims import claim, new_shift, runs_of
 from tests.automations.engine import NewAccount, NewTarget
 from tests.claims.test_gates import limited
@@ -58,9 +58,9 @@ class Load:
     waiting: dict[UUID, Target] = field(default_factory=dict[UUID, Target])
 
     async def accept(self, targets: list[Target]) -> list[UUID]:
-        events = [accepting.Event(target, "manual", None) for target in targets]
+        events = [acceptance.Event(target, "manual", None) for target in targets]
         async with self.database.connection() as connection:
-            accepted = await accepting.accept(connection, events)
+            accepted = await acceptance.accept(connection, events)
         run_ids = [one.run_id for one in accepted]
         self.waiting.update(zip(run_ids, targets, strict=True))
         return run_ids

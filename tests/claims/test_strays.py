@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from database import Database
-from models import run_work, shifts
-from models.accepting import Event, accept
+from models.automations.run_targets import run_target
 from models.identifiers import new_id
-from models.targets import run_target
+from models.runs import run_work, shifts
+from models.runs.acceptance import Event, accept
 from tests.automations.claims import claim, new_shift
 from tests.claims.conftest import NewRuns
 

@@ -6,9 +6,9 @@ import pytest
 
 from api.http.metrics import Shared, rendered
 from database import Database
-from models import stuck_runs
-from models.own_runs import WORKFLOW
-from models.stuck_runs import StuckRuns
+from models.runs import stuck_runs
+from models.runs.own_runs import WORKFLOW
+from models.runs.stuck_runs import StuckRuns
 from tests.claims.conftest import NewRuns
 
 STUCK = {

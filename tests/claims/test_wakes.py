@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from activities.answering import Answering
-from activities.executor import parse_ids
 from database import Database, Listener
 from engine.calls import Call
+from execution.executor import parse_ids
+from execution.step_answers import Answering
 from language.definition import WaitStep
-from models import resuming, shifts
 from models.identifiers import new_id
-from models.runs import worker_channel
+from models.runs import resumption, shifts
+from models.runs.runs import worker_channel
 from settings import Settings
 from tests.automations.engine import until
 from tests.claims.conftest import NewRuns
@@ -33,7 +33,7 @@ async def test_what_comes_for_one_step_wakes_the_run_though_another_is_looked_fo
 
     assert not await collect("a")
     async with database.transaction() as connection:
-        await resuming.resume(connection, run_id, "a", "for a")
+        await resumption.resume(connection, run_id, "a", "for a")
     assert not await collect("b")
     async with database.connection() as connection:
         cursor = await connection.execute("select woken from run_work where run_id = %s", (run_id,))

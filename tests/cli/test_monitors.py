@@ -13,9 +13,9 @@ import pytest
 
 from cli.monitors import Type
 from database import Database
-from models.lists import TargetType
-from models.monitors import ending, runs, working
-from models.monitors.working import Found
+from models.lists.lists import TargetType
+from models.monitors import completion, queue, runs
+from models.monitors.queue import Found
 from settings import ExitCode
 from tests.api_server import Api, Person
 from tests.cli.conftest import Command
@@ -40,15 +40,15 @@ async def created(command: Command, *arguments: str) -> dict[str, Any]:
 async def end_run(database: Database, monitor_id: str, found: dict[str, dict[str, Any]]) -> None:
     """End the run of a monitor as a worker does: target → what differs from an answer without changes."""
     async with database.connection() as connection:
-        claimed = await working.claim(connection, 100)
+        claimed = await queue.claim(connection, 100)
         [run] = [one for one in claimed if str(one.monitor_id) == monitor_id]
     async with database.transaction() as connection:
         results = [
             Found(run.run_id, position, run.monitor_id, target, heard="error" not in columns, **columns)
             for position, (target, columns) in enumerate(found.items())
         ]
-        await working.record(connection, results)
-        await ending.finish(connection, run.run_id)
+        await queue.record(connection, results)
+        await completion.finish(connection, run.run_id)
 
 
 def text(value: Any) -> str:

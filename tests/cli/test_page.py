@@ -11,7 +11,7 @@ import typer.main
 
 import cli
 from cli.documents import read_document
-from models.definitions import validate
+from models.automations.definitions import validate
 from providers.registry import answer_shapes, lookup_fields
 from tests.stacks import ROOT
 

@@ -14,7 +14,7 @@ import pytest
 from embedded import folder
 from embedded.folder import RunningStack
 from embedded.process import command_line
-from models.keys import ALL_SCOPES
+from models.accounts.keys import ALL_SCOPES
 from settings import ExitCode, unknown_names
 from tests.api_server import Api, Person
 from tests.cli.conftest import Command

@@ -11,8 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from settings import ProviderSettings
 
 _FIXTURES = Path(__file__).parents[1] / "fixtures"

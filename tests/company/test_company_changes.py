@@ -9,9 +9,9 @@ import pytest
 
 from database import Database
 from outbound.client import Outbound
-from providers.lookup import Lookups
-from providers.result import LookupResult
-from providers.retelling import editions, said
+from providers.lookup.lookup import Lookups
+from providers.lookup.replay import editions, said
+from providers.lookup.result import LookupResult
 from sealing import Keyring
 from settings import Settings
 from tests.company.fixture_servers import Servers

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from models.errors import Invalid
-from providers.base import Query
 from providers.company.identity import Company, Wanted, by, candidate, likeness, normalise, resolve
+from providers.sources.base import Query
 
 
 @pytest.mark.parametrize(

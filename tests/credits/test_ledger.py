@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from database import Connection, Database
-from models import accounts, credits, ledger
-from models.credits import Change
+from models.accounts import accounts
+from models.credits import credits, ledger
+from models.credits.credits import Change
 from models.errors import Conflict, InsufficientCredits, NotFound
 
 

@@ -10,8 +10,8 @@ from fastapi import APIRouter
 
 from api.app import create_app
 from api.deps import Caller, ServicesDep, authorised
-from api.http.json_body import StrictRoute
-from models import credits
+from api.http.strict_route import StrictRoute
+from models.credits import credits
 from models.identifiers import new_id
 from settings import Settings
 from tests.api_server import Api, serving

@@ -12,10 +12,12 @@ from temporalio.worker import Worker
 
 from activities.credits import CreditActivities, Declined, start_due
 from database import Database
-from models import accounts, audit, credits, ledger, topups
+from models import audit
+from models.accounts import accounts
 from models.audit import Actor
-from models.credits import AutoTopUp
-from models.topups import TopUp as DueTopUp
+from models.credits import credits, ledger, topups
+from models.credits.credits import AutoTopUp
+from models.credits.topups import TopUp as DueTopUp
 from sealing import Keyring
 from settings import Settings
 from temporal.client import TASK_QUEUE, connect

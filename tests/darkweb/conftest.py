@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from database import Database
-from providers import installed
+from providers.datasets import installed
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.company.fixture_servers import Servers, serving

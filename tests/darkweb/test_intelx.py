@@ -8,9 +8,9 @@ import httpx
 import pytest
 from aiohttp import web
 
-from providers.base import Context, SourceError, Unsure
 from providers.darkweb.intelx import SOURCE, Found
 from providers.darkweb.kind import normalise
+from providers.sources.base import Context, SourceError, Unsure
 
 RECORDS: list[dict[str, Any]] = [{"systemid": "1", "bucket": "pastes", "name": "amber", "date": None}]
 

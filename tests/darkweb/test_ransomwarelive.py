@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from providers import installed
-from providers.base import SourceError
 from providers.darkweb import ransomwarelive
 from providers.darkweb.kind import normalise
 from providers.darkweb.ransomwarelive import DATASET
-from providers.datasets import fetch
-from providers.downloads import Dataset
+from providers.dataset_refresh import fetch
+from providers.datasets import installed
+from providers.datasets.downloads import Dataset
+from providers.sources.base import SourceError
 from settings import Settings
 from tests.darkweb.victims import ONION, install_victims, victim
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from providers import installed
 from providers.darkweb import ransomwarelive
+from providers.datasets import installed
 
 ONION = "lockbitexampleexampleexampleexampleexampleexample00000.onion"
 

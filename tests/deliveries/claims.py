@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from database import Connection, Database
-from models import delivery_work
-from models.delivery_writes import Attempt, Change, record_attempts_if_leased
 from models.identifiers import new_id
-from services import delivering
+from models.webhooks import delivery_work
+from models.webhooks.delivery_writes import Attempt, Change, record_attempts_if_leased
+from services import delivery_attempts
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def change(
     batch_id: UUID, executor: UUID, delivery_id: UUID, made: Attempt, schedule: tuple[float, ...] = (3600.0,)
 ) -> Change:
     """What an executor writes of an attempt."""
-    return Change(batch_id, executor, delivery_id, made, *delivering.plan(made, 0, schedule))
+    return Change(batch_id, executor, delivery_id, made, *delivery_attempts.plan(made, 0, schedule))
 
 
 async def end(

@@ -8,11 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from database import Connection, Database
-from models import endpoints, events
 from models.audit import Actor
-from models.endpoints import Chosen
-from models.event_data import KeyCreated
+from models.events import events
+from models.events.event_data import KeyCreated
 from models.identifiers import new_id
+from models.webhooks import endpoints
+from models.webhooks.endpoints import Chosen
 from outbound.signing import new_secret
 from sealing import Keyring
 from tests.automations.engine import until

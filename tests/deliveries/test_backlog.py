@@ -9,13 +9,13 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client
 
-from activities.halting import FailureWatch, Halt
-from activities.loop_lag import LoopLag
 from database import Connection, Database
 from dispatch import deliveries as delivery_dispatcher
 from dispatch.deliveries import DeliveryDispatcher
-from models import delivery_work
+from execution.claim_gate import FailureWatch, Halt
+from execution.loop_lag import LoopLag
 from models.identifiers import new_id
+from models.webhooks import delivery_work
 from sealing import Keyring
 from tests.deliveries.receivers import Hooks
 from tests.stacks import eventually

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from services import delivering
+from services import delivery_attempts
 from tests.automations.engine import Endpoint, Work, endpoint, requested, until
 from tests.deliveries.receivers import Hooks
 from tests.stacks import free_port
@@ -84,7 +84,7 @@ SLOW = {
 async def test_a_receiver_that_answers_byte_by_byte_has_only_so_long(
     at_work: Work, hooks: Hooks, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(delivering, "SECONDS", 0.5)
+    monkeypatch.setattr(delivery_attempts, "SECONDS", 0.5)
     async with at_work(schedule=()), dripping(SLOW[where]) as url:
         await hooks.endpoint(url)
         await hooks.emit()

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from database import Database
-from models import delivery_work, endpoints
-from models.delivery_writes import Attempt
+from models.webhooks import delivery_work, endpoints
+from models.webhooks.delivery_writes import Attempt
 from tests.deliveries.claims import Claimed, attempt, claim, end
 from tests.deliveries.receivers import Hooks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from database import Connection
-from models import endpoints
+from models.webhooks import endpoints
 from tests.automations.engine import until
 from tests.deliveries.receivers import Hooks
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from database import Notifier
-from models import deliveries, endpoints, resending
-from models.delivery_writes import Attempt
+from models.webhooks import deliveries, endpoints, resending
+from models.webhooks.delivery_writes import Attempt
 from sealing import Keyring
 from tests.automations.engine import Endpoint, until
 from tests.deliveries.receivers import Hooks

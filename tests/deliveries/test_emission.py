@@ -10,9 +10,11 @@ import pytest
 
 from database import Database
 from language.definition import Definition
-from models import automations, credits, keys, targets
-from models.event_types import EVENT_TYPES
-from models.runs import RunView
+from models.accounts import keys
+from models.automations import automations, run_targets
+from models.credits import credits
+from models.events.event_types import EVENT_TYPES
+from models.runs.runs import RunView
 from sealing import Keyring
 from tests.automations.engine import Endpoint, accept, cancel, ended, transform, waiting, webhook
 from tests.deliveries.receivers import Hooks
@@ -43,11 +45,11 @@ async def run(hooks: Hooks, notifier: Any, steps: list[dict[str, Any]]) -> RunVi
     return await ended(hooks.database, notifier, hooks.account_id, run_id)
 
 
-async def target_of(hooks: Hooks, steps: list[dict[str, Any]]) -> targets.Target:
+async def target_of(hooks: Hooks, steps: list[dict[str, Any]]) -> run_targets.Target:
     definition = Definition.model_validate({"name": "Näme", "steps": steps})
     async with hooks.database.transaction() as connection:
         created = await automations.create(connection, hooks.keyring, hooks.actor, definition, "active")
-        return await targets.run_target(connection, hooks.account_id, created)
+        return await run_targets.run_target(connection, hooks.account_id, created)
 
 
 async def test_the_end_of_a_run_is_told(hooks: Hooks, notifier: Any) -> None:

@@ -11,9 +11,10 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from database import Database
-from models import endpoints, events
-from models.event_data import KeyCreated
+from models.events import events
+from models.events.event_data import KeyCreated
 from models.identifiers import new_id
+from models.webhooks import endpoints
 from tests.automations.engine import until
 from tests.deliveries.receivers import Hooks
 

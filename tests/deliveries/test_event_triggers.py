@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 
 from language.definition import Definition
-from models import automations, event_triggers, events
-from models.event_data import EventData, Failure, MonitorRunCompleted, MonitorRunFailed
+from models.automations import automations
+from models.events import event_triggers, events
+from models.events.event_data import EventData, Failure, MonitorRunCompleted, MonitorRunFailed
 from models.identifiers import new_id
 from tests.deliveries.receivers import Hooks
 from tests.views import get_run

@@ -13,9 +13,9 @@ import pytest
 
 from activities.deliveries import OPTIONS
 from database import Connection, Database
-from models import delivery_recovery, delivery_work, endpoints
-from models.delivery_writes import Change, record_attempts_if_leased
 from models.identifiers import new_id
+from models.webhooks import delivery_recovery, delivery_work, endpoints
+from models.webhooks.delivery_writes import Change, record_attempts_if_leased
 from tests.automations.engine import until
 from tests.deliveries.claims import attempt, change, claim, end
 from tests.deliveries.receivers import Hooks

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models import suppressions
-from providers.charging import Payer
+from models.accounts import suppressions
+from providers.lookup.billing import Payer
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person, running

@@ -15,12 +15,12 @@ from temporalio import activity
 from temporalio.worker import ExecuteActivityInput
 
 import worker
-from models.delivery_work import Delivery
-from models.delivery_writes import Attempt
+from models.webhooks.delivery_work import Delivery
+from models.webhooks.delivery_writes import Attempt
 from outbound.client import Outbound
 from outbound.lease import LeaseLost
 from sealing import Keyring
-from services import delivering
+from services import delivery_attempts
 from settings import Settings
 from tests.automations.engine import Endpoint, Work, hasty_worker, requested, send_signal, until
 from tests.automations.faults import Do, Lost
@@ -44,11 +44,11 @@ async def recorded(hooks: Hooks) -> set[tuple[str, int, int]]:
 
 
 DEATHS = {
-    "models.delivery_work:claim": {0},
+    "models.webhooks.delivery_work:claim": {0},
     "temporal.starts:start_deliveries": {0, 1},
-    "services.delivering:attempt": {1},
-    "models.delivery_writes:record_attempts_if_leased": {1},
-    "models.delivery_work:look": {1},
+    "services.delivery_attempts:attempt": {1},
+    "models.webhooks.delivery_writes:record_attempts_if_leased": {1},
+    "models.webhooks.delivery_work:look": {1},
 }
 """After what a worker dies, and how often each message can have been sent until then."""
 
@@ -75,7 +75,7 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_the_next(
 async def test_a_delivery_whose_worker_may_not_begin_it_is_sent_by_the_next_attempt_of_its_activity(
     at_work: Work, hooks: Hooks, receiver: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, lost = delivering.attempt, list[object]()
+    real, lost = delivery_attempts.attempt, list[object]()
 
     async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> Attempt:
         if not lost:
@@ -83,7 +83,7 @@ async def test_a_delivery_whose_worker_may_not_begin_it_is_sent_by_the_next_atte
             raise LeaseLost
         return await real(outbound, keyring, delivery)
 
-    monkeypatch.setattr(delivering, "attempt", attempt)
+    monkeypatch.setattr(delivery_attempts, "attempt", attempt)
     await hooks.endpoint(receiver.url)
     await hooks.emit(2)
     async with at_work():

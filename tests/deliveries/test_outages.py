@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from database import Database
 from embedded.postgres import Postgres
 from embedded.temporal import Temporal
-from models import delivery_recovery
+from models.webhooks import delivery_recovery
 from temporal import starts
 from tests.automations.engine import Endpoint, Work, requested, until
 from tests.deliveries.claims import claim

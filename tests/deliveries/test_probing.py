@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from database import Database
-from models.delivery_work import BATCHES
+from models.webhooks.delivery_work import BATCHES
 from tests.deliveries.claims import claim
 from tests.deliveries.receivers import Hooks
 

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from models import delivery_work
-from models.delivery_work import Delivery
-from models.delivery_writes import Attempt, Change, record_attempts_if_leased
 from models.identifiers import new_id
+from models.webhooks import delivery_work
+from models.webhooks.delivery_work import Delivery
+from models.webhooks.delivery_writes import Attempt, Change, record_attempts_if_leased
 from tests.deliveries.receivers import Hooks
 
 NOWHERE = "http://127.0.0.1:9/"

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from models import endpoints, history
+from models.runs import history
+from models.webhooks import endpoints
 from tests.deliveries.receivers import Hooks
 from tests.weeks import id_of, make_week, partitions
 

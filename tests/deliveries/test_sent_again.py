@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from models import events
-from models.event_data import CreditsLow
+from models.events import events
+from models.events.event_data import CreditsLow
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, until

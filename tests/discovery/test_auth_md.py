@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.auth_md import auth_md, price_of
 from api.http.openapi import operations
-from models import keys
+from api.pages.auth_md import auth_md, price_of
+from models.accounts import keys
 from providers.registry import KINDS
 from settings import Settings, load
 from tests.api_server import PASSWORD, Api, openapi_document, running

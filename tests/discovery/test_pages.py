@@ -10,7 +10,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from models import definitions, keys
+from models.accounts import keys
+from models.automations import definitions
 from settings import Settings
 from tests.api_server import Api, running
 

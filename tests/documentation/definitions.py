@@ -7,7 +7,7 @@ from typing import Any, get_args
 import jsonschema_rs
 
 from language.triggers import Trigger
-from models.definitions import json_schema, validate
+from models.automations.definitions import json_schema, validate
 from providers.registry import lookup_fields
 
 _SCHEMA = jsonschema_rs.validator_for(json_schema())

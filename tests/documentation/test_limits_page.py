@@ -10,41 +10,36 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from activities import sending
-from api import condition_bodies, job_bodies, monitor_bodies, run_events, target_bodies, webhook_bodies
 from api.http import cursors, idempotency, json_body, multipart, protocol
 from api.mcp import answers, toolbox
 from api.routes import bulk, ingest_tokens, runs
+from api.schemas import condition_bodies, job_bodies, monitor_bodies, target_bodies, webhook_bodies
+from api.streams import run_events
 from engine import dry_run, window
+from execution import webhook_step
 from language import definition, responding, step_evaluation
 from language.definition import Concurrency, Retry, WebhookConfig
 from language.expressions import parser, values
 from language.triggers import Every
 from language.validation import checks
-from models import (
-    accepting,
-    endpoints,
-    input_schemas,
-    inputs,
-    keys,
-    lists,
-    passwords,
-    run_values,
-    run_writes,
-    secrets,
-)
 from models import idempotency as kept_answers
-from models.jobs import accepting as jobs
-from models.monitors import ending, monitors, watched
+from models import run_values
+from models.accounts import keys, passwords, secrets
+from models.inputs import input_schemas, inputs
+from models.jobs import acceptance as jobs
+from models.lists import lists
+from models.monitors import completion, monitored_targets, monitors
+from models.runs import acceptance, run_writes
+from models.webhooks import endpoints
 from outbound import client
-from providers import lookup
-from providers.base import RemoteSource
 from providers.company import identity
 from providers.company import kind as company
 from providers.darkweb import kind as darkweb
+from providers.lookup import lookup
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from providers.websearch import kind as websearch
-from services import csv_files, delivering, save_places, signatures, targets, uploaded_rows
+from services import csv_files, delivery_attempts, save_places, signatures, targets, workflow_files
 from services.jobs import price_of
 from settings import Rate, Settings
 from tests.stacks import ROOT
@@ -143,14 +138,14 @@ BOUNDS: dict[str, dict[str, str]] = {
         "characters of a cell": f"{FILE.cell:,}",
         "unfinished bulk jobs of an account": f"{jobs.MOST_UNFINISHED}",
         "rows of a file for a workflow": f"{FILE.rows:,}",
-        "rows of a file for a workflow, as JSON": size(uploaded_rows.MAX_BYTES),
-        "what one run of a file starts with": size(uploaded_rows.MAX_INPUT_BYTES),
+        "rows of a file for a workflow, as JSON": size(workflow_files.MAX_BYTES),
+        "what one run of a file starts with": size(workflow_files.MAX_INPUT_BYTES),
     },
     "Lists and monitors": {
         "lists of an account": f"{lists.MAX_LISTS:,}",
         "monitors of an account": f"{monitors.MAX_MONITORS:,}",
         "targets of a list": f"{lists.MAX_TARGETS:,}",
-        "targets of a monitor": f"{watched.MAX_TARGETS:,}",
+        "targets of a monitor": f"{monitored_targets.MAX_TARGETS:,}",
         "targets of a request": f"{target_bodies.MAX_IN_REQUEST:,}",
         "rows of a file of targets": f"{lists.MAX_TARGETS:,}",
         "characters of a company or a dark-web query as a target": f"{targets.LONGEST}",
@@ -165,7 +160,7 @@ BOUNDS: dict[str, dict[str, str]] = {
             == {condition_bodies.MAX_CONDITIONS}
             else "?"
         ),
-        "changed targets in an event": f"{ending.SHOWN_CHANGES}, and {ending.SENT_BYTES // KIB} KiB",
+        "changed targets in an event": f"{completion.SHOWN_CHANGES}, and {completion.SENT_BYTES // KIB} KiB",
         "retention of a monitor": f"1 to {schema(monitor_bodies.RetentionDays)['maximum']:,} days",
     },
     "Of an account": {
@@ -201,7 +196,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "depth of workflows that run each other, and of events and runs that follow from each other": (
             f"{run_writes.MAX_DEPTH}"
         ),
-        "redirects that a webhook step follows, if it is told to": f"{sending._MAX_REDIRECTS}",
+        "redirects that a webhook step follows, if it is told to": f"{webhook_step._MAX_REDIRECTS}",
         "period of a schedule": f"1 minute to {schema(Every, 'days')['anyOf'][0]['maximum']} days",
         "`concurrency.limit`": f"{schema(Concurrency, 'limit')['maximum']:,} runs",
         "`input_schema`": size(input_schemas.MAX_BYTES),
@@ -210,7 +205,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "value of a secret": f"{secrets.MAX_VALUE_LENGTH:,} characters",
         "signing secret, at least": f"{signatures.MIN_KEY_BYTES} bytes",
         "secrets that come with a workflow": f"{secrets.MAX_GIVEN}",
-        "key of a repeat (`dedupe`)": f"{accepting.MAX_DEDUPE_LENGTH} characters",
+        "key of a repeat (`dedupe`)": f"{acceptance.MAX_DEDUPE_LENGTH} characters",
         "body of a `respond`": size(responding.MAX_BODY_BYTES),
         "overlap of an old ingest URL": (
             f"{schema(ingest_tokens.TokenRotation, 'overlap_seconds')['maximum'] / DAY:.0f} days"
@@ -226,8 +221,8 @@ BOUNDS: dict[str, dict[str, str]] = {
         "webhooks of an account": f"{endpoints.MAX_ENDPOINTS}",
         "filters of a webhook": f"{schema(webhook_bodies.Events)['maxItems']}",
         "headers of a webhook": f"{schema(webhook_bodies.Headers)['maxProperties']}",
-        "time for an endpoint to answer": f"{delivering.SECONDS:.0f} s",
-        "body of its answer that is kept": size(delivering._BODY_BYTES),
+        "time for an endpoint to answer": f"{delivery_attempts.SECONDS:.0f} s",
+        "body of its answer that is kept": size(delivery_attempts._BODY_BYTES),
         "attempts at a delivery": (
             f"{len(DEFAULTS.webhook_schedule) + 1}, over {sum(DEFAULTS.webhook_schedule) // DAY:.0f} days"
         ),

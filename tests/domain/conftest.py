@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
-from providers import nameservers
 from providers.domain import whois
+from providers.sources import nameservers
 from tests.name_servers import name_server
 
 __all__ = ["name_server"]

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from providers.aggregate import merge, paths
-from providers.base import Unsure
-from providers.composing import compose
 from providers.domain import threatfox, urlhaus, virustotaldomain
 from providers.domain.answer import DomainAnswer
 from providers.domain.kind import KIND
 from providers.ip import threatfoxip, urlhausip
-from providers.result import Outcome
+from providers.lookup.composition import compose
+from providers.lookup.result import Outcome
+from providers.sources.aggregate import merge, paths
+from providers.sources.base import Unsure
 from settings import ProviderSettings, Settings
 from tests import datasets as small
 from tests.api_server import Api, Person, running

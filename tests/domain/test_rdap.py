@@ -15,9 +15,9 @@ import pytest
 from aiohttp import web
 
 from outbound.client import Outbound
-from providers.base import Context, SourceError, Unsure
 from providers.domain import bootstrap, delegation, rdapdomain
 from providers.domain.kind import normalise
+from providers.sources.base import Context, SourceError, Unsure
 from settings import Settings
 from tests.domain.conftest import ask_here
 from tests.name_servers import Serve, Zone

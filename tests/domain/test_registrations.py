@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from providers.base import SourceError
 from providers.domain.registrations import parse, referral
+from providers.sources.base import SourceError
 
 CASES = {
     "keys and values": (

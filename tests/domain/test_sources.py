@@ -13,12 +13,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from providers import nameservers
-from providers.base import Context, LocalSource, RemoteSource, SourceError, Unsure
+from providers.datasets.installed import Datasets
 from providers.domain import bootstrap, cloudflare, delegation, dns, hosting, quad9, tls, whois
 from providers.domain.kind import normalise
-from providers.installed import Datasets
 from providers.ip.kind import KIND as IP
+from providers.sources import nameservers
+from providers.sources.base import Context, LocalSource, RemoteSource, SourceError, Unsure
 from tests import datasets as small
 from tests.domain.conftest import Registry, Whois, ask_here, certificate
 from tests.name_servers import Serve, Zone

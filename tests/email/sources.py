@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from settings import ProviderSettings, Settings
 from tests.api_server import Api, Person, running
 from tests.name_servers import NameServer, Zone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import Invalid
-from providers.email.address import normalise
+from providers.sources.email_address import normalise
 
 
 @pytest.mark.parametrize(

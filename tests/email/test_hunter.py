@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from models.lookups import AllProvidersFailed
+from models.lookups.lookups import AllProvidersFailed
 from outbound.client import Outbound
 from providers.email import hunter
 from providers.email.kind import KIND
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
 

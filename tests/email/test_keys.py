@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.base import SourceError
 from providers.email.openpgp import Published, parse
+from providers.sources.base import SourceError
 
 OK = json.loads((Path(__file__).parents[1] / "fixtures/openpgp/ok.json").read_text())
 KEY: str = OK["exchanges"][0]["text"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from providers.base import LocalSource
+from providers.datasets.installed import Datasets
 from providers.email import disposable, freemail, maildomain, roles, socials
-from providers.email.address import normalise
-from providers.installed import Datasets
+from providers.sources.base import LocalSource
+from providers.sources.email_address import normalise
 
 LISTS = (disposable.SOURCE, roles.SOURCE, freemail.SOURCE)
 

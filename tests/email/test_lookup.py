@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from providers.aggregate import merge
 from providers.email.answer import EmailAnswer
 from providers.email.kind import KIND, cost
+from providers.sources.aggregate import merge
 from settings import Settings
 from tests.api_server import Person
 from tests.email.sources import Sources, running_with, sources_on_loopback

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from providers.base import Context, SourceError
 from providers.email import mx
-from providers.email.address import normalise
+from providers.sources.base import Context, SourceError
+from providers.sources.email_address import normalise
 from tests.name_servers import Serve
 
 ADDRESS = normalise("email", "ada@example.com", "/email")

@@ -8,7 +8,7 @@ import pytest
 
 from providers.email.kind import KIND
 from providers.email.people import same_person
-from providers.result import LookupResult, Outcome
+from providers.lookup.result import LookupResult, Outcome
 from tests.lookups.test_truth import answer
 
 BOB = {

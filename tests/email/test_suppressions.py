@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from database import Database
-from embedded.administration import erase_person, suppress_person
-from models import suppressions
+from models.accounts import suppressions
 from models.errors import Invalid
 from sealing import Keyring
+from services.operator.administration import erase_person, suppress_person
 from tests.api_server import Person
 from tests.email.sources import Sources
 

@@ -16,9 +16,9 @@ import httpx
 import psycopg
 import pytest
 
-from embedded import connections
-from embedded.configuration import warnings
 from embedded.temporal import Temporal
+from services.operator import connections
+from services.operator.configuration import warnings
 from settings import ExitCode, StartError
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, environment, eventually, failed, vedette

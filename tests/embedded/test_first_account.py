@@ -11,7 +11,7 @@ import pytest
 
 from database import Database
 from embedded.first_account import CredentialsError, ensure_first_account, refresh_credentials
-from models import accounts, keys
+from models.accounts import accounts, keys
 from settings import ExitCode, Settings, StartError
 
 Ensure = Callable[[], Awaitable[bool]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded.connections import check_database, masked
+from services.operator.connections import check_database, masked
 from settings import StartError
 
 

@@ -13,7 +13,7 @@ import psutil
 
 from embedded.process import command_line
 from embedded.temporal import Temporal
-from providers.inventory import fields_of
+from providers.dataset_inventory import fields_of
 from tests.datasets import write_small_datasets
 from tests.stacks import StackProcess, eventually
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 import logs
 import settings
 from api.app import create_app
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 
 router = APIRouter(route_class=StrictRoute)
 

@@ -17,8 +17,9 @@ from pydantic import Field
 
 from api.app import create_app
 from api.deps import Caller, Id, ServicesDep, authorised, needs_engine
-from api.http.json_body import MAX_BODY_BYTES, StrictRoute
+from api.http.json_body import MAX_BODY_BYTES
 from api.http.openapi import problems
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Database
 from embedded.postgres import Postgres

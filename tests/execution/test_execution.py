@@ -14,19 +14,19 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from activities.execution import Done, Execution
-from activities.shift import HeldShift
-from activities.writing import RunWriter
 from database import Database, Notifier
 from engine.calls import Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
+from execution.run_execution import Done, Execution
+from execution.run_recorder import RunWriter
+from execution.shift import HeldShift
 from language.definition import Definition
 from language.progress import read_progress
 from language.records import INLINE_BYTES
-from models import answers, run_loading, run_work
-from models.run_work import Claim, ClaimedRun
+from models.runs import run_loading, run_work, step_answers
+from models.runs.run_work import Claim, ClaimedRun
 from tests.automations.claims import lose, new_shift, runs_of
 from tests.claims.conftest import NewRuns
 from tests.engine.definitions import definitions, payloads
@@ -129,7 +129,7 @@ class Hands:
         self.come |= brought
         for run_id in sorted({asked.run_id for asked in brought}):
             async with self.database.connection() as connection:
-                await answers.wake(connection, [run_id])
+                await step_answers.wake(connection, [run_id])
             self.live[run_id].look_again()
 
     async def _take_up(self) -> list[asyncio.Task[Any]]:

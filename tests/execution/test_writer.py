@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from activities.writing import RunWriter, Stale
 from database import Database, Notifier
+from execution.run_recorder import RunWriter, Stale
 from models.identifiers import new_id
-from models.run_writes import Change, End, Wait
+from models.runs.run_writes import Change, End, Wait
 from tests.automations.claims import record_of
 from tests.claims.conftest import NewRuns
 

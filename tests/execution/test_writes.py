@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from activities.execution import LONGEST_NAP, Done, Execution, Left
-from activities.shift import BEGIN_SECONDS, HeldShift, now
 from engine.calls import Call, JSONObject, Outcome, failure
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
+from execution.run_execution import LONGEST_NAP, Done, Execution, Left
+from execution.shift import BEGIN_SECONDS, HeldShift, now
 from language.definition import Definition
 from models.identifiers import new_id
-from models.run_writes import Change, End, Wait
+from models.runs.run_writes import Change, End, Wait
 from tests.engine.world import START
 from tests.execution.test_execution import FastClock
 

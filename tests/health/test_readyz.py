@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from providers import installed
+from providers.datasets import installed
 from settings import Settings
 from tests.api_server import running
 from tests.datasets import write_small_datasets

@@ -21,12 +21,12 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from api.app import create_app
 from api.deps import AGENT_PREFIX, Authorisation, Caller, authorised
 from api.http.idempotency import Idempotent
-from api.http.json_body import StrictRoute
+from api.http.strict_route import StrictRoute
 from database import Database
-from models import keys
+from models.accounts import keys
+from models.accounts.keys import ALL_SCOPES, Scope
 from models.audit import Actor
 from models.identifiers import new_id
-from models.keys import ALL_SCOPES, Scope
 from settings import ProviderSettings, Settings, load
 from tests.api_server import Api, Person, openapi_document, serving
 from tests.automations.sources import providers

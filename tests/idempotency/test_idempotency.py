@@ -16,11 +16,11 @@ from fastapi import APIRouter, Request, Response
 from api.app import create_app
 from api.deps import Caller, ServicesDep, authorised
 from api.http.idempotency import Idempotent, NotIdempotent, claim_of
-from api.http.json_body import StrictRoute
 from api.http.limits import limited
+from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Database
-from models import credits
+from models.credits import credits
 from models.errors import Conflict, InsufficientCredits, NotFound, RateLimited, Unavailable
 from models.identifiers import new_id
 from settings import Rate, Settings

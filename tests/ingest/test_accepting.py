@@ -11,9 +11,9 @@ import pytest
 from api.app import accept_together
 from database import Database
 from micro_batcher import MicroBatcher
-from models import accepting
-from models.accepting import Accepted, Event
-from models.run_bounds import UnfinishedRuns
+from models.runs import acceptance
+from models.runs.acceptance import Accepted, Event
+from models.runs.run_bounds import UnfinishedRuns
 from tests.automations.engine import NewTarget
 from tests.ingest.conftest import RunsOf
 from tests.stacks import eventually
@@ -55,8 +55,8 @@ async def test_repeating_the_very_same_events_finds_their_runs(
     target = await new_target()
     events = [Event(target, "webhook", 1), Event(target, "webhook", 2, dedupe_key="k")]
     async with database.connection() as connection:
-        first = await accepting.accept(connection, events)
-        assert await accepting.accept(connection, events) == first
+        first = await acceptance.accept(connection, events)
+        assert await acceptance.accept(connection, events) == first
     assert [answer.repeated for answer in first] == [False, False]
     assert await runs_of(target.automation_id) == 2
 
@@ -67,7 +67,7 @@ async def test_of_events_with_one_key_in_one_group_the_first_is_the_run(
     target = await new_target()
     events = [Event(target, "webhook", n, dedupe_key=key) for n, key in enumerate("aba")]
     async with database.connection() as connection:
-        answers = await accepting.accept(connection, events)
+        answers = await acceptance.accept(connection, events)
     assert [answer.repeated for answer in answers].count(True) == 1
     assert answers[0].run_id == answers[2].run_id != answers[1].run_id
     assert await runs_of(target.automation_id) == 2
@@ -80,11 +80,11 @@ async def test_two_processes_with_the_same_keys_in_opposite_orders_wait_and_do_n
     theirs = Event(target, "webhook", "theirs", dedupe_key="b")
     ours = [Event(target, "webhook", "ours", dedupe_key=key) for key in "cba"]
     async with await database.dedicated() as other, other.transaction():
-        await accepting.accept(other, [theirs])
+        await acceptance.accept(other, [theirs])
         waiting = asyncio.create_task(accept_together(database, UnfinishedRuns(1000), ours))
         await eventually(lambda: waits_for_a_lock(database), what="the group waits")
         # Sorted: what comes after the key that is held has not been taken yet, so nobody waits for us.
-        await accepting.accept(other, [Event(target, "webhook", "theirs", dedupe_key="c")])
+        await acceptance.accept(other, [Event(target, "webhook", "theirs", dedupe_key="c")])
     answers = await waiting
     assert [answer.repeated for answer in answers if isinstance(answer, Accepted)] == [True, True, False]
     assert await runs_of(target.automation_id) == 3
@@ -114,6 +114,6 @@ AWKWARD: dict[str, Any] = {
 async def test_an_input_is_stored_as_it_came(database: Database, new_target: NewTarget, case: str) -> None:
     target = await new_target()
     async with database.connection() as connection:
-        [accepted] = await accepting.accept(connection, [Event(target, "webhook", AWKWARD[case])])
+        [accepted] = await acceptance.accept(connection, [Event(target, "webhook", AWKWARD[case])])
         view = await get_run(connection, target.account_id, accepted.run_id)
     assert view.input == AWKWARD[case]

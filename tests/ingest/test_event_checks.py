@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 
 from language.expressions.values import MAX_NODES
 from language.triggers import Trigger
+from models.automations.run_targets import Entry, Target
 from models.errors import Invalid
 from models.gates import NONE
-from models.inputs import MAX_CHECKS, InputSchema
+from models.inputs.inputs import MAX_CHECKS, InputSchema
 from models.priorities import BULK
-from models.targets import Entry, Target
 from services import event_checks
 from services.event_checks import ChecksWaiting, EventChecks
 from services.process_pool import ProcessPool

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import standardwebhooks
 
-from models import secrets
+from models.accounts import secrets
 from models.audit import Actor
 from services import signatures
 from tests.api_server import Api, Person

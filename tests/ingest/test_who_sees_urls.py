@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.keys import ALL_SCOPES
+from models.accounts.keys import ALL_SCOPES
 from tests.api_server import Api, Person
 from tests.automations.workflows import create, post
 from tests.mcp.clients import Agent

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from database import Database
-from models import accounts
+from models.accounts import accounts
 from models.identifiers import new_id
 from tests.jobs.jobs import Jobber
 from tests.monitors.conftest import (

@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from database import Database, Notifier
-from models import credits
 from models.audit import Actor
+from models.credits import credits
 from models.identifiers import new_id
-from models.jobs import accepting, ending, jobs
-from models.jobs.accepting import Given, NewJob
+from models.jobs import acceptance, completion, jobs
+from models.jobs.acceptance import Given, NewJob
 from models.jobs.jobs import CHANGED_CHANNEL, JobType, JobView
 from services.jobs import price_of
 from tests.automations.engine import until
@@ -61,7 +61,7 @@ class Jobber:
         chosen = job_id or new_id()
         new = NewJob(type, "rows", fields, ["ip"], price_of(type) if price is None else price)
         async with self.database.transaction() as connection:
-            await accepting.accept(connection, self.actor, chosen, new, in_batches(given(targets)))
+            await acceptance.accept(connection, self.actor, chosen, new, in_batches(given(targets)))
         if notifier is not None:
             notifier.notify(CHANGED_CHANNEL)
         return chosen
@@ -91,11 +91,11 @@ class Jobber:
 
     async def cancel(self, job_id: UUID) -> None:
         async with self.database.transaction() as connection:
-            await ending.cancel(connection, self.actor, job_id)
+            await completion.cancel(connection, self.actor, job_id)
 
     async def delete(self, job_id: UUID) -> None:
         async with self.database.transaction() as connection:
-            await ending.delete(connection, self.actor, job_id)
+            await completion.delete(connection, self.actor, job_id)
 
     async def rows(self, statement: Any, *values: Any) -> list[dict[str, Any]]:
         async with self.database.connection() as connection:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from database import Database
-from models.jobs import accepting
-from models.keys import Scope
+from models.accounts.keys import Scope
+from models.jobs import acceptance
 from tests.api_server import Api, Person
 from tests.automations.engine import until
 from tests.jobs.asking import PATH, download, make, table, upload
@@ -192,7 +192,7 @@ async def test_a_repeat_whose_first_answer_was_lost_finds_the_job(person: Person
 async def test_an_account_has_only_so_many_jobs_that_wait(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accepting, "MOST_UNFINISHED", 2)
+    monkeypatch.setattr(acceptance, "MOST_UNFINISHED", 2)
     first, _ = [await make(person.key, ["8.8.8.8"]) for _ in range(2)]
     refused = await person.key.post(PATH, json={"type": "ip", "targets": ["8.8.8.8"]})
     assert (refused.status_code, refused.json()["code"]) == (409, "too_many_jobs")

@@ -10,10 +10,10 @@ import httpx
 import orjson
 import pytest
 
-from api import job_events
 from api.routes import jobs
+from api.streams import job_events
 from database import Connection, Database, Notifier
-from models.jobs import removing, results
+from models.jobs import cleanup, results
 from models.jobs.results import Result
 from settings import Settings
 from tests.api_server import Api, Person, running
@@ -87,7 +87,7 @@ async def test_results_are_cut_where_the_job_is_deleted_meanwhile(
         if place["after"] == 0:
             await person.key.delete(f"{PATH}/{job_id}")
             async with database.connection() as other:
-                await removing.purge(other, job_id)
+                await cleanup.purge(other, job_id)
         return await read_after(connection, job_id, **place)
 
     monkeypatch.setattr(results, "read_after", deleted_at_the_second)

@@ -6,10 +6,10 @@ import pytest
 from temporalio.client import Client
 
 from database import Notifier
-from models import keys
+from models.accounts import keys
 from models.errors import Conflict, InsufficientCredits, NotFound
 from models.identifiers import new_id
-from models.jobs import accepting, removing, results
+from models.jobs import acceptance, cleanup, results
 from models.jobs.jobs import list_some
 from temporal import starts
 from tests.automations.engine import until
@@ -79,7 +79,7 @@ async def test_the_same_job_asked_for_twice_is_one(jobber: Jobber, notifier: Not
 async def test_an_account_may_have_only_so_many_jobs_under_way(
     jobber: Jobber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accepting, "MOST_UNFINISHED", 2)
+    monkeypatch.setattr(acceptance, "MOST_UNFINISHED", 2)
     held = [await jobber.accept(addresses(1)) for _ in range(2)]
     with pytest.raises(Conflict) as refused:
         await jobber.accept(addresses(1))
@@ -165,7 +165,7 @@ async def test_a_job_goes_when_it_has_been_kept_for_long_enough(
         "update jobs set completed_at = now() - interval '91 days' where id = %s returning 1", old
     )
     async with jobber.database.connection() as connection:
-        assert await removing.hide_old(connection, 90) >= 1
+        assert await cleanup.hide_old(connection, 90) >= 1
         shown, _ = await list_some(connection, jobber.account_id, before=None, limit=10)
     assert [job.id for job in shown] == [new]
 

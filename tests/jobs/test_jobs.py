@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-import providers.known
-import providers.lookup
+import providers.lookup.lookup
+import providers.lookup.offline_answers
 from database import Notifier
 from models.jobs.jobs import JobType
-from providers.base import Kind, Query
-from providers.result import LookupResult
+from providers.lookup.result import LookupResult
+from providers.sources.base import Kind, Query
 from sealing import Keyring
 from tests.deliveries.receivers import Hooks
 from tests.jobs.jobs import Jobber
@@ -103,13 +103,13 @@ async def test_a_target_that_makes_us_fail_fails_alone(
     fields: list[str],
 ) -> None:
     targets = addresses(3)
-    composed = providers.known.compose
+    composed = providers.lookup.offline_answers.compose
 
     def fail_at_one(kind: Kind, query: Query, *more: Any, **named: Any) -> LookupResult:
         assert query.text != targets[1], "a fault of ours"
         return composed(kind, query, *more, **named)
 
-    for module in (providers.known, providers.lookup):
+    for module in (providers.lookup.offline_answers, providers.lookup.lookup):
         monkeypatch.setattr(module, "compose", fail_at_one)
     job = await jobber.ended(await jobber.accept(targets, notifier, fields=fields))
     assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 3, 1)

@@ -11,8 +11,8 @@ from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
 from models import work_queue
-from models.jobs import accepting, working
-from models.jobs.working import Found
+from models.jobs import acceptance, queue
+from models.jobs.queue import Found
 from settings import Settings
 from temporal import starts
 from tests.automations.engine import hasty_worker
@@ -24,7 +24,7 @@ from tests.monitors.watching import Scanner, addresses
 from tests.stacks import eventually
 from workflows.messages import LOOK_UP_ROWS
 
-DEATHS = ["models.jobs.working:claim", "temporal.starts:start_job", "models.jobs.working:record"]
+DEATHS = ["models.jobs.queue:claim", "temporal.starts:start_job", "models.jobs.queue:record"]
 
 
 @pytest.mark.usefixtures("short_periods")
@@ -70,11 +70,11 @@ async def test_a_lost_activity_repeats_no_target_that_was_recorded(
 async def test_two_attempts_at_a_target_record_it_once(jobber: Jobber) -> None:
     job_id = await jobber.accept(["a", "a", "b"], price=1)
     async with jobber.database.connection() as connection:
-        await working.claim(connection, 32)
+        await queue.claim(connection, 32)
     found = Found(job_id, 0, 2, data="{}", credits=1)
     for _ in range(2):
         async with jobber.database.transaction() as connection:
-            assert await working.record(connection, [found, found]) == [True, True]
+            assert await queue.record(connection, [found, found]) == [True, True]
     job = await jobber.job(job_id)
     assert (job.processed_rows, job.succeeded_rows, job.credits_used) == (2, 2, 1)
     await jobber.cancel(job_id)
@@ -101,16 +101,16 @@ async def test_a_job_whose_workflow_was_ended_from_outside_fails_and_says_so(
 async def test_what_one_chunk_has_waited_for_in_vain_the_next_does_not(
     jobber: Jobber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accepting, "CHUNK", 1)
+    monkeypatch.setattr(acceptance, "CHUNK", 1)
     job_id = await jobber.accept(["a", "b"])
     async with jobber.database.connection() as connection:
-        await working.claim(connection, 32)
+        await queue.claim(connection, 32)
         await connection.execute(
             "update jobs set progressed_at = clock_timestamp() - interval '20 minutes' where id = %s",
             (job_id,),
         )
     async with jobber.database.transaction() as connection:
-        await working.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
-        chunk = await working.open_chunk(connection, job_id, 1)
+        await queue.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
+        chunk = await queue.open_chunk(connection, job_id, 1)
     assert chunk is not None and 1200 <= chunk.idle_seconds < 1300
     await jobber.cancel(job_id)

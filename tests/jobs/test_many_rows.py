@@ -9,7 +9,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
-from models.jobs import accepting
+from models.jobs import acceptance
 from temporal import starts
 from tests.automations.faults import Do
 from tests.jobs.jobs import Jobber
@@ -37,7 +37,7 @@ async def test_a_job_goes_on_in_another_history_when_its_own_is_long(
         turns += given.fn.__name__ == LOOK_UP_ROWS
         return Looked(seconds=0.01) if waits and turns < 20 else await do()
 
-    monkeypatch.setattr(accepting, "CHUNK", 2)
+    monkeypatch.setattr(acceptance, "CHUNK", 2)
     monkeypatch.setattr(workflow.Info, "is_continue_as_new_suggested", is_long)
     targets = addresses(21)
     async with at_work(wait_for_long) as notifier:

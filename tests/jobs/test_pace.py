@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 
 from models.jobs.jobs import JobView
-from models.lookups import AllProvidersFailed
-from providers.base import LocalSource, RemoteSource
-from providers.lookup import AskedSources
+from models.lookups.lookups import AllProvidersFailed
+from providers.lookup.lookup import AskedSources
+from providers.lookup.result import LookupResult, Outcome
 from providers.registry import KINDS
-from providers.result import LookupResult, Outcome
+from providers.sources.base import LocalSource, RemoteSource
 from services import pacing
 from settings import Settings
 from tests.datasets import write_small_datasets

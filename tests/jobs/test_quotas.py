@@ -10,9 +10,9 @@ from aiohttp import web
 
 import activities.jobs
 from database import Notifier
-from models import provider_states
-from models.jobs import accepting, working
-from models.jobs.working import Found
+from models.jobs import acceptance, queue
+from models.jobs.queue import Found
+from models.lookups import provider_states
 from services import pacing
 from tests.automations.engine import until
 from tests.jobs.jobs import Jobber
@@ -84,7 +84,7 @@ async def test_the_time_in_which_nobody_was_at_work_exhausts_no_patience(
     scanner.abuseipdb = by_turns(1, reported())
     job_id = await jobber.accept(addresses(6))
     async with jobber.database.connection() as connection:
-        await working.claim(connection, 32)
+        await queue.claim(connection, 32)
         hours_ago = "clock_timestamp() - interval '2 hours'"
         await connection.execute(f"update jobs set progressed_at = {hours_ago}, probed_at = {hours_ago}")
     async with at_work():
@@ -155,7 +155,7 @@ async def test_a_limit_that_never_ends_ends_no_job_never(
 async def test_a_job_says_until_when_it_waits_though_others_of_its_targets_were_known(
     jobber: Jobber, notifier: Notifier, scanner: Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accepting, "CHUNK", 1)
+    monkeypatch.setattr(acceptance, "CHUNK", 1)
     known, [unknown] = addresses(12), addresses(1)
     await jobber.ended(await jobber.accept(known, notifier, fields=ABUSE))
     scanner.abuseipdb = lambda _: web.Response(status=429, headers={"retry-after": "3600"})
@@ -179,11 +179,11 @@ async def test_a_worker_that_stops_leaves_targets_that_wait_to_the_next(
 async def test_rows_that_are_given_up_leave_the_time_until_which_others_wait(jobber: Jobber) -> None:
     job_id = await jobber.accept(addresses(2))
     async with jobber.database.connection() as connection:
-        await working.claim(connection, 32)
-        await working.mark_waiting(connection, job_id, 3600)
+        await queue.claim(connection, 32)
+        await queue.mark_waiting(connection, job_id, 3600)
         await connection.execute("update jobs set progressed_at = clock_timestamp() - interval '1 hour'")
     async with jobber.database.transaction() as connection:
-        await working.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
+        await queue.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
     assert (await jobber.job(job_id)).resumes_at is not None
     await jobber.cancel(job_id)
 
@@ -191,10 +191,10 @@ async def test_rows_that_are_given_up_leave_the_time_until_which_others_wait(job
 async def test_a_job_that_waits_for_its_sources_leaves_its_room_to_another(jobber: Jobber) -> None:
     first, second = [await jobber.accept(addresses(2)) for _ in range(2)]
     async with jobber.database.connection() as connection:
-        assert [job.job_id for job in await working.claim(connection, 1)] == [first]
-        await working.mark_waiting(connection, first, 3600)
-        assert await working.claim(connection, 1) == []
+        assert [job.job_id for job in await queue.claim(connection, 1)] == [first]
+        await queue.mark_waiting(connection, first, 3600)
+        assert await queue.claim(connection, 1) == []
         await connection.execute("update jobs set progressed_at = clock_timestamp() - interval '1 hour'")
-        assert [job.job_id for job in await working.claim(connection, 1)] == [second]
+        assert [job.job_id for job in await queue.claim(connection, 1)] == [second]
     for job_id in (first, second):
         await jobber.cancel(job_id)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from models.jobs import ending, working
-from models.jobs.working import Found
+from models.jobs import completion, queue
+from models.jobs.queue import Found
 from tests.jobs.jobs import Jobber
 
 
 async def test_a_job_never_costs_more_than_was_held_for_it(jobber: Jobber) -> None:
     job_id = await jobber.accept(["a.example", "b.example"], type="domain", price=1)
     async with jobber.database.connection() as connection:
-        await working.claim(connection, 32)
+        await queue.claim(connection, 32)
     async with jobber.database.transaction() as connection:
-        await working.record(connection, [Found(job_id, n, 1, data="{}", credits=2) for n in range(2)])
+        await queue.record(connection, [Found(job_id, n, 1, data="{}", credits=2) for n in range(2)])
     async with jobber.database.transaction() as connection:
-        assert await ending.finish(connection, job_id)
+        assert await completion.finish(connection, job_id)
     job = await jobber.job(job_id)
     assert (job.status, job.credits_used, await jobber.balance()) == ("completed", 2, (998, 0, 2))

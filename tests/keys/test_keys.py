@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from database import Database
-from models import keys
+from models.accounts import keys
 from settings import Settings
 from tests.api_server import Api, running
 from tests.stacks import eventually

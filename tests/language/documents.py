@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from language.validation.definition import Report
-from models.definitions import validate
+from models.automations.definitions import validate
 
 URL = "https://example.com/"
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from language import expressions
 from language.expressions import ExpressionError, truthy
+from language.findings import Finding
 from language.validation.checks import MAX_EXPRESSION_CHARACTERS
-from language.validation.findings import Finding
-from models.definitions import validate
-from providers import samples
-from providers.composing import compose
+from models.automations.definitions import validate
+from providers.lookup import samples
+from providers.lookup.composition import compose
 from providers.registry import KINDS, answer_shapes, lookup_fields
 from tests.language.documents import Step, condition, step, transform
 

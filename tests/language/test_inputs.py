@@ -8,10 +8,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from models import input_schemas
 from models.errors import Invalid
-from models.input_schemas import DRAFT, MAX_BYTES, MAX_DEPTH, MAX_SUBSCHEMAS
-from models.inputs import MAX_ERRORS, InputSchema
+from models.inputs import input_schemas
+from models.inputs.input_schemas import DRAFT, MAX_BYTES, MAX_DEPTH, MAX_SUBSCHEMAS
+from models.inputs.inputs import MAX_ERRORS, InputSchema
 
 NESTED: dict[str, Any] = {"type": "string"}
 for _ in range(MAX_DEPTH + 1):

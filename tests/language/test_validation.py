@@ -9,9 +9,9 @@ import pytest
 from language.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
 from language.validation import checks
 from language.validation.definition import MAX_FINDINGS, Document
-from models.automation_views import WorkflowView
-from models.definitions import READ_ONLY, validate, validate_text
-from models.lookups import LookupAnswer
+from models.automations.automation_views import WorkflowView
+from models.automations.definitions import READ_ONLY, validate, validate_text
+from models.lookups.lookups import LookupAnswer
 from providers.email.answer import Breach, EmailAnswer, MailChecks, RegisteredServices, Socials
 from providers.registry import lookup_fields
 from tests.language.documents import URL, Found, Step, condition, errors, message, report, step, transform

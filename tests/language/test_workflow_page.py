@@ -12,11 +12,11 @@ from typing import Any, get_args
 import jsonschema_rs
 import pytest
 
+from language import findings
 from language.definition import Step
 from language.triggers import Trigger
-from language.validation import findings
-from models import inputs
-from models.definitions import json_schema, validate
+from models.automations.definitions import json_schema, validate
+from models.inputs import inputs
 from providers.registry import lookup_fields
 from tests.language.test_validation import FINE
 

@@ -14,8 +14,8 @@ import pytest
 from fastapi import APIRouter
 
 from api.app import create_app
-from api.http.json_body import StrictRoute
 from api.http.limits import limited
+from api.http.strict_route import StrictRoute
 from database import Database
 from models import limits
 from models.limits import Admission

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from database import Database
-from models import audit, keys
+from models import audit
+from models.accounts import keys
 from models.audit import AuditView
-from models.lists import ListView
+from models.lists.lists import ListView
 from tests.api_server import Api, Person
 from tests.lists.making import MOUNTS, add, create, problems, remove, targets
 

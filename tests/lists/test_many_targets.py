@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from database import Database
-from models import lists
+from models.lists import lists
 from settings import Settings
 from tests.api_server import Api, running
 from tests.lists.making import add, count, create, remove, targets

@@ -16,9 +16,10 @@ from pydantic import BaseModel
 
 from database import Database
 from models.errors import FieldError, Invalid
-from models.lookups import LookupAnswer
+from models.lookups.lookups import LookupAnswer
 from outbound.client import Outbound
-from providers.base import (
+from providers.lookup.lookup import Lookups
+from providers.sources.base import (
     Context,
     Evidence,
     Fields,
@@ -30,7 +31,6 @@ from providers.base import (
     Unsure,
     json_answer,
 )
-from providers.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
 

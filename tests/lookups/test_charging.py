@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from database import Database
-from models import credits
+from models.credits import credits
 from models.errors import InsufficientCredits
-from providers.base import Query
-from providers.charging import Payer, Terms, Till
+from providers.lookup.billing import Payer, Terms, Till
+from providers.lookup.result import LookupResult
 from providers.registry import KINDS
-from providers.result import LookupResult
+from providers.sources.base import Query
 from sealing import Keyring
 from tests.api_server import Api, Person
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from providers.lookup import LookupResult
+from providers.lookup.lookup import LookupResult
 from tests.lookups.conftest import World, spec
 from tests.stacks import eventually
 

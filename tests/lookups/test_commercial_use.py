@@ -14,14 +14,14 @@ from embedded.announcement import announce_unknown_terms
 from embedded.doctor import examine
 from embedded.report import Report
 from models.jobs.results import Result
-from models.lookups import NoProvider
+from models.lookups.lookups import NoProvider
 from outbound.client import Outbound
-from providers.base import RemoteSpec
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult
+from providers.lookup.source_status import name_unknown, switched_off
+from providers.lookup.waiter import Waiter
 from providers.registry import KINDS
-from providers.result import LookupResult
-from providers.standing import name_unknown, switched_off
-from providers.waiter import Waiter
+from providers.sources.base import RemoteSpec
 from sealing import Keyring
 from services import pacing
 from services.jobs import Table

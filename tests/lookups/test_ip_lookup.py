@@ -16,12 +16,12 @@ import pytest
 
 from database import Database
 from models.errors import Invalid
-from models.lookups import AllProvidersFailed, NoProvider
+from models.lookups.lookups import AllProvidersFailed, NoProvider
 from outbound.client import Outbound
 from providers.ip import asn, dbip, ptr, reserved
 from providers.ip import kind as ip
 from providers.ip.answer import IpAnswer
-from providers.lookup import LookupResult, Lookups
+from providers.lookup.lookup import LookupResult, Lookups
 from sealing import Keyring
 from settings import Settings
 from tests.datasets import write_cities, write_small_datasets
@@ -211,7 +211,7 @@ async def test_data_that_comes_later_is_used_without_a_restart(
     open_lookups: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("providers.installed.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("providers.datasets.installed.time.monotonic", lambda: clock[0])
     lookups = await open_lookups(local_only=True)
     with pytest.raises(NoProvider):
         await lookups.lookup("ip", "8.8.8.8")

@@ -11,13 +11,15 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities import heartbeat
 from activities.maintenance import MaintenanceActivities
 from database import Database
 from embedded.temporal import Temporal
-from models import accounts, kept_answers, paid_blocks
-from models.kept_answers import Key
-from providers import datasets
+from execution import heartbeat
+from models.accounts import accounts
+from models.credits import paid_blocks
+from models.lookups import cached_answers
+from models.lookups.cached_answers import Key
+from providers import dataset_refresh
 from providers.ip.data import CITIES, NETWORKS
 from settings import Settings
 from temporal import schedules
@@ -34,7 +36,7 @@ async def test_a_refresh_that_fails_says_so_and_keeps_what_is_there(
     write_small_datasets(tmp_path)
     closed = {"base_url": "http://127.0.0.1:9"}
     settings = Settings.model_validate({"data": tmp_path, "providers": {"dbip": closed, "asn": closed}})
-    monkeypatch.setattr(datasets, "fetch", partial(datasets.fetch, datasets=DATASETS))
+    monkeypatch.setattr(dataset_refresh, "fetch", partial(dataset_refresh.fetch, datasets=DATASETS))
     before = (tmp_path / "datasets" / "manifest.json").read_bytes()
     with pytest.raises(ApplicationError) as failed:
         await ActivityEnvironment().run(MaintenanceActivities(settings, database).refresh_datasets)
@@ -48,7 +50,7 @@ async def test_kept_answers_are_purged_when_they_can_serve_nobody(database: Data
         await connection.execute("truncate lookup_answers")
         for number, stale in enumerate((-1.0, 3600.0)):
             key = Key("a", 1, bytes([number]))
-            await kept_answers.keep(connection, key, b"sealed", bucket="a", ttl=-2, stale=stale)
+            await cached_answers.keep(connection, key, b"sealed", bucket="a", ttl=-2, stale=stale)
     activities = MaintenanceActivities(Settings(data=tmp_path), database)
     assert await ActivityEnvironment().run(activities.purge_lookups) == 1
     assert await ActivityEnvironment().run(activities.purge_lookups) == 0
@@ -77,11 +79,11 @@ async def test_a_purge_goes_on_in_small_parts_and_shows_that_it_is_alive(
     async with database.connection() as connection:
         await connection.execute("truncate lookup_answers")
         for number in range(3):
-            await kept_answers.keep(
+            await cached_answers.keep(
                 connection, Key("a", 1, bytes([number])), b"sealed", bucket="a", ttl=-2, stale=-1.0
             )
-        assert await kept_answers.purge(connection, limit=1) == 1
-    monkeypatch.setattr(kept_answers, "purge", partial(kept_answers.purge, limit=1))
+        assert await cached_answers.purge(connection, limit=1) == 1
+    monkeypatch.setattr(cached_answers, "purge", partial(cached_answers.purge, limit=1))
     monkeypatch.setattr(heartbeat, "_SECONDS", 0)
     beats: list[Any] = []
     environment = ActivityEnvironment()

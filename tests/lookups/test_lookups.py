@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from embedded.configuration import effective, warnings
 from models.errors import Invalid
-from models.lookups import AllProvidersFailed, NoProvider, QuotaWindow
-from models.provider_states import OPEN_SECONDS
-from providers.lookup import LookupResult
+from models.lookups.lookups import AllProvidersFailed, NoProvider, QuotaWindow
+from models.lookups.provider_states import OPEN_SECONDS
+from providers.lookup.lookup import LookupResult
 from sealing import Keyring
+from services.operator.configuration import effective, warnings
 from settings import Rate, StartError, load
 from tests.lookups.conftest import Answer, World, spec
 from tests.stacks import eventually

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from database import Database
-from models import suppressions
+from models.accounts import suppressions
 from models.errors import Invalid, ModelError
-from models.lookups import AllProvidersFailed
+from models.lookups.lookups import AllProvidersFailed
 from outbound.client import Outbound
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult, suppressed
 from providers.registry import KINDS, lookup_fields
-from providers.result import LookupResult, suppressed
 from sealing import Keyring
 from settings import Settings
 from tests.datasets import CITIES, LISTS, NETWORKS, write_cities, write_small_datasets

@@ -10,11 +10,11 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from database import Database
-from providers.base import RemoteSource
-from providers.hearing import is_heard_of
-from providers.known import lack_of
+from providers.lookup.coverage import is_heard_of
+from providers.lookup.offline_answers import lack_of
+from providers.lookup.result import LookupResult, Outcome
 from providers.registry import KINDS
-from providers.result import LookupResult, Outcome
+from providers.sources.base import RemoteSource
 from sealing import Keyring
 from settings import ProviderSettings, Settings
 from temporal.client import connect

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from providers.composing import compose
 from providers.ip import dbip
 from providers.ip.distance import kilometres
 from providers.ip.kind import KIND
-from providers.result import LookupResult, Outcome
-from providers.wellknown import table
+from providers.lookup.composition import compose
+from providers.lookup.result import LookupResult, Outcome
+from providers.sources.wellknown import table
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BERLIN = {

@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 
 from database import Connection, Database
-from models import provider_states, source_quotas
-from models.lookups import AllProvidersFailed
-from models.provider_states import Admission
+from models.lookups import provider_states, source_quotas
+from models.lookups.lookups import AllProvidersFailed
+from models.lookups.provider_states import Admission
 from services import pacing
 from tests.lookups.conftest import World, spec
 

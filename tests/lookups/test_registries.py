@@ -7,17 +7,17 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models.lookups import AllProvidersFailed
-from models.provider_states import FAILURES_TO_OPEN
+from models.lookups.lookups import AllProvidersFailed
+from models.lookups.provider_states import FAILURES_TO_OPEN
 from outbound.client import Outbound
-from providers.base import Context, RemoteSource
 from providers.domain import bootstrap, rdapdomain, whois
 from providers.domain.kind import normalise
 from providers.ip import rdap
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult
+from providers.lookup.waiter import Waiter
 from providers.registry import KINDS
-from providers.result import LookupResult
-from providers.waiter import Waiter
+from providers.sources.base import Context, RemoteSource
 from sealing import Keyring
 from services.pacing import warnings_of_monitor
 from settings import Rate, Settings

@@ -9,13 +9,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from activities.looking_up import look_up
 from database import Database
+from execution.lookup_step import look_up
 from language.definition import LookupStep
-from models import accounts, credits, ledger
+from models.accounts import accounts
+from models.credits import credits, ledger
 from outbound.client import Outbound
-from providers.charging import Payer
-from providers.lookup import Lookups
+from providers.lookup.billing import Payer
+from providers.lookup.lookup import Lookups
 from sealing import Keyring
 from settings import Settings
 from tests.company.fixture_servers import Servers, serving

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from database import Connection, Database
-from models import source_quotas
-from models.lookups import AllProvidersFailed
-from models.provider_states import Admission
-from models.source_quotas import share_of_waiting
-from providers.waiter import Waiter
+from models.lookups import source_quotas
+from models.lookups.lookups import AllProvidersFailed
+from models.lookups.provider_states import Admission
+from models.lookups.source_quotas import share_of_waiting
+from providers.lookup.waiter import Waiter
 from settings import Rate
 from tests.lookups.conftest import World, spec
 from tests.stacks import eventually

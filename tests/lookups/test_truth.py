@@ -11,17 +11,18 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import provider_states
-from models.lookups import FAILURES, AllProvidersFailed
-from providers import samples, verdicts
-from providers.base import Kind, RemoteSource, Source
+from models.lookups import provider_states
+from models.lookups.lookups import FAILURES, AllProvidersFailed
 from providers.breach.kind import KIND as BREACH
-from providers.composing import compose
 from providers.darkweb.mentions import mention
-from providers.hearing import unheard_fields
-from providers.known import lack_of
+from providers.lookup import samples
+from providers.lookup.composition import compose
+from providers.lookup.coverage import unheard_fields
+from providers.lookup.offline_answers import lack_of
+from providers.lookup.result import NO_DATA, LookupResult, Outcome, within
 from providers.registry import KINDS, lookup_fields
-from providers.result import NO_DATA, LookupResult, Outcome, within
+from providers.sources import verdicts
+from providers.sources.base import Kind, RemoteSource, Source
 from settings import Rate
 from tests.lookups.conftest import World, spec
 from tests.stacks import eventually

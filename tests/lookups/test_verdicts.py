@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from providers.composing import compose
+from providers.lookup.composition import compose
+from providers.lookup.result import Outcome
 from providers.registry import KINDS
-from providers.result import Outcome
-from providers.verdicts import DOMAIN, EMAIL, IP
-from providers.wellknown import table
+from providers.sources.verdicts import DOMAIN, EMAIL, IP
+from providers.sources.wellknown import table
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BAD: list[dict[str, Any]] = json.loads(Path(__file__).with_name("known_bad.json").read_text())

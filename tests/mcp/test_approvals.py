@@ -13,8 +13,8 @@ from aiohttp import web
 from api import saving
 from api.deps import rules_for
 from language.definition import Definition, WebhookStep
-from models import templates
 from models.audit import Actor
+from models.automations import templates
 from models.errors import Forbidden
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, transform, webhook

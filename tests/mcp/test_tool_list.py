@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from models import templates
+from models.automations import templates
 from tests.api_server import Api, Person
 from tests.mcp.clients import MODES, connected
 

@@ -10,8 +10,8 @@ from psycopg.sql import SQL, Identifier, Placeholder
 from psycopg.types.json import Json
 
 from database import Connection
+from models.automations.run_targets import Target
 from models.identifiers import new_id
-from models.targets import Target
 
 REVISION = "0009"
 PAYLOAD = {"items": [7, 8]}

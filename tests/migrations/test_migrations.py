@@ -14,10 +14,10 @@ from sqlmodel import SQLModel
 
 from embedded.postgres import Postgres
 from migrations.upgrade import downgrade, head, load_tables, upgrade
-from models import accounts
-from models.history import is_partition
+from models.accounts import accounts
 from models.monitors.defaults import DEFAULTS
 from models.monitors.tolerances import effective_tolerances
+from models.runs.history import is_partition
 
 
 @pytest.fixture

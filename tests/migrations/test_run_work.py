@@ -14,10 +14,12 @@ from database import Database
 from language.definition import Definition
 from language.progress import ItemWait, StepProgress, read_progress
 from migrations.upgrade import downgrade, upgrade
-from models import accounts, automations, run_counts, run_lists, targets
-from models.accepting import accepted_before
+from models.accounts import accounts
 from models.audit import Actor
-from models.run_views import RunView
+from models.automations import automations, run_targets
+from models.runs import run_counts, run_lists
+from models.runs.acceptance import accepted_before
+from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.migrations import former_runs
 from tests.migrations.former_runs import BEGAN, HOUR, OUTPUTS, REVISION, insert_runs
@@ -47,7 +49,7 @@ async def former(database: Database, keyring: Keyring) -> AsyncGenerator[Former]
         definition = Definition.model_validate({"name": "test", "steps": former_runs.steps("http://h")})
         actor = Actor(account.id, "system", name="test")
         created = await automations.create(connection, keyring, actor, definition, "active")
-        target: Any = await targets.run_target(connection, account.id, created)
+        target: Any = await run_targets.run_target(connection, account.id, created)
     await asyncio.to_thread(downgrade, database.url, REVISION)
     async with database.transaction() as connection:
         ids = await insert_runs(connection, target, UNTIL)

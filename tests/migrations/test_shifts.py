@@ -12,11 +12,12 @@ from psycopg.types.json import Json
 
 from database import Database
 from migrations.upgrade import downgrade, upgrade
-from models import gates, run_starts
+from models import gates
+from models.automations.run_targets import Target
 from models.identifiers import new_id
 from models.priorities import ALONE, BULK, INTERACTIVE, WAITED
-from models.runs import QUEUED_CHANNEL
-from models.targets import Target
+from models.runs import run_starts
+from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.claims import claim as claim_some
 from tests.automations.claims import claimed, new_shift, runs_of
 from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, transform, waiting, webhook

@@ -11,8 +11,8 @@ import httpx
 import orjson
 
 from database import Database
-from models.monitors import ending, working
-from models.monitors.working import Found
+from models.monitors import completion, queue
+from models.monitors.queue import Found
 from tests.api_server import Person
 
 MOUNTS = ("/api/monitors", "/api/agent/monitors")
@@ -71,7 +71,7 @@ async def record(
         heard = "error" not in what
         results.append(Found(UUID(run_id), position, UUID(monitor_id), target, heard=heard, **texts))
     async with database.transaction() as connection:
-        assert all(await working.record(connection, results))
+        assert all(await queue.record(connection, results))
 
 
 async def run(
@@ -88,11 +88,11 @@ async def run(
     await record(database, monitor_id, run_id, list(found.items()))
     if end:
         async with database.transaction() as connection:
-            await ending.finish(connection, UUID(run_id))
+            await completion.finish(connection, UUID(run_id))
     return run_id
 
 
 async def claim(database: Database) -> None:
     """Have all runs begin that wait."""
     async with database.connection() as connection:
-        await working.claim(connection, 1_000)
+        await queue.claim(connection, 1_000)

@@ -10,10 +10,10 @@ from pydantic import SecretStr
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import accounts
+from models.accounts import accounts
 from models.identifiers import new_id
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from sealing import Keyring
 from settings import ProviderSettings, Settings
 from temporal.client import connect

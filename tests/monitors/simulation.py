@@ -11,14 +11,14 @@ from typing import Any, cast
 import orjson
 
 from models.identifiers import new_id
-from models.monitors.working import Chunk, Found
-from providers.base import Kind, Source
-from providers.composing import compose
-from providers.known import lack_of
+from models.monitors.queue import Chunk, Found
+from providers.lookup.composition import compose
+from providers.lookup.offline_answers import lack_of
+from providers.lookup.replay import WHOLE
+from providers.lookup.result import Outcome
 from providers.registry import KINDS
-from providers.result import Outcome
-from providers.retelling import WHOLE
-from services.watching import Stored, Watching
+from providers.sources.base import Kind, Source
+from services.target_comparison import Stored, Watching
 
 SOURCES = {
     "ip": {

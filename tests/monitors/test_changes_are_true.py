@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.lookups import FAILURES
+from models.lookups.lookups import FAILURES
 from models.monitors.comparison import Comparison, compare, value_at
 from models.monitors.forms import Form
 from models.monitors.snapshots import Said, Snapshot, carry_over
-from providers.base import Fields, Kind, Source
-from providers.composing import compose
-from providers.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
-from providers.retelling import WHOLE, filled_up, said
+from providers.lookup.composition import compose
+from providers.lookup.replay import WHOLE, filled_up, said
+from providers.lookup.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
+from providers.sources.base import Fields, Kind, Source
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.monitors import monitors, working
-from models.scheduling import MONITORS
+from models.monitors import monitors, queue
+from models.schedules.scheduling import MONITORS
 from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Watcher
 
@@ -16,11 +16,11 @@ async def test_an_account_has_at_most_half_of_the_runs_at_work_and_others_come_f
         await watcher.start(await watcher.monitor())
     await other.start(await other.monitor())
     async with watcher.database.connection() as connection:
-        claimed = await working.claim(connection, 4)
+        claimed = await queue.claim(connection, 4)
         owners = [one.account_id for one in claimed]
         assert owners.count(other.account_id) == 1
         assert owners.count(watcher.account_id) == 2
-        assert await working.claim(connection, 4) == []
+        assert await queue.claim(connection, 4) == []
 
 
 async def test_a_schedule_that_was_told_of_a_pause_is_told_of_the_end_of_it_that_came_meanwhile(

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models.monitors import working
+from models.monitors import queue
 from tests.api_server import Api, Person
 from tests.lists.making import create as create_list
 from tests.monitors.asking import claim, create, given, problems, start
@@ -94,7 +94,7 @@ async def conditions(person: Person, database: Database, monitor_id: str) -> Any
     run_id = await start(person, monitor_id)
     await claim(database)
     async with database.connection() as connection:
-        chunk = await working.open_chunk(connection, UUID(run_id), 0, 200)
+        chunk = await queue.open_chunk(connection, UUID(run_id), 0, 200)
     assert chunk is not None
     await person.key.post(f"/api/monitors/{monitor_id}/runs/{run_id}/cancel")
     return chunk.when

@@ -13,9 +13,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.schedules import ScheduleActivities
 from database import Database, Notifier
-from models.monitors import monitors, removing, runs
+from models.monitors import cleanup, monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL
-from models.scheduling import MONITORS, ScheduledTable
+from models.schedules.scheduling import MONITORS, ScheduledTable
 from temporal import due_schedules
 from tests.automations.engine import until
 from tests.monitors.conftest import NewWatcher
@@ -135,7 +135,7 @@ async def test_a_monitor_that_is_deleted_leaves_neither_schedule_nor_rows(
     run, _ = await watcher.found(monitor_id, notifier)
     await scheduled(client, watcher, monitor_id)
     async with watcher.database.transaction() as connection:
-        await removing.delete(connection, watcher.actor, monitor_id)
+        await cleanup.delete(connection, watcher.actor, monitor_id)
     notifier.notify(CHANGED_CHANNEL)
 
     async def gone() -> bool:
@@ -154,12 +154,12 @@ async def test_a_monitor_stays_while_another_worker_is_at_what_it_has_left(watch
     async with watcher.database.transaction() as other:
         await other.execute("select from monitor_baselines where monitor_id = %s for update", (monitor_id,))
         async with watcher.database.transaction() as connection:
-            await removing.delete(connection, watcher.actor, monitor_id)
+            await cleanup.delete(connection, watcher.actor, monitor_id)
         async with watcher.database.connection() as connection:
-            await removing.purge_deleted(connection, monitor_id)
+            await cleanup.purge_deleted(connection, monitor_id)
         assert await watcher.rows("select 1 from monitors where id = %s", monitor_id)
     async with watcher.database.connection() as connection:
-        await removing.purge_deleted(connection, monitor_id)
+        await cleanup.purge_deleted(connection, monitor_id)
     for table, key in (("monitors", "id"), ("monitor_baselines", "monitor_id")):
         assert not await watcher.rows(f"select 1 from {table} where {key} = %s", monitor_id)
 

@@ -10,11 +10,13 @@ from temporalio.client import Client
 
 from database import Database, Notifier
 from language.definition import Definition
-from models import automations, endpoints, lists
 from models.audit import Actor
-from models.endpoints import Chosen
-from models.monitors import ending, monitors, removing
+from models.automations import automations
+from models.lists import lists
+from models.monitors import cleanup, completion, monitors
 from models.monitors.monitors import Plan
+from models.webhooks import endpoints
+from models.webhooks.endpoints import Chosen
 from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until
@@ -45,7 +47,7 @@ async def test_a_cancelled_run_ends_at_once_and_pays_for_what_it_has_found(
     run_id = await watcher.start(monitor_id, notifier)
     await watcher.processed(monitor_id, run_id, 2)
     async with watcher.database.transaction() as connection:
-        await ending.cancel(connection, watcher.account_id, monitor_id, run_id)
+        await completion.cancel(connection, watcher.account_id, monitor_id, run_id)
     run = await watcher.run(monitor_id, run_id)
     assert (run.status, run.processed_records, run.credits_used) == ("cancelled", 2, 2)
     assert await watcher.balance() == (998, 0)
@@ -68,7 +70,7 @@ async def test_the_workflow_of_a_run_that_was_cancelled_comes_to_its_end(
 
     await until(is_asked)
     async with watcher.database.transaction() as connection:
-        await ending.cancel(connection, watcher.account_id, monitor_id, run_id)
+        await completion.cancel(connection, watcher.account_id, monitor_id, run_id)
     scanner.go.set()
     await client.get_workflow_handle(starts.monitor_workflow_id(run_id)).result()
     assert (await watcher.run(monitor_id, run_id)).processed_records == 0
@@ -83,7 +85,7 @@ async def test_a_monitor_is_deleted_with_a_run_under_way(
     run_id = await watcher.start(monitor_id, notifier)
     await watcher.processed(monitor_id, run_id, 2)
     async with watcher.database.transaction() as connection:
-        await removing.delete(connection, watcher.actor, monitor_id)
+        await cleanup.delete(connection, watcher.actor, monitor_id)
     assert await watcher.balance() == (998, 0)
     scanner.go.set()
 
@@ -209,7 +211,7 @@ async def test_of_many_changes_the_first_hundred_are_told_and_how_many_more_ther
         run_id,
     )
     async with watcher.database.transaction() as connection:
-        told = await ending.finish(connection, run_id)
+        told = await completion.finish(connection, run_id)
     assert told is not None and told.accepted == 1
     [one] = await watcher.rows("select id from runs where automation_id = %s", workflow_id)
     async with watcher.database.connection() as connection:

@@ -10,8 +10,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
-from models.monitors import working
-from models.monitors.working import Found
+from models.monitors import queue
+from models.monitors.queue import Found
 from settings import Settings
 from temporal import starts
 from tests.automations.engine import hasty_worker, until
@@ -22,9 +22,9 @@ from tests.stacks import eventually
 from workflows.messages import WATCH_CHUNK
 
 DEATHS = [
-    "models.monitors.working:claim",
+    "models.monitors.queue:claim",
     "temporal.starts:start_monitor_run",
-    "models.monitors.working:record",
+    "models.monitors.queue:record",
 ]
 
 
@@ -108,7 +108,7 @@ async def test_a_target_that_two_attempts_record_together_counts_once(watcher: W
     found = Found(run_id, 0, monitor_id, target, baseline="{}", content_hash=b"", data="{}")
     async with watcher.database.transaction() as connection:
         await connection.execute("update monitor_runs set status = 'running' where id = %s", (run_id,))
-        assert await working.record(connection, [found, found]) == [True, True]
+        assert await queue.record(connection, [found, found]) == [True, True]
     assert (await watcher.run(monitor_id, run_id)).processed_records == 1
 
 

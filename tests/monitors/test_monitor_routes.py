@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from database import Database
-from models import audit, keys
+from models import audit
+from models.accounts import keys
 from models.monitors.monitors import MonitorView
 from models.monitors.tolerances import effective_tolerances
 from tests.api_server import Api

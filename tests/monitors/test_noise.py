@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from database import Notifier
-from models import lists
+from models.lists import lists
 from tests.monitors.conftest import forget_answers
 from tests.monitors.watching import Scanner, Watcher, addresses, reported, scanned_as
 

@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 
 from database import Notifier
-from providers import composing
-from providers.base import Kind, Query
-from providers.result import LookupResult
+from providers.lookup import composition
+from providers.lookup.result import LookupResult
+from providers.sources.base import Kind, Query
 from sealing import Keyring
 from tests.monitors.test_ends import workflow
 from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as
@@ -55,9 +55,9 @@ async def test_an_answer_that_makes_our_code_fail_fails_its_target_alone(
     def compose(kind: Kind, query: Query, *given: Any) -> LookupResult:
         if query.text == targets[1]:
             raise ValueError("This answer is too much.")
-        return composing.compose(kind, query, *given)
+        return composition.compose(kind, query, *given)
 
-    monkeypatch.setattr("providers.lookup.compose", compose)
+    monkeypatch.setattr("providers.lookup.lookup.compose", compose)
     run, results = await watcher.found(await watcher.monitor(targets), notifier)
     assert (run.status, run.processed_records, run.failed_records) == ("completed", 3, 1)
     assert results[1]["error"]["code"] == "internal_error"

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from database import Database, Notifier
 from models.errors import Conflict
-from models.monitors import ending, runs
+from models.monitors import completion, runs
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.run_views import MonitorRunView
 from services.monitor_pace import NOBODY, Pace, WaitingTarget
@@ -186,5 +186,5 @@ async def test_targets_that_lack_nothing_are_done_while_others_wait_for_long(
     with pytest.raises(Conflict):
         await watcher.start(monitor_id)
     async with database.transaction() as connection:
-        await ending.cancel(connection, watcher.account_id, monitor_id, run_id)
+        await completion.cancel(connection, watcher.account_id, monitor_id, run_id)
     assert (await watcher.run(monitor_id, run_id)).resumes_at is None

@@ -10,7 +10,7 @@ import pytest
 
 from database import Database
 from models.identifiers import new_id
-from models.monitors import ending, runs
+from models.monitors import completion, runs
 from tests.api_server import Api
 from tests.lists.making import create as create_list
 from tests.monitors.asking import (
@@ -93,7 +93,7 @@ async def test_a_repeat_finds_the_first_run_also_if_its_answer_was_lost(api: Api
     first = await person.key.post(path, headers=headers)
     await claim(database)
     async with database.transaction() as connection:
-        await ending.finish(connection, UUID(first.json()["run_id"]))
+        await completion.finish(connection, UUID(first.json()["run_id"]))
         await connection.execute("update idempotency_keys set answer = null, leased_until = now()")
     repeat = await person.key.post(path, headers=headers)
     assert (repeat.status_code, repeat.json()) == (202, first.json())
@@ -277,7 +277,7 @@ async def test_many_results_are_sent_without_being_held_in_memory(api: Api, data
         some = [(target, answer) for target in targets[first : first + 500]]
         await record(database, monitor_id, run_id, some, first)
     async with database.transaction() as connection:
-        await ending.finish(connection, UUID(run_id))
+        await completion.finish(connection, UUID(run_id))
     path = f"/api/monitors/{monitor_id}/runs/{run_id}/results"
     for place in (path, f"{path}/download"):
         size = 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from uuid import UUID
 
 from database import Database, Notifier
-from models import lists
-from models.monitors import overview, removing, runs
+from models.lists import lists
+from models.monitors import cleanup, overview, runs
 from tests.monitors.watching import Scanner, Watcher, addresses, scanned_as
 
 
 async def purge(database: Database, kept_days: int = 90) -> int:
     async with database.connection() as connection:
-        return await removing.purge_old(connection, kept_days)
+        return await cleanup.purge_old(connection, kept_days)
 
 
 async def age(watcher: Watcher, run_id: UUID, days: int) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from database import Notifier
-from models import lists
 from models.errors import Conflict, InsufficientCredits
-from models.monitors import watched
+from models.lists import lists
+from models.monitors import monitored_targets
 from models.monitors.monitors import CHANGED_CHANNEL
 from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Scanner, Watcher, addresses, answering, reported, scanned_as
@@ -176,11 +176,11 @@ async def test_a_target_that_was_removed_during_a_run_is_known_for_the_first_tim
     monitor_id = await watcher.monitor([target], change_detection="full_refresh")
     run_id = await watcher.start(monitor_id)
     async with watcher.database.transaction() as connection:
-        await watched.remove(connection, watcher.actor, monitor_id, "m", [target])
+        await monitored_targets.remove(connection, watcher.actor, monitor_id, "m", [target])
     notifier.notify(CHANGED_CHANNEL)
     await watcher.ended(monitor_id, run_id)
     async with watcher.database.transaction() as connection:
-        await watched.add(connection, watcher.actor, monitor_id, "m", [target])
+        await monitored_targets.add(connection, watcher.actor, monitor_id, "m", [target])
     scanner.greynoise = scanned_as("malicious")
     _, [result] = await watcher.found(monitor_id, notifier)
     assert result["changes"] is None

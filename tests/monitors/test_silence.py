@@ -11,19 +11,19 @@ import orjson
 import pytest
 
 from database import Database, Notifier
-from models import endpoints
-from models.endpoints import Chosen
 from models.identifiers import new_id
-from models.monitors import ending, monitors, sources
+from models.monitors import completion, monitors, sources
 from models.monitors.monitors import MonitorView
-from models.monitors.working import Chunk, Found
-from providers.composing import compose
-from providers.hearing import silences
-from providers.known import lack_of
+from models.monitors.queue import Chunk, Found
+from models.webhooks import endpoints
+from models.webhooks.endpoints import Chosen
+from providers.lookup.composition import compose
+from providers.lookup.coverage import silences
+from providers.lookup.offline_answers import lack_of
+from providers.lookup.result import Outcome
 from providers.registry import KINDS
-from providers.result import Outcome
 from sealing import Keyring
-from services.watching import Watching
+from services.target_comparison import Watching
 from tests.api_server import Api
 from tests.monitors import asking
 from tests.monitors.watching import Scanner, Watcher, addresses, answering, scanned_as
@@ -104,7 +104,7 @@ async def test_a_silence_is_told_once_when_it_lasts_and_so_is_its_end(
     await watcher.rows(heard, run_id)
     for _ in range(2):
         async with watcher.database.transaction() as connection:
-            await ending.finish(connection, run_id)
+            await completion.finish(connection, run_id)
     assert await emitted(watcher) == [silent, ("monitor.source_back", "greynoise", "failed")]
 
 
@@ -126,7 +126,7 @@ async def test_a_source_that_never_had_a_key_is_shown_and_no_event(
             run_id, monitor_id, silent,
         )  # fmt: skip
         async with database.transaction() as connection:
-            await ending.finish(connection, run_id)
+            await completion.finish(connection, run_id)
         await watcher.rows(A_DAY_PASSES, monitor_id)
     assert await emitted(watcher) == []
     [source] = (await shown(database, watcher, monitor_id)).sources

@@ -16,7 +16,7 @@ from models.monitors.forms import Form
 from models.monitors.snapshots import dump, load
 from models.monitors.steadiness import replace_held
 from models.monitors.tolerances import effective_tolerances, without_defaults
-from providers.base import Kind
+from providers.sources.base import Kind
 from tests.monitors.monitored import Monitored, changes
 from tests.monitors.worlds import KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from database import Notifier
-from models.lists import TargetType
+from models.lists.lists import TargetType
 from models.monitors import monitors
 from models.monitors.monitors import Plan
 from settings import Settings

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from providers.base import RemoteSource
-from providers.lookup import AskedSources
+from providers.lookup.lookup import AskedSources
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from services.pacing import warnings_of_monitor
 from settings import Settings
 from tests.api_server import Api, running

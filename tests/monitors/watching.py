@@ -14,8 +14,8 @@ from uuid import UUID
 from aiohttp import web
 
 from database import Database, Notifier
-from models import credits
 from models.audit import Actor
+from models.credits import credits
 from models.monitors import monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL, Plan
 from models.monitors.run_views import MonitorRunView

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Known, Watch, known_fields, watch
 from models.monitors.snapshots import Said
-from providers.base import Fields, Kind
+from providers.lookup.replay import retell
 from providers.registry import KINDS as ALL_KINDS
-from providers.retelling import retell
+from providers.sources.base import Fields, Kind
 
 KINDS = {name: ALL_KINDS[name] for name in DEFAULTS}
 _UNIONS = (UnionType, Union)

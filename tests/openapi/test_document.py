@@ -13,7 +13,7 @@ from api.app import create_app
 from api.http import openapi_texts
 from api.http.catalogue import CATALOGUE
 from api.http.openapi import Application, operations, problems
-from models.lookups import LookupAnswer
+from models.lookups.lookups import LookupAnswer
 from providers.registry import KINDS
 from settings import Settings
 

@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from api.http.openapi import operations
 from api.http.openapi_examples import read_examples
 from database import Database
-from providers.base import RemoteSource
 from providers.registry import KINDS
+from providers.sources.base import RemoteSource
 from sealing import Keyring
 from settings import ProviderSettings, Settings
 from temporal.client import connect

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Invalid
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
 from providers.phone.kind import KIND, cost, normalise
 from providers.phone.number import number
 from providers.phone.numbering import find

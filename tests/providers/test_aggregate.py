@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from models.lookups import LookupAnswer
-from providers.aggregate import declared, merge, nest, paths
-from providers.base import Fields, Spec, Unsure
+from models.lookups.lookups import LookupAnswer
 from providers.ip.answer import IpAnswer
+from providers.sources.aggregate import declared, merge, nest, paths
+from providers.sources.base import Fields, Spec, Unsure
 
 SPEC = Spec(name="a", kind="test", fields=frozenset({"x.one", "x.two"}), licence="-", attribution="-")
 

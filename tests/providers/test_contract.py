@@ -24,14 +24,14 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from models.lookups import AllProvidersFailed, LookupAnswer, NoProvider
+from models.lookups.lookups import AllProvidersFailed, LookupAnswer, NoProvider
 from outbound.client import Outbound
-from providers.aggregate import paths
-from providers.base import Kind, LocalSource, RemoteSource, Source
 from providers.domain import delegation
-from providers.lookup import Lookups
+from providers.lookup.lookup import Lookups
 from providers.registry import DATASETS, KINDS
-from providers.rest import RestSource
+from providers.sources.aggregate import paths
+from providers.sources.base import Kind, LocalSource, RemoteSource, Source
+from providers.sources.rest import RestSource
 from sealing import Keyring
 from settings import Settings
 from tests.domain.conftest import ask_here

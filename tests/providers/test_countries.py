@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.aggregate import merge
 from providers.ip import abstractip, dbip
 from providers.ip.countries import COUNTRIES, country_code, country_name, named_country
 from providers.ip.kind import KIND
+from providers.sources.aggregate import merge
 
 TOLD = json.loads((Path(__file__).parents[1] / "fixtures/abstractip/ok.json").read_text())
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from providers import installed
-from providers.datasets import Fetched, fetch
-from providers.downloads import Dataset
+from providers.dataset_refresh import Fetched, fetch
+from providers.datasets import installed
+from providers.datasets.downloads import Dataset
 from providers.ip import asn, dbip
 from providers.ip.data import CITIES, NETWORKS
 from providers.ip.kind import normalise

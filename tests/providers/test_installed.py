@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from providers import installed
-from providers.installed import Datasets
+from providers.datasets import installed
+from providers.datasets.installed import Datasets
 
 
 def put(data: Path, content: str, *, name: str = "words", version: str = "1") -> None:
@@ -32,7 +32,7 @@ def both(files: Mapping[str, Path]) -> str:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The monotonic clock of the reader."""
     clock = [1000.0]
-    monkeypatch.setattr("providers.installed.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("providers.datasets.installed.time.monotonic", lambda: clock[0])
     return clock
 
 

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from embedded import doctor
-from providers import installed
-from providers.datasets import Fetched, fetch
-from providers.inventory import Stock, take_stock
+from providers.dataset_inventory import Stock, take_stock
+from providers.dataset_refresh import Fetched, fetch
+from providers.datasets import installed
 from providers.ip import tor
 from providers.ip.kind import normalise
 from settings import Settings

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from providers.aggregate import merge
-from providers.base import Context, Fields, SourceError
 from providers.ip import abstractip, abuseipdb, cloud, dbip, greynoise, rdap, tor, virustotal, x4bnet
 from providers.ip.kind import KIND, normalise
+from providers.sources.aggregate import merge
+from providers.sources.base import Context, Fields, SourceError
 
 # RDAP: which registry is asked. The form of the file is that of RFC 9224, section 5.
 

@@ -13,12 +13,12 @@ import pytest
 
 from models.errors import Invalid
 from outbound.guard import forbidden_address
-from providers.aggregate import paths
-from providers.base import Context, Query, SourceError
-from providers.installed import Datasets
+from providers.datasets.installed import Datasets
 from providers.ip import asn, dbip, ptr, reserved
 from providers.ip.answer import IpAnswer
 from providers.ip.kind import KIND, derive, normalise
+from providers.sources.aggregate import paths
+from providers.sources.base import Context, Query, SourceError
 from tests import datasets as small
 from tests.name_servers import Serve, Zone
 
@@ -177,7 +177,7 @@ def test_data_that_is_replaced_during_queries_never_gives_a_mixture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("providers.installed.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("providers.datasets.installed.time.monotonic", lambda: clock[0])
     query, datasets = normalise("8.8.8.8", "/ip"), Datasets(tmp_path)
     for number in range(20):
         record = {**FLAT, "city": f"City {number}", "state1": f"State {number}"}

@@ -14,13 +14,13 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers import installed
-from providers.base import SourceError
-from providers.datasets import Fetched, fetch
-from providers.downloads import Dataset
+from providers.dataset_refresh import Fetched, fetch
+from providers.datasets import installed
+from providers.datasets.downloads import Dataset
+from providers.datasets.lists import merged
 from providers.ip import applerelay, cloud, spamhaus, tor, x4bnet
 from providers.ip.kind import normalise
-from providers.lists import merged
+from providers.sources.base import SourceError
 from settings import Settings
 from tests.datasets import write_lists
 

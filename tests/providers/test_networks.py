@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from providers.aggregate import types_of
-from providers.installed import Datasets
-from providers.local import LocalSources
-from providers.networks import network_of
+from providers.datasets.installed import Datasets
+from providers.lookup.local import LocalSources
+from providers.lookup.networks import network_of
 from providers.registry import KINDS
+from providers.sources.aggregate import types_of
 from tests.datasets import write_small_datasets
 
 IP = KINDS["ip"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from providers.ranges import Range, RangeFileError, RangeTable, disjoint, write
+from providers.datasets.ranges import Range, RangeFileError, RangeTable, disjoint, write
 
 
 def packed(number: int, version: int) -> bytes:

@@ -9,14 +9,14 @@ import pytest
 from models.monitors.comparison import compare
 from models.monitors.fields import known_fields, watch
 from models.monitors.snapshots import carry_over
-from providers.base import Fields
-from providers.composing import compose
 from providers.darkweb.mentions import mention
-from providers.hearing import unheard_fields
+from providers.lookup.composition import compose
+from providers.lookup.coverage import unheard_fields
+from providers.lookup.replay import editions, filled_up, retell, said
+from providers.lookup.result import NO_DATA, NOT_ASKED, SUPPRESSED, Outcome, Outcomes
+from providers.lookup.source_status import OFF
 from providers.registry import KINDS
-from providers.result import NO_DATA, NOT_ASKED, SUPPRESSED, Outcome, Outcomes
-from providers.retelling import editions, filled_up, retell, said
-from providers.standing import OFF
+from providers.sources.base import Fields
 
 MOMENT = datetime(2026, 11, 22, tzinfo=UTC)
 DOMAIN = KINDS["domain"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from api import waiting
 from database import Database
-from models import cancelling
+from models.runs import cancellation
+from services import run_waiter
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested, transform, until, webhook
 from tests.runs.conftest import Follow, FollowStep
@@ -45,7 +45,7 @@ async def test_runs_end_at_once_whether_at_work_or_queued_and_those_of_others_st
     queued = await start(person, str(workflow))
     other = await start(person, await create(person, [WAIT]))
     async with database.connection() as connection:
-        ended, after = await cancelling.cancel_some(connection, person.account.id, workflow)
+        ended, after = await cancellation.cancel_some(connection, person.account.id, workflow)
     assert ([str(run_id) for run_id in ended], after) == (sorted([at_work, queued]), None)
     for run_id in (at_work, queued):
         row = await run_of(database, run_id)
@@ -58,7 +58,7 @@ async def test_another_accounts_runs_stay(person: Person, database: Database, ap
     run_id = await start(person, await create(person, [WAIT]))
     row = await run_of(database, run_id)
     async with database.connection() as connection:
-        ended = await cancelling.cancel_some(connection, stranger.account.id, row["automation_id"])
+        ended = await cancellation.cancel_some(connection, stranger.account.id, row["automation_id"])
     assert ended == ([], None)
     assert (await run_of(database, run_id))["status"] is None
 
@@ -144,7 +144,7 @@ async def dropped(database: Database, run_id: str) -> None:
 async def test_however_many_runs_a_workflow_has_they_end_when_it_is_deleted_with_them(
     person: Person, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancelling, "_AT_ONCE", 2)
+    monkeypatch.setattr(cancellation, "_AT_ONCE", 2)
     workflow, ids = await create(person, [WAIT], concurrency={"limit": 5}), []
     async with held_at_its_gate(database, workflow):
         ids = [await start(person, workflow) for _ in range(5)]
@@ -155,7 +155,7 @@ async def test_however_many_runs_a_workflow_has_they_end_when_it_is_deleted_with
 async def test_whoever_waits_for_a_run_is_told_when_it_ends_with_its_workflow(
     api: Api, person: Person, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
+    monkeypatch.setattr(run_waiter, "_HEARING_SECONDS", 60)
     await asyncio.wait_for(api.services.listener.connected.wait(), 10)
     workflow = await create(person, [WAIT], concurrency={"limit": 5})
     async with held_at_its_gate(database, workflow):

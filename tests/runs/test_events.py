@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from api import live_events
+from api.streams import live_events
 from database import Database
-from models import keys
+from models.accounts import keys
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, transform, until, webhook
 from tests.event_streams import Seen, Stream, streaming

@@ -15,10 +15,13 @@ from temporalio.testing import ActivityEnvironment
 from activities.maintenance import MaintenanceActivities
 from database import Connection, Database
 from language.definition import Definition
-from models import accepting, accounts, audit, automations, history, run_counts, targets
-from models.accepting import Event
+from models import audit
+from models.accounts import accounts
 from models.audit import Actor
-from models.targets import Target
+from models.automations import automations, run_targets
+from models.automations.run_targets import Target
+from models.runs import acceptance, history, run_counts
+from models.runs.acceptance import Event
 from sealing import Keyring
 from settings import Settings
 from tests.weeks import id_of, make_week, partitions
@@ -40,7 +43,7 @@ async def target(database: Database, keyring: Keyring) -> Target:
         actor = Actor(account.id, "system", name="test")
         definition = Definition.model_validate({"name": "test"})
         created = await automations.create(connection, keyring, actor, definition, "active")
-        return await targets.run_target(connection, account.id, created)
+        return await run_targets.run_target(connection, account.id, created)
 
 
 class Stored(NamedTuple):
@@ -207,7 +210,7 @@ async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, t
             async with await database.dedicated(options="-c statement_timeout=200ms") as impatient:
                 with pytest.raises(psycopg.errors.QueryCanceled):
                     await history.drop_old(impatient, KEPT)
-            await accepting.accept(connection, [Event(target, "manual", 1)])
+            await acceptance.accept(connection, [Event(target, "manual", 1)])
         assert await partitions(connection, TABLES, suffix) == 3
         assert await history.drop_old(connection, KEPT) == 1
         assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
@@ -256,4 +259,4 @@ async def test_a_run_whose_id_is_of_another_day_is_refused(database: Database, t
     event = Event(target, "manual", 1, run_id=id_of(NOW + 2 * DAY))
     async with database.connection() as connection:
         with pytest.raises(psycopg.errors.CheckViolation, match="id_time"):
-            await accepting.accept(connection, [event])
+            await acceptance.accept(connection, [event])

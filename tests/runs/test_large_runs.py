@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from starlette.types import Message
 
-from api import large_answers
+from api.http import large_answers
 from database import Database
 from tests.api_server import Api, Person
 from tests.automations.engine import transform

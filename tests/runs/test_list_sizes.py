@@ -9,8 +9,8 @@ import pytest
 from psycopg.types.json import Json
 
 from database import Database
-from models import targets
-from models.accepting import Event, accept
+from models.automations import run_targets
+from models.runs.acceptance import Event, accept
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import create, start
@@ -30,7 +30,7 @@ async def test_a_page_of_a_hundred_runs_has_less_than_100_kb(api: Api, database:
 async def many(database: Database, person: Person, workflow: str, count: int, payload: Any) -> None:
     """Accept so many runs of a workflow at once."""
     async with database.connection() as connection:
-        target = await targets.run_target(connection, person.account.id, UUID(workflow))
+        target = await run_targets.run_target(connection, person.account.id, UUID(workflow))
         await accept(connection, [Event(target, "manual", payload) for _ in range(count)])
 
 

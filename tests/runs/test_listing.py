@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from database import Connection, Database
-from models import credits, run_lists
+from models.credits import credits
+from models.runs import run_lists
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import adrift, create, finish, start

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from api import job_events, run_events
-from models import runs
+from api.streams import job_events, run_events
 from models.jobs import jobs
+from models.runs import runs
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.event_streams import streaming

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from api.resume_forms import Answer, FormField, fields_of, note_errors, read_form
-from api.resume_pages import HEADERS, STYLE, Question, form_page, tag
+from api.pages.resume_forms import Answer, FormField, fields_of, note_errors, read_form
+from api.pages.resume_pages import HEADERS, STYLE, Question, form_page, tag
 from models.errors import FieldError
 
 JSONObject = dict[str, Any]

@@ -11,7 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from database import Connection, Database
-from models import run_counts
+from models.runs import run_counts
 from tests.api_server import Api
 from tests.runs.workflows import create, start
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from providers import samples
-from providers.base import Kind, LocalSource, Source
-from providers.composing import compose
+from providers.lookup import samples
+from providers.lookup.composition import compose
+from providers.lookup.result import NOT_ASKED, Outcome
 from providers.registry import KINDS
-from providers.result import NOT_ASKED, Outcome
+from providers.sources.base import Kind, LocalSource, Source
 
 
 def answered(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from api import waiting
-from api.waiting import RunWaiter
 from database import Connection, Database, Listener, Notifier
 from embedded.postgres import Postgres
-from models.runs import FINISHED_CHANNEL
+from models.runs.runs import FINISHED_CHANNEL
+from services import run_waiter
+from services.run_waiter import RunWaiter
 from tests.api_server import Api, Person
 from tests.runs.workflows import create, start
 from tests.stacks import eventually
@@ -55,8 +55,8 @@ async def hearing(database: Database, waiter: RunWaiter) -> AsyncGenerator[None]
 async def test_the_database_is_asked_again_and_again_only_while_nothing_is_heard(
     person: Person, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
+    monkeypatch.setattr(run_waiter, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(run_waiter, "_HEARING_SECONDS", 60)
     run_id, waiter = UUID(await start(person, await create(person))), RunWaiter(counted)
     assert not await waiter.wait(run_id, 0.5)
     assert counted.asked > 2
@@ -69,7 +69,7 @@ async def test_the_database_is_asked_again_and_again_only_while_nothing_is_heard
 async def test_whoever_waits_is_woken_by_the_end_of_the_run(
     person: Person, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
+    monkeypatch.setattr(run_waiter, "_HEARING_SECONDS", 60)
     run_id, waiter = await start(person, await create(person)), RunWaiter(counted)
     async with hearing(counted, waiter):
         wait = asyncio.create_task(waiter.wait(UUID(run_id), 60))
@@ -82,7 +82,7 @@ async def test_whoever_waits_is_woken_by_the_end_of_the_run(
 async def test_however_many_wait_for_a_run_it_is_looked_at_once(
     person: Person, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
+    monkeypatch.setattr(run_waiter, "_HEARING_SECONDS", 60)
     run_id, waiter = await start(person, await create(person)), RunWaiter(counted)
     async with hearing(counted, waiter):
         waits = [asyncio.create_task(waiter.wait(UUID(run_id), 60)) for _ in range(50)]
@@ -106,7 +106,7 @@ async def test_a_new_run_is_looked_at_once_its_end_is_heard(person: Person, coun
 async def test_a_new_run_whose_end_was_heard_before_somebody_waited_is_looked_at_at_once(
     person: Person, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_HEARING_SECONDS", 60)
+    monkeypatch.setattr(run_waiter, "_HEARING_SECONDS", 60)
     run_id, waiter = await start(person, await create(person)), RunWaiter(counted)
     async with hearing(counted, waiter):
         await person.key.post(f"/api/workflows/runs/{run_id}/cancel")

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from database import Database, Notifier
-from models import accounts
+from models.accounts import accounts
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect

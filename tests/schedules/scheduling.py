@@ -9,12 +9,13 @@ from uuid import UUID
 
 from database import Database
 from language.definition import Definition, Status
-from models import automations, schedule_triggers
-from models.accepting import Accepted
 from models.audit import Actor
-from models.automations import Edit, Readings
-from models.definitions import Checked
-from models.run_views import RunView
+from models.automations import automations
+from models.automations.automations import Edit, Readings
+from models.automations.definitions import Checked
+from models.runs import schedule_triggers
+from models.runs.acceptance import Accepted
+from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.views import get_run
 

@@ -13,8 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.schedules import ScheduleActivities
 from database import Database, Notifier
 from dispatch import schedules as schedule_dispatcher
-from models.runs import RunView
-from models.scheduling import WORKFLOWS
+from models.runs.runs import RunView
+from models.schedules.scheduling import WORKFLOWS
 from temporal import due_schedules
 from tests.automations.engine import until
 from tests.schedules.scheduling import HOURLY, Scheduler

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.redaction import MASK, MAX_DEPTH, Redaction
+from execution.redaction import MASK, MAX_DEPTH, Redaction
 from language.expressions import JSON
 
 # Each character of it is written differently somewhere.

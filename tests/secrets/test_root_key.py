@@ -12,9 +12,10 @@ from pydantic import SecretStr
 from api.app import create_app
 from database import Database
 from embedded.temporal import Temporal
-from models import root_key, secrets
+from models.accounts import secrets
 from models.audit import Actor
-from models.root_key import open_keyring
+from models.installation import root_key
+from models.installation.root_key import open_keyring
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
 from tests.api_server import Api, Person, running

@@ -14,14 +14,16 @@ from pydantic import SecretStr
 from sqlmodel import SQLModel
 
 from database import Database
-from embedded.administration import Resealed, reseal
 from migrations.upgrade import load_tables
-from models import endpoints, processes, root_key, secrets
+from models.accounts import secrets
 from models.audit import Actor
-from models.endpoints import Chosen
 from models.identifiers import new_id
-from models.resealing import BATCH, CANARY, KEPT, reseal_batch
+from models.installation import processes, root_key
+from models.installation.key_rotation import BATCH, CANARY, KEPT, reseal_batch
+from models.webhooks import endpoints
+from models.webhooks.endpoints import Chosen
 from sealing import Keyring
+from services.operator.administration import Resealed, reseal
 from settings import ExitCode, Settings
 from tests.api_server import Api, Person, running
 from tests.stacks import vedette

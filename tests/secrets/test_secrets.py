@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from database import Database
 from language.templates import compile_template
-from models import audit, secrets
-from models.secrets import MAX_SECRETS
+from models import audit
+from models.accounts import secrets
+from models.accounts.secrets import MAX_SECRETS
 from sealing import Keyring, UnsealError
 from tests.api_server import Api, Person
 from tests.stacks import eventually

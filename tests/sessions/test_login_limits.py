@@ -14,7 +14,7 @@ import pytest
 
 from api.http.limits import network_of
 from database import Database
-from models import known_addresses
+from models.accounts import known_addresses
 from settings import Rate, Settings, load
 from tests.api_server import PASSWORD, Api, Person, running
 

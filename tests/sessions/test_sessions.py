@@ -16,7 +16,7 @@ import pytest
 
 from api.http.middleware import client_address
 from database import Database
-from models import sessions
+from models.accounts import sessions
 from sealing import Keyring
 from settings import Rate, Settings
 from tests.api_server import PASSWORD, Api, Person, running

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from models import templates
+from models.automations import templates
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint
 from tests.automations.workflows import post

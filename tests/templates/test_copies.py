@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from database import Database
-from models import audit, templates
+from models import audit
+from models.automations import templates
 from tests.api_server import Api, Person
 from tests.automations.workflows import wrong
 from tests.templates.copies import copy

@@ -12,10 +12,11 @@ import pytest
 from temporalio.client import Client
 
 from database import Database
-from models import event_triggers, templates
-from models.event_data import MonitorRunCompleted
+from models.automations import templates
+from models.events import event_triggers
+from models.events.event_data import MonitorRunCompleted
 from models.identifiers import new_id
-from models.runs import QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested
 from tests.automations.workflows import create, post

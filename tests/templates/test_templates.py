@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models import definitions, templates
-from models.templates import CATEGORIES
+from models.automations import definitions, templates
+from models.automations.templates import CATEGORIES
 from providers.registry import answer_shapes, lookup_fields
 from tests.api_server import Api, Person
 from tests.templates.copies import secrets_of

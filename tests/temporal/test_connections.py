@@ -16,9 +16,9 @@ from temporalio.client import Client
 
 import settings as settings_module
 from database import Database
-from embedded.connections import check_temporal
 from embedded.temporal import Temporal, prepare_given
 from sealing import Keyring
+from services.operator.connections import check_temporal
 from settings import ExitCode, Settings, StartError
 from temporal.client import connect, connection
 from tests.automations.engine import NewTarget, accept, ended, working

@@ -27,8 +27,8 @@ from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 
 from database import Database, Notifier
-from models.runs import QUEUED_CHANNEL
-from models.targets import Target
+from models.automations.run_targets import Target
+from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from temporal import schedules
 from temporal.client import TASK_QUEUE

@@ -10,9 +10,9 @@ import tracemalloc
 from collections.abc import AsyncGenerator
 
 from models.identifiers import new_id
+from services.disk_buffer import spooled
 from services.process_pool import ProcessPool
-from services.spooling import spooled
-from services.uploads import open_csv
+from services.target_files import open_csv
 
 
 async def _chunks() -> AsyncGenerator[bytes]:

@@ -20,8 +20,9 @@ from api.app import create_app
 from api.deps import Caller, authorised
 from api.http import json_body, multipart
 from api.http.idempotency import Idempotent
-from api.http.json_body import StrictRequest, StrictRoute
+from api.http.json_body import StrictRequest
 from api.http.multipart import MAX_FILE_BYTES, Form, reading
+from api.http.strict_route import StrictRoute
 from models.errors import NotFound
 from models.identifiers import new_id
 from settings import Settings

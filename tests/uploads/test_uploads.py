@@ -15,10 +15,10 @@ from uuid import uuid4
 import pytest
 
 from models.errors import FieldError, Invalid
-from models.jobs.accepting import Given
+from models.jobs.acceptance import Given
 from providers.registry import KINDS
-from services.spooling import spooled
-from services.uploads import Upload, open_csv, open_targets
+from services.disk_buffer import spooled
+from services.target_files import Upload, open_csv, open_targets
 from tests.api_server import shared_pool
 from tests.stacks import ROOT
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from models.errors import Invalid
-from providers.base import RemoteSource
+from providers.sources.base import RemoteSource
 from providers.username.kind import KIND, normalise
 from settings import ProviderSettings, Settings
 from tests.api_server import Api, Person, running

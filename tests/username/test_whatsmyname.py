@@ -17,12 +17,12 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from models.lookups import AllProvidersFailed
+from models.lookups.lookups import AllProvidersFailed
 from outbound.client import Outbound
-from providers import installed
-from providers.datasets import fetch
-from providers.lookup import Lookups
-from providers.result import LookupResult
+from providers.dataset_refresh import fetch
+from providers.datasets import installed
+from providers.lookup.lookup import Lookups
+from providers.lookup.result import LookupResult
 from providers.username import hackernews, whatsmyname
 from providers.username.kind import KIND
 from providers.username.sites import DATASET, Site, build, opened

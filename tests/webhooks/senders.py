@@ -8,10 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from database import Database
-from models import delivery_work, events
-from models.delivery_writes import Attempt, Change, Ending, record_attempts_if_leased
-from models.event_data import CreditsLow, EventData, KeyCreated
+from models.events import events
+from models.events.event_data import CreditsLow, EventData, KeyCreated
 from models.identifiers import new_id
+from models.webhooks import delivery_work
+from models.webhooks.delivery_writes import Attempt, Change, Ending, record_attempts_if_leased
 from tests.api_server import Person
 
 PATH = "/api/webhooks"

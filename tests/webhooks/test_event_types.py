@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from models.event_data import LookupCompleted
-from models.event_types import EVENT_TYPES, EventType, matches, unknown_filter
+from models.events.event_data import LookupCompleted
+from models.events.event_types import EVENT_TYPES, EventType, matches, unknown_filter
 from providers.registry import KINDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from models import endpoints
+from models.webhooks import endpoints
 from sealing import Keyring
 from tests.api_server import Person
 from tests.webhooks.senders import PATH, webhook

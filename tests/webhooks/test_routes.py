@@ -12,9 +12,10 @@ import jsonschema_rs
 import pytest
 
 from database import Database
-from models import audit, endpoints
-from models.endpoints import MAX_ENDPOINTS
-from models.event_types import EVENT_TYPES
+from models import audit
+from models.events.event_types import EVENT_TYPES
+from models.webhooks import endpoints
+from models.webhooks.endpoints import MAX_ENDPOINTS
 from sealing import Keyring
 from tests.api_server import Api, Person, running
 

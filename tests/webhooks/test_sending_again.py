@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from database import Database
-from models import endpoints, resending
+from models.webhooks import endpoints, resending
 from tests.api_server import Person
 from tests.automations.engine import until
 from tests.webhooks.senders import (

@@ -11,7 +11,7 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from database import Database
-from models.event_types import EVENT_TYPES
+from models.events.event_types import EVENT_TYPES
 from tests.api_server import Person
 from tests.automations.engine import Endpoint
 from tests.webhooks.senders import PATH, listed, webhook, work

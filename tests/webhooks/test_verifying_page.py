@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from models.event_types import EVENT_TYPES
+from models.events.event_types import EVENT_TYPES
 from outbound.signing import new_secret, signed_headers
 from tests.pinned_packages import run
 from tests.stacks import free_port

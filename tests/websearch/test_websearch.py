@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from models.errors import Invalid
-from providers.aggregate import merge
-from providers.base import Query
+from providers.sources.aggregate import merge
+from providers.sources.base import Query
 from providers.websearch.brave import few_words
 from providers.websearch.kind import KIND, derive, normalise
 from providers.websearch.pages import page

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from database import Database
-from models import cancelling, uploads
+from models.runs import cancellation, uploads
 from settings import Rate
 from tests.api_server import Api, Person, running
 from tests.runs.workflows import create, problem
@@ -363,7 +363,7 @@ async def test_a_cancel_ends_what_has_not_ended_and_only_that(person: Person, da
 
 
 async def test_a_cancel_ends_however_many_there_are(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelling, "_AT_ONCE", 3)
+    monkeypatch.setattr(cancellation, "_AT_ONCE", 3)
     path = await accepted(person, await file_workflow(person), "a\n" + "1\n" * 10)
     assert (await person.key.post(f"{path}/cancel")).json()["runs_cancelled"] == 10
 

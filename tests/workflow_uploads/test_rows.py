@@ -9,14 +9,14 @@ from uuid import uuid4
 import pytest
 
 from language.triggers import FileUploadTrigger, ManualTrigger
+from models.automations.run_targets import Entry, Target
 from models.errors import Conflict, FieldError, Invalid
 from models.gates import NONE
-from models.inputs import InputSchema
+from models.inputs.inputs import InputSchema
 from models.priorities import BULK
-from models.targets import Entry, Target
-from services import uploaded_rows
+from services import workflow_files
 from services.event_checks import EventChecks
-from services.uploaded_rows import read_inputs
+from services.workflow_files import read_inputs
 from tests.api_server import shared_pool
 
 
@@ -131,13 +131,13 @@ async def test_a_workflow_with_another_trigger_takes_no_files() -> None:
 
 
 async def test_the_names_of_columns_do_not_blow_up_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploaded_rows, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(workflow_files, "MAX_BYTES", 100_000)
     header = ",".join(f"{n:0200}" for n in range(100))
     assert await refusal(header + ("\n" + ",".join("1" * 100)) * 100) == ("too_large", 6, None)
 
 
 async def test_a_row_has_a_mebibyte_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploaded_rows, "MAX_INPUT_BYTES", 1_000)
+    monkeypatch.setattr(workflow_files, "MAX_INPUT_BYTES", 1_000)
     assert await refusal(f"a\n{'x' * 900}\n{'é' * 900}\n") == ("too_large", 3, None)
 
 

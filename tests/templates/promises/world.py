@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from database import Database
-from providers.base import Fields, LocalSource, RemoteSource, SourceError
 from providers.domain import delegation
-from providers.gates import Gates
-from providers.lookup import Lookups
+from providers.lookup.admission import Gates
+from providers.lookup.lookup import Lookups
 from providers.registry import KINDS
+from providers.sources.base import Fields, LocalSource, RemoteSource, SourceError
 from settings import ProviderSettings
 from tests.company.fixture_servers import Servers, serving
 from tests.domain.conftest import ask_here, certificate

@@ -1,0 +1,1 @@
+"""Credentials: from the headers of a request to its caller."""

@@ -1,0 +1,158 @@
+"""Whose request this is: from the headers to a caller, with a short memory that revocations clear."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import UUID
+
+from api.problems import Problem
+from database import Database, Listener
+from models.accounts import keys, sessions
+from models.errors import Unauthenticated
+from sealing import Keyring
+
+_REMEMBERED_SECONDS = 5.0
+_MOST_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request.
+
+    Attributes:
+        account_id: whose data it may see.
+        kind: of the credential.
+        credential_id: the session's or the key's id.
+        name: the person's e-mail or the key's name.
+        scopes: what it may do; a session may do everything.
+        expires_at: when the credential ends by itself.
+    """
+
+    account_id: UUID
+    kind: Literal["session", "key"]
+    credential_id: UUID
+    name: str
+    scopes: frozenset[str]
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    caller: Caller
+    until: float
+    connection: int
+
+
+def presented(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The credential in a request's headers: `Authorization: Bearer …` or `X-API-Key: …`.
+
+    Raises:
+        Problem: 400 if there are two different ones.
+        Unauthenticated: another scheme of `Authorization`.
+    """
+    found: set[bytes] = set()
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, token = value.partition(b" ")
+            if scheme.lower() != b"bearer":
+                raise Unauthenticated("invalid_credentials", "Authorization must be: Bearer <token or key>.")
+            found.add(token.strip())
+        elif name == b"x-api-key":
+            found.add(value.strip())
+    if len(found) > 1:
+        raise Problem(400, "conflicting_credentials", "Give one credential; these two differ.")
+    return found.pop().decode("latin-1") if found else None
+
+
+class Credentials:
+    """Finds the caller of a credential.
+
+    Who was found is remembered for at most 5 seconds, and forgotten when any process announces the end of
+    the credential. Nothing is remembered while we cannot hear such announcements.
+    """
+
+    def __init__(self, database: Database, keyring: Keyring) -> None:
+        self._database = database
+        self._keyring = keyring
+        self._listener: Listener | None = None
+        self._remembered: dict[bytes, _Remembered] = {}
+        self._digest_of: dict[str, bytes] = {}
+        self._ended = 0
+
+    def listen_with(self, listener: Listener) -> None:
+        """Learn of ended credentials from `listener`, which calls `forget`."""
+        self._listener = listener
+
+    def forget(self, credential_id: str) -> None:
+        """A credential ended: handler of the notifications on `sessions.CHANNEL`."""
+        self._ended += 1
+        digest = self._digest_of.pop(credential_id, None)
+        if digest is not None:
+            self._remembered.pop(digest, None)
+
+    async def find(self, token: str) -> Caller:
+        """The caller with this key or session token.
+
+        Raises:
+            Unauthenticated: it is not, or no longer, valid.
+        """
+        digest = hashlib.sha256(token.encode()).digest()
+        connection = self._hearing()
+        known = self._remembered.get(digest)
+        if known is not None and connection == known.connection and time.monotonic() < known.until:
+            if known.caller.expires_at is None or datetime.now(UTC) < known.caller.expires_at:
+                return known.caller
+        ended = self._ended
+        caller = await self._look_up(token)
+        if caller is None:
+            raise Unauthenticated("invalid_credentials", "This key or session is not valid.")
+        # Whatever ended while we looked may have been this one.
+        if connection and connection == self._hearing() and ended == self._ended:
+            self._remember(digest, _Remembered(caller, time.monotonic() + _REMEMBERED_SECONDS, connection))
+        return caller
+
+    def _hearing(self) -> int:
+        """Which of its connections the listener hears on; 0 while it has none."""
+        listener = self._listener
+        return listener.connections if listener is not None and listener.connected.is_set() else 0
+
+    def _remember(self, digest: bytes, entry: _Remembered) -> None:
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+            self._digest_of.clear()
+        self._remembered[digest] = entry
+        self._digest_of[str(entry.caller.credential_id)] = digest
+
+    async def _look_up(self, token: str) -> Caller | None:
+        if token.startswith(keys.PREFIX):
+            return await self._key(token) if keys.is_well_formed(token) else None
+        return await self._session(token)
+
+    async def _key(self, secret: str) -> Caller | None:
+        async with self._database.connection() as connection:
+            key = await keys.find_live(connection, secret)
+        if key is None:
+            return None
+        return Caller(key.account_id, "key", key.id, key.name, key.scopes, key.expires_at)
+
+    async def _session(self, token: str) -> Caller | None:
+        claims = sessions.claims_of(self._keyring, token)
+        if claims is None:
+            return None
+        async with self._database.connection() as connection:
+            email = await sessions.email_of_live(connection, claims)
+        if email is None:
+            return None
+        return Caller(
+            claims.account_id,
+            "session",
+            claims.session_id,
+            email,
+            frozenset(keys.ALL_SCOPES),
+            claims.expires_at,
+        )

@@ -1,0 +1,1 @@
+"""Pages for people: resume forms, the reference, `/auth.md`."""

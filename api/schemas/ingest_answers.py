@@ -1,0 +1,123 @@
+"""What whoever has an ingest URL is told of its events: of a run its end and its output, and nothing else.
+
+Steps, inputs and what they cost are the owner's to see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from fastapi import Response
+from pydantic import Field
+
+import logs
+from api.deps import Services
+from api.http.large_answers import read_output
+from api.schemas.accepted_runs import (
+    accepted_response,
+    announce_acceptance,
+    is_first_acceptance,
+    view_acceptance,
+)
+from language.triggers import WebhookTrigger
+from models.automations.run_targets import Target
+from models.run_values import Omitted
+from models.runs import runs
+from models.runs.acceptance import Accepted
+from models.runs.run_results import Result
+from models.runs.run_views import RunStatus, RunView
+from models.views import View, to_json
+from services import responding
+from services.event_checks import Charge
+from services.responding import Failed
+
+_log = logs.get(__name__)
+
+
+class RunResult(View):
+    """What came of a run, for whoever has sent its event."""
+
+    run_id: UUID = Field(description="The run's id.")
+    status: RunStatus = Field(description="How it ended.")
+    output: Any = Field(
+        description="The output of the last completed step in list order; null if it failed. One of more than"
+        " 4 MiB is `{omitted: true, bytes, url}`: the workflow's owner has it from the URL."
+    )
+    error: dict[str, Any] | None = Field(
+        description="Why it failed, as `step`, `code` and `message`; null if it did not."
+    )
+
+
+_REPLAYED = {
+    "Idempotent-Replayed": {
+        "description": "`true` if the event had been accepted before; else it is absent.",
+        "schema": {"type": "string", "enum": ["true"]},
+    }
+}
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": RunResult,
+        "description": "With `wait`: what came of the run. Where the workflow's trigger has a `respond`, one "
+        "that has completed is answered with that, under any status from 200 to 599 and as any JSON or text.",
+        "headers": _REPLAYED,
+    },
+    202: {"headers": _REPLAYED},
+}
+
+
+async def answer(
+    services: Services, target: Target, accepted: Accepted, wait: int | None, charge: Charge
+) -> Response:
+    """The answer to an event: 202 at once, or what came of the run if it ends within `wait` seconds."""
+    announce_acceptance(services, target.account_id, accepted)
+    response: Response | None = None
+    if services.ingest_waits.are_taken(target.account_id):
+        wait = None  # the event is stored: to refuse it would have the sender send it again
+    try:
+        if wait is not None and (ended := await _ended(services, target, accepted, wait)):
+            response = await _of_ended(services, target, ended, charge)
+        elif accepted.repeated:  # also one that has not ended in time
+            async with services.database.connection() as connection:
+                status = await runs.get_status(connection, accepted.run_id)
+            accepted = accepted.model_copy(update={"status": status or accepted.status})
+    except psycopg.Error as error:
+        # It is accepted all the same: told of an error, the client would send it again.
+        _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)
+    response = response or accepted_response(view_acceptance(accepted))
+    if accepted.repeated:
+        response.headers["Idempotent-Replayed"] = "true"
+    return response
+
+
+async def _ended(
+    services: Services, target: Target, accepted: Accepted, wait: int
+) -> RunView | Result | None:
+    trigger = target.entry.trigger
+    with services.ingest_waits.taken(target.account_id):
+        if isinstance(trigger, WebhookTrigger) and trigger.respond is not None:
+            return await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
+        return await services.waiter.wait_for_result(
+            accepted.run_id, wait, new=is_first_acceptance(accepted), version=target.version
+        )
+
+
+async def _of_ended(services: Services, target: Target, run: RunView | Result, charge: Charge) -> Response:
+    if isinstance(run, Result):
+        result = RunResult(run_id=run.run_id, status="completed", output=run.output, error=None)
+        return Response(to_json(result), media_type="application/json")
+    found = await responding.respond(services.database, services.event_checks, target, run, charge)
+    if found is None:
+        output = run.output
+        if isinstance(output, Omitted):  # for a group of runs that are read together
+            output = await read_output(services, target.account_id, run.id)
+        result = RunResult(run_id=run.id, status=run.status, output=output, error=run.error)
+    elif isinstance(found, Failed):
+        # What it was to say is not known, and all of the output may be more.
+        _log.warning("respond_failed", reason=found.message)
+        error = {"code": "respond_failed", "message": f"The trigger's respond has failed: {found.message}"}
+        result = RunResult(run_id=run.id, status=run.status, output=None, error=error)
+    else:
+        return Response(found.content, found.status, found.headers)
+    return Response(to_json(result), media_type="application/json")

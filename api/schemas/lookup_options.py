@@ -1,0 +1,72 @@
+"""What the query string of a lookup chooses: its fields, no kept answers, which sources are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Query, Request
+
+from api.deps import Services
+from models.errors import FieldError, Invalid
+from providers.lookup.result import Shown
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the query string of a lookup says.
+
+    Attributes:
+        fields: the only fields and blocks that the answer is to have; None for all.
+        max_age: 0 where nothing kept may be used.
+        shown: which sources the answer lists.
+    """
+
+    fields: frozenset[str] | None = None
+    max_age: float | None = None
+    shown: Shown = "asked"
+
+    async def look_up(self, services: Services, kind: str, query: str, **more: Any) -> dict[str, Any]:
+        """The answer to `query`; `more` are arguments of `Lookups.lookup`."""
+        found = await services.lookups.lookup(kind, query, fields=self.fields, max_age=self.max_age, **more)
+        return found.answer(shown=self.shown, fields=self.fields)
+
+
+def options_among(names: Collection[str]) -> Any:
+    """A dependency that reads the query string of a lookup whose answer has fields of these names."""
+    known = sorted(names)
+
+    async def read(
+        request: Request,
+        fields: Annotated[
+            str | None,
+            Query(description=f"Parted by commas: the only fields that the answer has. {_FIELDS_OF}"),
+        ] = None,
+        nocache: Annotated[bool, Query(description="Ask every source anew.")] = False,
+        providers: Annotated[
+            Literal["asked", "all"], Query(description="`all`: list the sources that were skipped, too.")
+        ] = "asked",
+    ) -> Options:
+        given = None if fields is None else ",".join(request.query_params.getlist("fields"))
+        return Options(_chosen(given, known), 0 if nocache else None, providers)
+
+    return Depends(read)
+
+
+_FIELDS_OF = "They are dotted paths and blocks of the answer, such as `breach` or `breach.count`."
+
+
+def _chosen(fields: str | None, known: list[str]) -> frozenset[str] | None:
+    """The fields and blocks that the query parameter `fields` names; None for all.
+
+    Raises:
+        Invalid: if the answer has no field of one of the names.
+    """
+    if fields is None:
+        return None
+    names = frozenset(name.strip() for name in fields.split(",") if name.strip())
+    if not names <= frozenset(known) or not names:
+        message = f"There is no such field; fields are: {', '.join(known)}."
+        raise Invalid([FieldError("", "unknown_field", message, parameter="fields")])
+    return names

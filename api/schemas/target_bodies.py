@@ -1,0 +1,152 @@
+"""Targets in bodies: how they are sent, what is said of those that are none, and all of them as one array."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+from uuid import UUID
+
+import fastapi
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from api.deps import Caller, Services
+from api.http.openapi import problems
+from api.http.streaming import json_array
+from api.http.validation import Body
+from database import Connection
+from models.errors import FieldError, Invalid
+from models.lists.lists import NumberedTarget
+from services.targets import Checked
+
+MAX_IN_REQUEST = 10_000
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+_MOST_ERRORS = 100
+_CHUNK = 2_000
+
+Texts = Annotated[list[str], Field(max_length=MAX_IN_REQUEST, fail_fast=True)]
+
+
+class Targets(Body):
+    """Targets, in either field."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"targets": ["ada@example.com"]}]})
+
+    targets: Texts | None = Field(None, description="Targets.")
+    emails: Texts | None = Field(None, description="The same as `targets`, whatever their type.")
+
+    def texts(self) -> list[str]:
+        """All of them.
+
+        Raises:
+            Invalid: there are more than a request may bring.
+        """
+        both = [*(self.targets or ()), *(self.emails or ())]
+        if len(both) > MAX_IN_REQUEST:
+            message = f"At most {MAX_IN_REQUEST} items are allowed, in both fields together."
+            raise Invalid([FieldError("/emails", "too_many_items", message)])
+        return both
+
+    def errors_of(self, checked: Checked) -> list[FieldError]:
+        """What is wrong with the texts that are no targets, each where it stands: the first 100."""
+        first = len(self.targets or ())
+        return [
+            FieldError(
+                f"/targets/{one.position}" if one.position < first else f"/emails/{one.position - first}",
+                one.code,
+                one.message,
+            )
+            for one in checked.rejected[:_MOST_ERRORS]
+        ]
+
+
+def _form(body: Any) -> str:
+    return "array" if isinstance(body, list) else "object"
+
+
+GivenTargets = Annotated[
+    Annotated[Targets, Tag("object")] | Annotated[Texts, Tag("array")], Discriminator(_form), fastapi.Body()
+]
+
+
+class InvalidTarget(BaseModel):
+    """A text that is no target of the type."""
+
+    target: str = Field(description="The text, as it was sent.")
+    reason: str = Field(description="What is wrong, for programs: stable, snake_case.")
+    message: str = Field(description="What is wrong and what would be right.")
+
+
+class TargetsAdded(BaseModel):
+    """What became of the targets that were sent."""
+
+    added: int = Field(description="How many are there now that were not.")
+    duplicates: int = Field(description="How many were there already, or came more than once.")
+    invalid: list[InvalidTarget] = Field(description="Those that are no targets of the type.")
+
+
+class TargetsDeleted(BaseModel):
+    """What became of the targets that were sent."""
+
+    deleted: int = Field(description="How many were there, and are no more.")
+
+
+def takes_targets(*codes: str) -> dict[str, Any]:
+    """What the routes share that check targets; `codes` are the further ones that a route gives."""
+    return {"max_body_size": _MAX_BODY_BYTES, "responses": problems("too_busy", "work_lost", *codes)}
+
+
+def texts_of(body: Targets | list[str]) -> list[str]:
+    """The texts in a body that is of nothing else.
+
+    Raises:
+        Invalid: there are none, or more than a request may bring.
+    """
+    if isinstance(body, list):
+        return body
+    if body.targets is None and body.emails is None:
+        raise Invalid([FieldError("/targets", "required", "Give targets here, or a bare array of them.")])
+    return body.texts()
+
+
+def invalid_of(texts: Sequence[str], checked: Checked) -> list[InvalidTarget]:
+    """Those of the texts that are no targets."""
+    return [
+        InvalidTarget(target=texts[one.position], reason=one.code, message=one.message)
+        for one in checked.rejected
+    ]
+
+
+@asynccontextmanager
+async def changing(services: Services, caller: Caller) -> AsyncGenerator[Connection]:
+    """A transaction that changes lists or monitors.
+
+    Those of an account wait here, and not with a connection each.
+    """
+    async with services.turns.of(caller.account_id), services.database.transaction() as connection:
+        yield connection
+
+
+ReadTargets = Callable[[Connection, UUID, int, int], Awaitable[list[NumberedTarget]]]
+"""Of a list or a monitor, by its id: so many targets after the one with a number."""
+
+
+async def answer_targets(
+    services: Services, connection: Connection, read: ReadTargets, id: UUID
+) -> StreamingResponse:
+    """All targets as one JSON array, the first of them read on this connection.
+
+    No connection is held while they are sent.
+    """
+    first = await read(connection, id, 0, _CHUNK)
+    return StreamingResponse(json_array(_texts(services, read, id, first)), media_type="application/json")
+
+
+async def _texts(
+    services: Services, read: ReadTargets, id: UUID, chunk: list[NumberedTarget]
+) -> AsyncGenerator[list[str]]:
+    while chunk:
+        yield [one.target for one in chunk]
+        async with services.database.connection() as connection:
+            chunk = await read(connection, id, chunk[-1].id, _CHUNK)

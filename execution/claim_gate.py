@@ -1,0 +1,176 @@
+"""When to claim no more: a build that fails with everybody's runs should not try them all.
+
+Runs that our code cannot take forward are set aside. When that happens to many accounts, when the database
+lacks what we ask for, or when the process fails its own test, it halts: it tests itself every ten seconds,
+then claims one run, and goes on as before once such a run was taken forward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import psycopg
+
+import logs
+from database import AWAY, Database
+from engine.driver import Driver
+from engine.plan import Plan
+from engine.state import RunInput
+from language.definition import Definition
+from models.installation import root_key, write_probe
+from sealing import Keyring
+
+_log = logs.get(__name__)
+_WINDOW_SECONDS = 60.0
+_TEST_SECONDS = 10.0
+_AGAIN_SECONDS = 0.5
+_FEWEST_ACCOUNTS = 3
+
+
+class FailureWatch:
+    """Remembers whose runs were taken forward within the last minute, and with whose our code failed.
+
+    Attributes:
+        fault: why nobody's can be, if the database has said so.
+    """
+
+    def __init__(self) -> None:
+        self._served: dict[UUID, float] = {}
+        self._failed: dict[UUID, float] = {}
+        self._successes = 0
+        self.fault: str | None = None
+
+    def note(self, account_id: UUID, *, failed: bool) -> None:
+        """Note that a run of an account was taken forward, or that our code failed with it."""
+        now = time.monotonic()
+        self._served[account_id] = now
+        if failed:
+            self._failed[account_id] = now
+        else:
+            self._successes += 1
+
+    def note_fault(self, error: Exception) -> bool:
+        """Note an error if the database is not as this release expects it; return whether that is so.
+
+        A table, a function or a right is missing then: whatever is claimed would meet the same.
+        """
+        if not isinstance(error, psycopg.ProgrammingError) or error.sqlstate is None:
+            return False
+        self.fault = f"the database does not have what this release asks for: {error}"
+        return True
+
+    @property
+    def successes(self) -> int:
+        """How many runs were taken forward, ever."""
+        return self._successes
+
+    def is_general(self) -> bool:
+        """Whether it fails for three accounts, and for half of those served, within a minute."""
+        oldest = time.monotonic() - _WINDOW_SECONDS
+        self._served = {one: at for one, at in self._served.items() if at > oldest}
+        self._failed = {one: at for one, at in self._failed.items() if at > oldest}
+        return len(self._failed) >= _FEWEST_ACCOUNTS and 2 * len(self._failed) >= len(self._served)
+
+    def forget(self) -> None:
+        """Forget failures: what follows is to show whether it still fails."""
+        self._served, self._failed, self.fault = {}, {}, None
+
+
+class Halt:
+    """Decides whether this process claims runs, and how many.
+
+    Attributes:
+        halted: it claims none, or one to try.
+        failures: what speaks for that.
+    """
+
+    def __init__(self, database: Database, keyring: Keyring, failures: FailureWatch) -> None:
+        self.halted = False
+        self._database = database
+        self._keyring = keyring
+        self.failures = failures
+        self._test_at = 0.0
+        self._tries = False
+        self._successes = 0
+
+    async def rows_to_claim(self, most: int) -> int:
+        """How many runs may be claimed now: none, one to try, or as many as asked for.
+
+        Raises:
+            psycopg.Error: one of `AWAY`.
+        """
+        fault = self.failures.fault
+        if fault is not None and (not self.halted or self._tries):
+            self._halt(fault)
+        elif not self.halted and self.failures.is_general():
+            self._halt("our code fails with the runs of many accounts")
+        if not self.halted:
+            return most
+        if self._tries and self.failures.successes > self._successes:
+            self.halted = self._tries = False
+            _log.warning("engine_goes_on")
+            return most
+        if time.monotonic() < self._test_at:
+            return 0
+        self._test_at = time.monotonic() + _TEST_SECONDS
+        if problem := await self.test():
+            _log.error("engine_halted", problem=problem)
+            return 0
+        self.failures.forget()
+        self._tries, self._successes = True, self.failures.successes
+        return 1
+
+    async def check(self) -> None:
+        """Test this process before it claims anything; halt if it fails. Wait for a database that is away."""
+        while True:
+            try:
+                problem = await self.test()
+                break
+            except AWAY as error:
+                _log.warning("database_away", error=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS)
+        if problem:
+            self._halt(problem)
+
+    def _halt(self, problem: str) -> None:
+        _log.error("engine_halted", problem=problem)
+        self.halted, self._tries = True, False
+        self._test_at = time.monotonic() + _TEST_SECONDS
+
+    async def test(self) -> str | None:
+        """Find out what is wrong with this process: with its key, its database, or its engine.
+
+        Raises:
+            psycopg.Error: one of `AWAY`, which is no fault of this process.
+        """
+        try:
+            async with self._database.connection() as connection:
+                if not await root_key.is_right(connection, self._keyring):
+                    return "the root key does not open what is sealed"
+                await write_probe.try_to_write(connection)
+        except AWAY:
+            raise
+        except psycopg.Error as error:
+            return f"the database {write_probe.refusal_of(error)}"
+        return None if _engine_works() else "the engine does not run a built-in workflow"
+
+
+_BUILT_IN = {
+    "name": "self-test",
+    "steps": [
+        {"id": "large", "type": "condition", "config": {"expression": "trigger.n > `1`"}},
+        {"id": "sum", "type": "transform", "config": {"expression": "{n: sum([trigger.n, `1`])}"}},
+    ],
+}
+
+
+def _engine_works() -> bool:
+    now = datetime.now(UTC)
+    plan = Plan(Definition.model_validate(_BUILT_IN))
+    driver = Driver(plan, RunInput(uuid4(), now, {"n": 2}), {"id": "", "name": ""})
+    driver.advance(now)
+    outputs = {record.step_id: record.output for record in driver.take_records()}
+    return driver.ended is not None and outputs.get("sum") == {"n": 3}

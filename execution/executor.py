@@ -1,0 +1,390 @@
+"""The executor of a worker: takes runs forward under its shift, and knows by its beats which it still has.
+
+What it does is in the rows of the runs: whoever claims one next goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from uuid import UUID
+
+import structlog
+
+import logs
+from database import AWAY, Connection, Database
+from execution import clock
+from execution.claim_gate import FailureWatch
+from execution.hand_over import HandingOver
+from execution.run_executor import RunExecutor
+from execution.run_recorder import RunWriter
+from execution.shift import Group, HeldShift, now
+from execution.versions import LoadedVersion, VersionCache
+from language.records import INLINE_BYTES
+from models.identifiers import new_id
+from models.runs import run_loading, shifts
+from models.runs.run_loading import Recorded
+from models.runs.run_work import WINDOW, Claim, ClaimedRun
+
+_log = logs.get(__name__)
+BEAT_SECONDS = 3.0
+_BEAT_AGAIN_SECONDS = 0.5
+_ALONE_SECONDS = 60.0
+# How much of what runs at work were started with is kept, as JSON: decoded, records take 6 times as much
+# memory, small objects 25 times.
+_INPUT_BYTES = 4 * 1024 * 1024
+
+
+class Executor:
+    """Executes runs, any number side by side.
+
+    Attributes:
+        shift: the lease of all that is at work; None while there is none: then nothing may be claimed.
+        at_work: how many runs are, by account.
+        on_room: is told when there is more room.
+        published_room: says how many runs this worker would be woken for; less than none: it is not to be.
+        versions: that are in memory.
+        input_bytes: of JSON: what runs at work were started with, as far as it is kept.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        writer: RunWriter,
+        runs: RunExecutor,
+        failures: FailureWatch,
+        handing: HandingOver,
+        *,
+        worker_id: UUID,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where the runs are.
+            writer: beats for them.
+            runs: takes each of them forward.
+            failures: is told whose runs our code cannot even load.
+            handing: gives some to workflows of their own.
+            worker_id: this process's id among the workers.
+        """
+        self._database = database
+        self._writer = writer
+        self._failures = failures
+        self._handing = handing
+        self._worker_id = worker_id
+        self.versions = VersionCache(database)
+        self._run_executor = runs
+        self._runs: dict[UUID, tuple[UUID, asyncio.Task[bool]]] = {}
+        self._claims: dict[UUID, UUID] = {}
+        self._unknown: set[tuple[UUID, UUID]] = set()
+        self._groups: set[asyncio.Task[None]] = set()
+        self._beats: asyncio.Task[None] | None = None
+        self._alone_until = 0.0
+        self.shift: HeldShift | None = None
+        self.at_work: Counter[UUID] = Counter()
+        self.on_room: Callable[[], None] = lambda: None
+        self.published_room: Callable[[], int] = lambda: self.room
+        self.input_bytes = 0
+
+    def start(self) -> None:
+        """Begin a shift, and to beat."""
+        self._beats = asyncio.create_task(self._beat_for_ever(), name="beats")
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for what is under way, at most so long."""
+        if self._groups:
+            await asyncio.wait(self._groups, timeout=seconds)
+
+    async def stop(self) -> None:
+        """Drop what is under way: it is queued again, where others find it at once."""
+        self._run_executor.dropping = True
+        self._cancel_all()
+        if self._groups:
+            await asyncio.wait(self._groups, timeout=5)
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
+        held, self.shift = self.shift, None
+        if held is not None:
+            held.lost = True
+            try:
+                async with self._database.connection() as connection:
+                    await shifts.leave(connection, held.id)
+            except AWAY as error:
+                # Others end it when it has been silent for a while.
+                _log.warning("shift_not_left", error=str(error))
+
+    @property
+    def size(self) -> int:
+        """How many runs are at work."""
+        return self.at_work.total()
+
+    @property
+    def room(self) -> int:
+        """How many more there is room for."""
+        return 0 if time.monotonic() < self._alone_until else WINDOW - self.size
+
+    # ---- runs
+
+    def begin(self, claim: Claim, held: HeldShift, *, alone: bool = False) -> None:
+        """Take up what was claimed for a shift. Returns at once.
+
+        Args:
+            claim: the runs.
+            held: the shift. If it is lost, whoever has ended it has queued them.
+            alone: nothing is to be beside them for a minute, by which they would have done their worst.
+        """
+        if alone:
+            self._alone_until = time.monotonic() + _ALONE_SECONDS
+        for of, runs in claim.groups.items():
+            group = Group(held, of, {run.run_id: run.claim_id for run in runs})
+            self.at_work[of.account_id] += len(runs)
+            self._claims |= group.claims
+            task = asyncio.create_task(self._run_group(group, runs))
+            self._groups.add(task)
+            task.add_done_callback(self._groups.discard)
+
+    def _freed(self, account_id: UUID, runs: int) -> None:
+        self.at_work[account_id] -= runs
+        if not self.at_work[account_id]:
+            del self.at_work[account_id]
+        if not self.at_work:
+            self._alone_until = 0.0
+        self.on_room()
+
+    def _keep_inputs(self, runs: list[ClaimedRun]) -> tuple[list[ClaimedRun], int]:
+        """Let go of inputs that are large, or have no room: the steps that need them read them from the rows.
+
+        Returns:
+            The runs, and the bytes of the inputs that they have kept.
+        """
+        before, kept = self.input_bytes, list[ClaimedRun]()
+        for run in runs:
+            if not run.unloaded and run.size <= min(INLINE_BYTES, _INPUT_BYTES - self.input_bytes):
+                self.input_bytes += run.size
+                kept.append(run)
+            else:
+                kept.append(replace(run, trigger=None, request=None, unloaded=True))
+        return kept, self.input_bytes - before
+
+    async def _run_group(self, group: Group, runs: list[ClaimedRun]) -> None:
+        kept, size = self._keep_inputs(runs)
+        left = {run.run_id for run in runs}
+        account_id, claims = group.of.account_id, dict(group.claims)
+
+        def over(run_id: UUID) -> None:
+            if run_id in left:
+                left.remove(run_id)
+                if self._claims.get(run_id) == claims[run_id]:
+                    del self._claims[run_id]
+                self._freed(account_id, 1)
+
+        with structlog.contextvars.bound_contextvars(account_id=str(account_id)):
+            try:
+                await self._run_all(group, kept, claims, over)
+            except Exception as error:
+                self._failures.note_fault(error)
+                _log.error("runs_given_back", runs=len(runs), exc_info=error)
+                await self._give_back(group)
+            finally:
+                self.input_bytes -= size
+                for run_id in list(left):
+                    self._handing.left(run_id)
+                    over(run_id)
+
+    async def _give_back(self, group: Group) -> None:
+        """Queue runs that failed around what is done with each: others may do better."""
+        if not group.held.lost:
+            await group.persist(self._database, lambda connection: shifts.give_back(connection, group.claims))
+
+    async def _run_all(
+        self, group: Group, runs: list[ClaimedRun], claims: dict[UUID, UUID], over: Callable[[UUID], None]
+    ) -> None:
+        if (loaded := await self._load(group, runs)) is None:
+            return
+        version, records = loaded
+        if version.trouble.is_general:
+            await self._try_one(group, version, runs, records, claims, over)
+            return
+        left = await self._carry(group, version, runs, records, claims, over)
+        if version.trouble.is_general:
+            await self._run_executor.set_version_aside(group, version, left)
+
+    async def _try_one(
+        self,
+        group: Group,
+        version: LoadedVersion,
+        runs: list[ClaimedRun],
+        records: dict[UUID, Recorded],
+        claims: dict[UUID, UUID],
+        over: Callable[[UUID], None],
+    ) -> None:
+        """Try one run of a version with which our code fails, unless it is set aside; then the others."""
+        if await self._run_executor.were_put_aside(group, runs):
+            return
+        # One that has not failed yet tells more: the data of those that have may be to blame.
+        first, *rest = sorted(runs, key=lambda run: version.trouble.has_failed(run.run_id))
+        is_new = not version.trouble.has_failed(first.run_id)
+        await self._carry(group, version, [first], records, claims, over)
+        if not version.trouble.is_general:
+            again = {run.run_id: run.claim_id for run in rest}
+            await group.persist(self._database, lambda connection: shifts.give_back(connection, again))
+        elif rest or is_new:
+            await self._run_executor.set_version_aside(group, version, rest)
+
+    async def _carry(
+        self,
+        group: Group,
+        version: LoadedVersion,
+        runs: list[ClaimedRun],
+        records: dict[UUID, Recorded],
+        claims: dict[UUID, UUID],
+        over: Callable[[UUID], None],
+    ) -> list[ClaimedRun]:
+        """Carry runs to their end; return those that were not begun, as our code has failed with others."""
+        suspect = version.trouble.is_general
+        carried = await self._handing.hand_over(group, runs, "shift" if suspect else version.execution)
+        here = {run.run_id for run in carried}
+        for run in runs:
+            if run.run_id not in here:
+                over(run.run_id)
+        tasks: list[asyncio.Task[bool]] = []
+        for run in carried:
+            recorded = records.get(run.run_id, Recorded())
+            # One that was taken back from Temporal has another claim.
+            claims[run.run_id] = self._claims[run.run_id] = run.claim_id
+            task = asyncio.create_task(self._run(group, version, run, recorded, over, suspect=suspect))
+            self._runs[run.run_id] = (run.claim_id, task)
+            tasks.append(task)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                _log.error("run_dropped", exc_info=error)
+        return [run for run, has_ended in zip(carried, ended, strict=True) if has_ended is False]
+
+    async def _load(
+        self, group: Group, runs: list[ClaimedRun]
+    ) -> tuple[LoadedVersion, dict[UUID, Recorded]] | None:
+        """Load the version and what the runs have done; None if our code cannot, and has set it aside."""
+        automation_id, number = group.of.automation_id, group.of.version
+        recorded = [run.run_id for run in runs if run.recorded]
+        try:
+            version = await group.until_there(lambda: self.versions.load(automation_id, number))
+            records: dict[UUID, Recorded] = {}
+            if recorded:
+                read = version.read
+                records = await group.until_there(lambda: self._load_records(recorded, read))
+        except Exception as error:
+            if group.held.lost or self._failures.note_fault(error):
+                raise
+            self._failures.note(group.of.account_id, failed=True)
+            await self._run_executor.set_version_aside(group, None, runs, error)
+            return None
+        return version, records
+
+    async def _load_records(self, run_ids: list[UUID], read: Collection[str]) -> dict[UUID, Recorded]:
+        async with self._database.connection() as connection:
+            return await run_loading.load_records(connection, run_ids, list(read))
+
+    async def _run(
+        self,
+        group: Group,
+        version: LoadedVersion,
+        run: ClaimedRun,
+        recorded: Recorded,
+        over: Callable[[UUID], None],
+        *,
+        suspect: bool,
+    ) -> bool:
+        """Take a run to its end; false if it was not begun: its version has become suspect meanwhile."""
+        is_tried = suspect or not version.trouble.is_general
+        try:
+            if is_tried:
+                await self._run_executor.run(group, version, run, recorded)
+        finally:
+            if self._runs.get(run.run_id, (None, None))[1] is asyncio.current_task():
+                del self._runs[run.run_id]
+            if is_tried:
+                over(run.run_id)
+        return is_tried
+
+    def drop(self, run_ids: Iterable[UUID]) -> None:
+        """Drop runs that have ended elsewhere: none of their calls begins, those under way are ended."""
+        for run_id in run_ids:
+            _, task = self._runs.get(run_id, (None, None))
+            # One that was told so before is writing what it had under way.
+            if task is not None and not task.cancelling():
+                task.cancel()
+
+    def _cancel_all(self) -> None:
+        for _, task in list(self._runs.values()):
+            task.cancel()
+
+    # ---- the shift
+
+    async def queue_unknown(self, connection: Connection) -> int:
+        """Queue what the shift carries and nobody here knows: the reply to a claim was lost.
+
+        A reply may be on its way: what is unknown must be so at two looks. Claim nothing meanwhile.
+
+        Returns:
+            How many runs.
+        """
+        if self.shift is None:
+            return 0
+        carried = await shifts.find_carried(connection, self.shift.id)
+        unknown = {one for one in carried if self._claims.get(one[0]) != one[1]}
+        again, self._unknown = unknown & self._unknown, unknown
+        return await shifts.give_back(connection, dict(again)) if again else 0
+
+    async def _begin_shift(self) -> None:
+        held = HeldShift(new_id())
+        async with self._database.connection() as connection:
+            await shifts.begin(connection, held.id, self._worker_id)
+        self.shift = held
+        await self._beat(held)
+        self.on_room()
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            pause = BEAT_SECONDS
+            try:
+                if self.shift is None:
+                    await self._begin_shift()
+                else:
+                    await self._beat(self.shift)
+            except AWAY as error:
+                _log.warning("beat_failed", error=str(error))
+                pause = _BEAT_AGAIN_SECONDS
+            except Exception as error:
+                # Without beats no call begins any more: it goes on, and says so.
+                _log.error("beat_failed", exc_info=error)
+                pause = _BEAT_AGAIN_SECONDS
+            await asyncio.sleep(pause)
+
+    async def _beat(self, held: HeldShift) -> None:
+        claims = {run_id: claim_id for run_id, (claim_id, _) in self._runs.items()}
+        sent_at = now()
+        news = await self._writer.beat(held.id, self.published_room(), claims)
+        if news is None:
+            self._lose(held)
+            return
+        held.beat_sent_at = sent_at
+        clock.compare(news.at, now() - sent_at)
+        self.drop(one for one in news.gone if self._runs.get(one, (None,))[0] == claims[one])
+        self._run_executor.look_again(news.woken)
+
+    def _lose(self, held: HeldShift) -> None:
+        """Let go of all that a shift had: others have queued it."""
+        _log.warning("shift_lost", shift_id=str(held.id))
+        held.lost = True
+        self.shift = None
+        self._cancel_all()
+
+
+def parse_ids(payload: str) -> list[UUID]:
+    """Read the ids of a notification."""
+    return [UUID(one) for one in payload.split(",") if one]

@@ -1,0 +1,67 @@
+"""One lookup step's lookup for one row: the same call as a request's, charged to the account of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from engine.calls import Outcome, failure, not_evaluated
+from language import step_evaluation
+from language.definition import LookupStep
+from language.expressions import ExpressionError
+from models.errors import ModelError
+from models.lookups.lookups import AllProvidersFailed
+from providers.company.kind import PEOPLE
+from providers.lookup.billing import Payer
+from providers.lookup.lookup import Lookups
+from providers.websearch.kind import SHOWN, cut
+
+
+async def look_up(
+    lookups: Lookups, step: LookupStep, scope: Mapping[str, Any], account_id: UUID, reference: str
+) -> Outcome:
+    """Look up once.
+
+    Args:
+        lookups: of this process.
+        step: what to look up.
+        scope: what its expressions may read.
+        account_id: who pays.
+        reference: names the work, `run/<run id>/…`: however often it is repeated, it is charged once, and
+            what it was charged is counted for the run and told, also when the repetition fails.
+    """
+    query: str | None = None
+    payer = Payer(account_id, reference, run_id=UUID(reference.split("/")[1]))
+    try:
+        query = step_evaluation.target_of(step.config, scope)
+        result = await lookups.lookup(
+            step.kind,
+            query,
+            pointer=step.config.pointer,
+            fields=step.config.fields,
+            limit=PEOPLE if step.kind == "company" else None,
+            payer=payer,
+        )
+    except ExpressionError as error:
+        return not_evaluated(error, query)
+    except ModelError as error:
+        if without_database(error):
+            # No fault of the sources, and no attempt at the step: the activity is to be repeated.
+            raise psycopg.OperationalError("No source can be asked without the database.") from error
+        retryable = isinstance(error, AllProvidersFailed) and error.repeatable
+        failed = failure(error.code, error.message, query, retryable=retryable)
+        return failed._replace(credits_used=await lookups.charged(payer))
+    answer = result.answer(shown="failed", fields=step.config.fields)
+    output = cut(answer, SHOWN) if step.kind == "websearch" else answer
+    return Outcome(query, output, credits_used=result.credits)
+
+
+def without_database(error: ModelError) -> bool:
+    """Whether a lookup has failed for want of the database, and of no source."""
+    reports: list[dict[str, Any]] = (
+        error.details["providers"] if isinstance(error, AllProvidersFailed) else []
+    )
+    return any(report.get("detail") == "database" for report in reports)

@@ -1,0 +1,282 @@
+"""Takes one run forward: does its calls, writes what came of them, lets go of it when it only waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, Protocol
+from uuid import UUID
+
+from engine.calls import Call, Outcome, failure, not_evaluated
+from engine.driver import Driver
+from engine.state import Waiting
+from execution import clock
+from execution.shift import HeldShift
+from language.expressions import ExpressionError
+from language.records import LiveStep, StepRecord
+from models.runs.run_writes import Change, End, Wait
+
+LONGEST_NAP = timedelta(seconds=2)
+"""A run that only waits, and for longer, leaves its carrier."""
+SHOWN_SECONDS = 0.5
+"""What is under way for longer is to be seen from outside."""
+Left = Literal["ended", "waits", "lost"]
+"""How an executor has left a run: it has ended, it is to wake later, or somebody else has it."""
+
+
+class Clock(Protocol):
+    """What time it is, and what waits for a time."""
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        ...
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait until then."""
+        ...
+
+
+class SystemClock:
+    """The time of the installation."""
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        return clock.now()
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait until then."""
+        await asyncio.sleep(max(0.0, (moment - self.now()).total_seconds()))
+
+
+class Room(Protocol):
+    """Memory that what a call brought in takes."""
+
+    def release(self) -> None:
+        """Give it back: it is stored."""
+        ...
+
+
+class Done(NamedTuple):
+    """What came of a call, and the memory that it takes until it is written."""
+
+    outcome: Outcome
+    room: Room | None = None
+
+
+Perform = Callable[[Call], Awaitable[Done]]
+"""Does a call, what is stored of its scope included."""
+Write = Callable[[Change], Awaitable[bool]]
+"""Writes a change; false: the run is no longer this carrier's. It tries until it knows."""
+
+
+class Execution:
+    """One run in the hands of its carrier."""
+
+    def __init__(
+        self,
+        held: HeldShift,
+        claim_id: UUID,
+        driver: Driver,
+        perform: Perform,
+        write: Write,
+        clock: Clock | None = None,
+        *,
+        handler: UUID | None = None,
+        parent_run_id: UUID | None = None,
+        waited_version: int | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            held: the shift that carries the run.
+            claim_id: of its claim.
+            driver: of the run, as the record has it.
+            perform: does its calls.
+            write: writes what it does.
+            clock: by which it waits.
+            handler: the workflow that runs when it has failed.
+            parent_run_id: the run whose step it is.
+            waited_version: of its workflow, if somebody waits for its answer.
+        """
+        self._held = held
+        self._claim_id = claim_id
+        self._driver = driver
+        self._perform = perform
+        self._write = write
+        self._clock = clock or SystemClock()
+        self._handler = handler
+        self._parent_run_id = parent_run_id
+        self._waited_version = waited_version
+        self._woken = asyncio.Event()
+        self._at_work: dict[asyncio.Task[Done], Call] = {}
+        self._rooms: list[Room] = []
+        self._unwritten: list[StepRecord] = []
+        self._written_waits: frozenset[Waiting] = frozenset()
+        self._shown: list[LiveStep] = []
+        self._show_at: float | None = None
+        # Whether the record says that the run only waits.
+        self._naps = False
+
+    async def run(self) -> Left:
+        """Take the run as far as it goes.
+
+        Raises:
+            Exception: what `write` raises, or a fault of the engine. The calls under way are dropped then.
+        """
+        try:
+            while True:
+                calls = self._driver.advance(self._clock.now())
+                self._unwritten += self._driver.take_records()
+                change = self._change(calls)
+                if change is not None and not await self._written(change):
+                    return "lost"
+                if self._driver.ended is not None:
+                    return "ended"
+                if change is not None and isinstance(change.then, Wait) and change.then.leaves:
+                    return "waits"
+                if calls and not await self._held.until_calls_may_begin():
+                    return "lost"
+                for call in calls:
+                    self._at_work[asyncio.create_task(self._attempt(call))] = call
+                if not await self._something_happens() and not await self._written(self._show()):
+                    return "lost"
+        finally:
+            for task in self._at_work:
+                task.cancel()
+            await asyncio.gather(*self._at_work, return_exceptions=True)
+            self._release_rooms()
+
+    @property
+    def wakes_at(self) -> datetime | None:
+        """When the run goes on by itself, if it waits."""
+        return self._driver.wakes_at
+
+    def look_again(self) -> None:
+        """Have it look whether what it waits for from others has come."""
+        self._woken.set()
+
+    def give_up(self) -> list[StepRecord]:
+        """End the run as cancelled, since it is: what it has done, and what it had under way."""
+        self._driver.cancel(self._clock.now())
+        # Kept: whoever is interrupted as these are written asks for them again.
+        self._unwritten += self._driver.take_records()
+        return list(self._unwritten)
+
+    def _change(self, calls: list[Call]) -> Change | None:
+        """What is to be written before anything else is begun.
+
+        Calls that are done are written before the next begins, waits before they are waited for; what can be
+        had again without a call goes along with the next of these.
+        """
+        driver = self._driver
+        then: Wait | End | None = None
+        if driver.ended is not None:
+            failed = driver.ended.status == "failed"
+            then = End(
+                driver.ended.status,
+                driver.ended.error,
+                driver.ended.output_of,
+                handler=self._handler if failed else None,
+                has_children=failed and driver.has_children,
+                waited_version=self._waited_version,
+            )
+        elif (wake_at := driver.wakes_at) is not None:
+            leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
+            if leaves or not driver.waits <= self._written_waits:
+                then = self._progress(leaves=leaves)
+        if then is None and calls and self._naps:
+            # What it finds also tells whether somebody has cancelled the run in its sleep.
+            then = self._progress()
+        if then is None and not (calls and self._must_be_written(calls)):
+            return None
+        return Change(self._claim_id, driver.run_id, self._unwritten, then, self._parent_run_id)
+
+    def _progress(self, *, leaves: bool = False) -> Wait:
+        only_waits = None if self._driver.at_work else self._driver.wakes_at
+        return Wait(only_waits, self._driver.progress().model_dump_json(), leaves)
+
+    def _show(self) -> Change:
+        """What is under way for a while."""
+        return Change(
+            self._claim_id, self._driver.run_id, self._unwritten, self._progress(), self._parent_run_id
+        )
+
+    def _must_be_written(self, calls: Iterable[Call]) -> bool:
+        read = {name for call in calls for name in call.stored}
+        return any(self._driver.called(record) or record.step_id in read for record in self._unwritten)
+
+    async def _written(self, change: Change) -> bool:
+        # Taken before: what waits and is under way when it returns may be more.
+        waits, live = self._driver.waits, self._driver.live_steps()
+        written = await self._write(change)
+        if written:
+            self._unwritten = []
+        self._release_rooms()
+        if isinstance(change.then, Wait):
+            self._naps = change.then.wake_at is not None
+            self._written_waits, self._shown, self._show_at = waits, live, None
+        return written
+
+    async def _something_happens(self) -> bool:
+        """Wait for calls that end, or for what wakes, and take what came of the calls.
+
+        Returns:
+            False: nothing has for so long that what is under way should be shown.
+        """
+        waiting: set[asyncio.Task[object]] = {*self._at_work}
+        alarms: list[asyncio.Task[object]] = []
+        if (wake_at := self._driver.wakes_at) is not None:
+            alarms.append(asyncio.create_task(self._clock.sleep_until(wake_at)))
+            if self._driver.waits_for_others:
+                alarms.append(asyncio.create_task(self._woken.wait()))
+        waiting.update(alarms)
+        assert waiting, "a run that has not ended has something at work, or waits"
+        limit = self._seconds_until_shown()
+        try:
+            done, _ = await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for alarm in alarms:
+                alarm.cancel()
+        if self._woken.is_set():
+            self._woken.clear()
+            self._driver.look_again()
+        for task in [task for task in self._at_work if task.done()]:
+            call, (outcome, room) = self._at_work.pop(task), task.result()
+            if room is not None:
+                self._rooms.append(room)
+            self._driver.take(call, outcome, self._clock.now())
+        return bool(done)
+
+    def _seconds_until_shown(self) -> float | None:
+        """How long until what is under way is to be seen; None if it can be."""
+        if self._driver.live_steps() == self._shown:
+            self._show_at = None
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._show_at is None:
+            self._show_at = now + SHOWN_SECONDS
+        return max(0.0, self._show_at - now)
+
+    def _release_rooms(self) -> None:
+        for room in self._rooms:
+            room.release()
+        self._rooms.clear()
+
+    async def _attempt(self, call: Call) -> Done:
+        return await attempt(self._perform, call, self._clock.now())
+
+
+async def attempt(perform: Perform, call: Call, now: datetime) -> Done:
+    """Make one attempt, within the time that its step has left."""
+    left = None if call.deadline is None else (call.deadline - now).total_seconds()
+    limit = asyncio.timeout(left)
+    try:
+        async with limit:
+            return await perform(call)
+    except ExpressionError as error:
+        return Done(not_evaluated(error))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return Done(failure("timeout", "The step was not done within its timeout."))

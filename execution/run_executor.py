@@ -1,0 +1,229 @@
+"""Executes one run, and sees to what goes wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from uuid import UUID
+
+import psycopg
+
+import logs
+from database import AWAY, Connection, Database
+from engine.calls import Call
+from engine.driver import Driver
+from engine.state import RunInput
+from execution.attempts import Performer
+from execution.claim_gate import FailureWatch
+from execution.run_execution import Done, Execution
+from execution.run_recorder import Refused, RunWriter
+from execution.shift import AGAIN_SECONDS, Group
+from execution.versions import LoadedVersion
+from language.progress import read_progress
+from language.records import StepError
+from models.priorities import ALONE, WAITED
+from models.runs import setbacks, shifts
+from models.runs.run_loading import Recorded
+from models.runs.run_work import ClaimedRun
+from models.runs.run_writes import Change, End, record_cancelled_steps
+from outbound.lease import LeaseLost
+
+_log = logs.get(__name__)
+
+
+class RunExecutor:
+    """Takes runs forward, each by itself."""
+
+    def __init__(
+        self, database: Database, writer: RunWriter, performer: Performer, failures: FailureWatch, build: str
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where the runs are.
+            writer: writes what becomes of them.
+            performer: does their calls.
+            failures: is told whose runs our code could take forward, and whose not.
+            build: names the code, so that one can tell whether another has failed too.
+        """
+        self.dropping = False
+        self._database = database
+        self._writer = writer
+        self._performer = performer
+        self._failures = failures
+        self._build = build
+        self._executions: dict[UUID, Execution] = {}
+
+    def look_again(self, run_ids: Iterable[UUID]) -> None:
+        """Have these runs look whether what they wait for from others has come."""
+        for run_id in run_ids:
+            if (execution := self._executions.get(run_id)) is not None:
+                execution.look_again()
+
+    async def run(self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
+        """Take one run forward. What is wrong with it is nobody else's affair.
+
+        Args:
+            group: that it was claimed with.
+            version: of its workflow.
+            run: as its rows have it.
+            recorded: what it has done.
+        """
+        execution: Execution | None = None
+        try:
+            if run.priority > ALONE and await self._is_hopeless_alone(group, run):
+                await self.give_up(group, version, run)
+                return
+            execution = self._executions[run.run_id] = self._execution(group, version, run, recorded)
+            left = await execution.run()
+            self._failures.note(group.of.account_id, failed=False)
+            if version.trouble.may_stand:
+                await group.until_there(lambda: version.prove(self._database, group.of))
+            if left == "lost":
+                # The write that would have told of its steps may have found that somebody has cancelled it.
+                await self._append(execution)
+        except (asyncio.CancelledError, LeaseLost):
+            # Somebody has cancelled the run, or this process stops, or has lost its shift.
+            if execution is not None and not (group.held.lost or self.dropping):
+                await self._append(execution)
+        except Refused as refused:
+            _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
+            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
+            await self._fail(group, version, run, why)
+        except Exception as error:
+            if self._failures.note_fault(error):
+                _log.error("runs_given_back", runs=1, run_id=str(run.run_id), exc_info=error)
+                claim = {run.run_id: run.claim_id}
+                await group.persist(self._database, lambda connection: shifts.give_back(connection, claim))
+                return
+            _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
+            self._failures.note(group.of.account_id, failed=True)
+            version.trouble.note_failure(run.run_id)
+            await self._set_aside(group, version, run)
+        finally:
+            if self._executions.get(run.run_id) is execution:
+                self._executions.pop(run.run_id, None)
+
+    def _execution(
+        self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
+    ) -> Execution:
+        driver = Driver(
+            version.plan,
+            RunInput(
+                run_id=run.run_id,
+                started_at=run.started_at,
+                trigger=run.trigger,
+                request=run.request,
+                size=run.size,
+                stored=run.unloaded,
+                done=recorded.done(),
+                items=recorded.items_done(),
+                progress=read_progress(run.progress),
+                queued_at=run.queued_at,
+            ),
+            version.workflow,
+        )
+
+        async def perform(call: Call) -> Done:
+            return await self._perform(group, version, run.run_id, call)
+
+        return Execution(
+            group.held,
+            run.claim_id,
+            driver,
+            perform,
+            self._writer.write,
+            handler=version.handler,
+            parent_run_id=run.parent_run_id,
+            waited_version=group.of.version if run.priority == WAITED else None,
+        )
+
+    async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
+        """Do a call, again under the same id when the database was away; not without a beat, as any call."""
+        while True:
+            try:
+                return await self._performer.perform(
+                    group.of.account_id, group.of.automation_id, run_id, call, version
+                )
+            except AWAY as error:
+                _log.warning("database_away", run_id=str(run_id), error=str(error))
+            await asyncio.sleep(AGAIN_SECONDS)
+            await group.held.until_calls_may_begin()
+
+    async def _append(self, execution: Execution) -> None:
+        """Write what a run had under way that somebody has cancelled."""
+        records = execution.give_up()
+        if records:
+            try:
+                async with self._database.connection() as connection:
+                    await record_cancelled_steps(connection, records)
+            except psycopg.Error as error:
+                _log.warning("cancelled_steps_not_stored", error=str(error))
+
+    async def _set_aside(self, group: Group, version: LoadedVersion, run: ClaimedRun) -> None:
+        async def aside(connection: Connection) -> bool:
+            return await setbacks.set_run_aside(connection, run.run_id, run.claim_id, self._build)
+
+        if await group.persist(self._database, aside):
+            await self.give_up(group, version, run)
+
+    async def _is_hopeless_alone(self, group: Group, run: ClaimedRun) -> bool:
+        async def note(connection: Connection) -> bool:
+            return await setbacks.note_trial(connection, run.run_id, run.claim_id, self._build)
+
+        _log.error("run_goes_alone", run_id=str(run.run_id))
+        return await group.persist(self._database, note)
+
+    async def were_put_aside(self, group: Group, runs: list[ClaimedRun]) -> bool:
+        """Put runs back in their queue if their version is set aside now; return whether it is."""
+        automation_id, number = group.of.automation_id, group.of.version
+        claims = {run.run_id: run.claim_id for run in runs}
+
+        async def put_aside(connection: Connection) -> bool:
+            if not await setbacks.is_version_aside(connection, automation_id, number):
+                return False
+            await setbacks.put_aside(connection, automation_id, number, claims)
+            return True
+
+        return await group.persist(self._database, put_aside)
+
+    async def set_version_aside(
+        self,
+        group: Group,
+        version: LoadedVersion | None,
+        runs: list[ClaimedRun],
+        error: Exception | None = None,
+    ) -> None:
+        """Put runs of a version with which our code fails back in their queue; end them if it is hopeless.
+
+        Args:
+            group: that they were claimed with.
+            version: None if our code could not read it.
+            runs: of the group, that are not to be tried now.
+            error: that it could not be read with.
+        """
+        if await self.were_put_aside(group, runs):
+            return
+        claims = {run.run_id: run.claim_id for run in runs}
+        automation_id, number = group.of.automation_id, group.of.version
+        _log.error("version_set_aside", workflow_id=str(automation_id), version=number, exc_info=error)
+        if await group.persist(
+            self._database,
+            lambda c: setbacks.set_version_aside(c, automation_id, number, claims, self._build),
+        ):
+            for run in runs:
+                await self.give_up(group, version, run)
+
+    async def give_up(self, group: Group, version: LoadedVersion | None, run: ClaimedRun) -> None:
+        """End a run that a day and two builds could not take forward."""
+        why = StepError(code="engine_error", message="The engine could not go on with this run.")
+        await self._fail(group, version, run, why)
+
+    async def _fail(
+        self, group: Group, version: LoadedVersion | None, run: ClaimedRun, why: StepError
+    ) -> None:
+        end = End("failed", why, handler=version and version.handler, has_children=True)
+        try:
+            await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
+        except Refused as error:
+            _log.error("end_not_stored", run_id=str(run.run_id), error=str(error))

@@ -1,0 +1,160 @@
+"""Writing what became of runs: all that a worker has to write at a moment goes in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+import psycopg
+
+import logs
+from database import AWAY, Database, Notifier
+from micro_batcher import MicroBatcher
+from models.runs import run_results, run_writes, shifts
+from models.runs.run_writes import Change, End
+from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs.shifts import News
+
+_log = logs.get(__name__)
+_MOST, _IN_FLIGHT = 256, 2
+# A row that somebody else has locked is found out, so that it holds up no others.
+_OPTIONS = "-c lock_timeout=1s"
+# What the database says of data, and will say of them again.
+_ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+_AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
+# A notification has less than 8,000 bytes.
+_IDS_IN_A_NOTIFICATION = 200
+
+
+class Stale(Exception):
+    """Somebody else has written the run's progress since it was read: read it again."""
+
+
+class Refused(Exception):
+    """The database will never take what was to be written of a run: its data is to blame."""
+
+
+class _NextGroup(Exception):
+    """Another change of the same run goes with this group: this one goes with the next."""
+
+
+class RunWriter:
+    """Writes changes, and tells of the runs that have ended.
+
+    It has connections of its own: whatever else the worker does with the database, this goes on.
+
+    Attributes:
+        database: the pool of these connections.
+        on_error: is told why a write waits.
+    """
+
+    def __init__(self, database: Database, notifier: Notifier) -> None:
+        self.database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
+        self._notifier = notifier
+        self.on_error: Callable[[Exception], object] = lambda _: None
+        self._batcher = MicroBatcher(
+            self._write_many, size=lambda change: change.size, most=_MOST, in_flight=_IN_FLIGHT
+        )
+
+    async def open(self) -> None:
+        """Connect."""
+        await self.database.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self.database.close()
+
+    async def write(self, change: Change) -> bool:
+        """Write a change. While the database is away, this waits: who has lost a run learns it from there.
+
+        Returns:
+            Whether the run was still this carrier's.
+
+        Raises:
+            Refused: never, with these data.
+            Stale: the change names another progress than the row has.
+        """
+        tries = 0
+        while True:
+            try:
+                written = await self._batcher.submit(change)
+            except _ITS_OWN_FAULT as error:
+                raise Refused(str(error)) from error
+            except _NextGroup:
+                continue
+            except (*AWAY, psycopg.ProgrammingError) as error:
+                # Results are kept, whatever the database lacks: no call is made again for that.
+                self.on_error(error)
+                _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
+                tries += 1
+            else:
+                if not written and tries and isinstance(change.then, End):
+                    # An earlier try may have been the one that ended it, and its reply lost.
+                    self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
+                return written
+
+    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
+        """Prove that this process lives, as `models.runs.shifts.beat`; None if its shift was ended.
+
+        Raises:
+            psycopg.Error: one of `AWAY`.
+        """
+        async with self.database.connection() as connection:
+            return await shifts.beat(connection, shift_id, room, claims)
+
+    async def _write_many(self, asked: list[Change]) -> list[bool | Exception]:
+        changes = _together(asked)
+        # Who was overtaken in this process may write of a run beside who has it now.
+        first = {change.run_id: change for change in reversed(changes)}
+        # What is done to a parent and its child goes in two groups: each may change the other's row.
+        first = {
+            run_id: change
+            for run_id, change in first.items()
+            if change.parent_run_id is None or change.parent_run_id not in first
+        }
+        async with self.database.connection() as connection:
+            written, busy, queued_others, stale = await run_writes.record_changes_if_claimed(
+                connection, list(first.values())
+            )
+        ended = [
+            str(change.run_id)
+            for change in first.values()
+            if isinstance(change.then, End) and change.run_id in written
+        ]
+        for payload in run_results.written(change for change in first.values() if change.run_id in written):
+            self._notifier.notify(run_results.RESULT_CHANNEL, payload)
+        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
+            self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
+        if queued_others:
+            self._notifier.notify(QUEUED_CHANNEL)
+        return [
+            _NextGroup()
+            if first.get(change.run_id) is not change
+            else _locked()
+            if change.run_id in busy
+            else Stale()
+            if change.run_id in stale
+            else change.run_id in written
+            for change in changes
+        ]
+
+
+def _together(changes: list[Change]) -> list[Change]:
+    """Return for each change that with which it is written: steps side by side are recorded at one moment."""
+    records: dict[tuple[UUID, UUID], list[Change]] = {}
+    for change in changes:
+        if change.then is None:
+            records.setdefault((change.run_id, change.claim_id), []).append(change)
+    merged = {
+        key: replace(some[0], records=[record for one in some for record in one.records])
+        for key, some in records.items()
+    }
+    return [merged[one.run_id, one.claim_id] if one.then is None else one for one in changes]
+
+
+def _locked() -> psycopg.OperationalError:
+    """What makes a change go again, by itself."""
+    return psycopg.errors.LockNotAvailable("this run or its parent is written by somebody else")

@@ -1,0 +1,85 @@
+"""A shift in the hands of its worker, and the runs that it carries."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+from uuid import UUID
+
+import logs
+from database import AWAY, Connection, Database
+from models.runs.run_work import Of
+
+_log = logs.get(__name__)
+T = TypeVar("T")
+AGAIN_SECONDS = 0.5
+"""How long to wait before one tries again to reach the database."""
+_LOOK_SECONDS = 0.1
+BEGIN_SECONDS = 8.0
+"""No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
+
+
+def now() -> float:
+    """The time by a clock that also counts while the machine is suspended, in seconds."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass
+class HeldShift:
+    """A shift as its worker knows it: calls may begin for a while after each beat.
+
+    Attributes:
+        beat_sent_at: when the last beat that succeeded was sent, by `now`.
+        lost: somebody has ended it.
+    """
+
+    id: UUID
+    beat_sent_at: float = field(default_factory=now)
+    lost: bool = False
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a call may begin now."""
+        return not self.lost and now() - self.beat_sent_at < BEGIN_SECONDS
+
+    async def until_calls_may_begin(self) -> bool:
+        """Wait for a beat, if the last is too old; return False once others have what the shift carried."""
+        while not self.may_begin and not self.lost:
+            await asyncio.sleep(_LOOK_SECONDS)
+        return not self.lost
+
+
+@dataclass
+class Group:
+    """Runs of one version of a workflow that were claimed together.
+
+    Attributes:
+        claims: by run, its `claim_id`.
+    """
+
+    held: HeldShift
+    of: Of
+    claims: Mapping[UUID, UUID]
+
+    async def until_there(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until the database is there, or the shift is lost."""
+        while True:
+            try:
+                return await ask()
+            except AWAY as error:
+                if self.held.lost:
+                    raise
+                _log.warning("database_away", error=str(error))
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def persist(self, database: Database, change: Callable[[Connection], Awaitable[T]]) -> T:
+        """Change something in the database, as `until_there`."""
+
+        async def ask() -> T:
+            async with database.connection() as connection:
+                return await change(connection)
+
+        return await self.until_there(ask)

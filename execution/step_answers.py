@@ -1,0 +1,204 @@
+"""What steps are given that wait: what was posted to them, how runs of other workflows ended, what is known.
+
+Each is repeated from the record: whoever asks again, also elsewhere and later, is told the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from database import Database, Notifier
+from engine.calls import Call, Outcome, failure
+from execution import clock
+from language.definition import EmitStep, RememberStep, WaitStep, WorkflowStep
+from language.delays import written
+from language.step_evaluation import alert_data_of, child_input_of, key_of, keys_of, prompt_of
+from micro_batcher import MicroBatcher
+from models.automations import run_targets
+from models.errors import Conflict, Invalid, NotFound
+from models.events import alerts
+from models.events.event_data import WorkflowAlert
+from models.runs import acceptance, child_runs, prompts, step_answers
+from models.runs.acceptance import Event
+from models.runs.child_runs import Child, Key
+from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
+from models.runs.runs import QUEUED_CHANNEL
+from services.event_checks import ChecksWaiting, EventChecks
+from services.process_pool import PoolBusy, WorkLost
+from settings import Settings
+
+_AGAIN_SECONDS = 1.0
+_PENDING = Outcome(None, pending=True)
+
+
+def _why_failed(child: Child) -> str:
+    """Say which run failed, of which workflow, and why."""
+    how = "failed" if child.status == "failed" else "was cancelled"
+    told = f"The run {child.run_id} of the workflow {child.workflow} {how}"
+    error = child.error or {}
+    return f"{told} with {error['code']}: {error['message']}" if "code" in error else f"{told}."
+
+
+class Answering:
+    """Asks for what others bring."""
+
+    def __init__(
+        self, database: Database, notifier: Notifier, checks: EventChecks, settings: Settings
+    ) -> None:
+        """Prepare.
+
+        Args:
+            database: where it is.
+            notifier: tells dispatchers of runs that were accepted.
+            checks: hold the inputs of other workflows against their schemas.
+            settings: say how many runs there may be.
+        """
+        self._database = database
+        self._notifier = notifier
+        self._checks = checks
+        self._unfinished = UnfinishedRuns(settings.max_unfinished_runs)
+        self._most_descendants = settings.max_descendants
+        self._children: MicroBatcher[Key, Child | None] = MicroBatcher(self._find_children, most=256)
+
+    async def collect(self, run_id: UUID, call: Call, scope: Mapping[str, Any]) -> Outcome:
+        """Collect what was posted to a step that waits; once its time is over, nothing is taken any more.
+
+        What the step asks is stored for the page of its resume URL.
+        """
+        step = call.step
+        assert isinstance(step, WaitStep)
+        prompt = prompt_of(step.config, scope)
+        async with self._database.connection() as connection:
+            found = await step_answers.find(connection, run_id, step.id)
+            if found is None and call.expired:
+                nothing = {"resumed": False, "body": None, "at": written(clock.now())}
+                await step_answers.answer(connection, run_id, step.id, nothing)
+                found = await step_answers.find(connection, run_id, step.id)
+            elif found is None and prompt:
+                await prompts.store(connection, run_id, step.id, prompt)
+        if found is None:
+            return _PENDING
+        asked = step.config.model_dump(include={"timeout", "on_timeout"}) | prompt
+        if not found["resumed"] and step.config.on_timeout == "fail":
+            return failure("wait_timeout", "Nobody resumed the run within the timeout of the step.", asked)
+        return Outcome(asked, found)
+
+    async def remember(
+        self, automation_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
+    ) -> Outcome:
+        """Count a key for the workflow, or several."""
+        step = call.step
+        assert isinstance(step, RememberStep)
+        several = step.config.keys is not None
+        keys = keys_of(step.config, scope) if several else [key_of(step.config, scope)]
+        async with self._database.connection() as connection:
+            counted = await step_answers.remember(
+                connection,
+                step_answers.Counting(automation_id, keys, step.config.ttl, renew=step.config.renew),
+                run_id=run_id,
+                step_id=step.id,
+                several=several,
+            )
+        return Outcome({"keys": keys} if several else {"key": keys[0]}, counted)
+
+    async def emit(
+        self,
+        account_id: UUID,
+        run_id: UUID,
+        call: Call,
+        scope: Mapping[str, Any],
+        workflow: Mapping[str, Any],
+    ) -> Outcome:
+        """Send an event to the account's webhooks, once for the run and the step."""
+        step = call.step
+        assert isinstance(step, EmitStep)
+        data = alert_data_of(step.config, scope)
+        alert = WorkflowAlert(
+            run_id=run_id, workflow_id=UUID(workflow["id"]), workflow_name=workflow["name"], step_id=step.id,
+            data=data,
+        )  # fmt: skip
+        sent = {"event": step.config.event, "data": data}
+        async with self._database.transaction() as connection:
+            place = await child_runs.lock_place_below(connection, run_id)
+            if place is None:
+                return _PENDING
+            if child_runs.is_too_deep(place.depth):
+                return failure("chain_too_deep", child_runs.TOO_DEEP, sent)
+            return Outcome(sent, await alerts.emit_once(connection, account_id, alert))
+
+    async def run_child(
+        self, account_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
+    ) -> Outcome:
+        """Have another workflow run once for the step or the item, and tell how that ended."""
+        step = call.step
+        assert isinstance(step, WorkflowStep)
+        automation_id = step.config.workflow_id
+        key = child_runs.key_of(automation_id, run_id, step.id, call.item)
+        child = await self._children.submit(key)
+        asked: dict[str, Any] = {"workflow_id": str(automation_id)}
+        if child is None:
+            asked["input"] = child_input_of(step.config, scope)
+            return await self._begin(account_id, run_id, key, asked)
+        asked["run_id"] = str(child.run_id)
+        if child.status == "completed" and child.size > child_runs.MAX_OUTPUT_BYTES:
+            most = child_runs.MAX_OUTPUT_BYTES // 1024**2
+            message = f"The run {child.run_id} gave more than {most} MiB; have it give less."
+            return failure("output_too_large", message, asked)
+        if child.status == "completed":
+            return Outcome(asked, child.output)
+        if child.status in ("failed", "cancelled"):
+            return failure("child_failed", _why_failed(child), asked)
+        return _PENDING
+
+    async def _begin(self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]) -> Outcome:
+        try:
+            async with self._database.connection() as connection:
+                target = await run_targets.event_target(connection, account_id, key.automation_id)
+            await self._check(target, asked["input"])
+            async with self._database.transaction() as connection:
+                place = await child_runs.lock_place_below(connection, parent_run_id)
+                if place is None:
+                    return _PENDING
+                if child_runs.is_too_deep(place.depth):
+                    message = "Workflows may run each other five deep; this one would be the sixth."
+                    return failure("workflow_too_deep", message, asked)
+                if not await has_room_below(connection, place.root_run_id, self._most_descendants):
+                    message = (
+                        f"{self._most_descendants:,} runs below the run {place.root_run_id} have not ended,"
+                        " and there may be no more: have it begin fewer at a time."
+                    )
+                    return failure("too_many_descendants", message, asked)
+                await self._unfinished.check(connection, account_id)
+                event = Event(
+                    target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id,
+                    root_run_id=place.root_run_id, depth=place.depth,
+                )  # fmt: skip
+                [accepted] = await acceptance.accept(connection, [event])
+        except NotFound:
+            message = "There is no such workflow any more."
+            return failure("workflow_not_found", message, asked)
+        except (Conflict, TooManyRuns) as error:
+            return failure(error.code, error.message, asked)
+        except Invalid as invalid:
+            first = invalid.errors[0]
+            message = f"The workflow does not take this input: {first.pointer or '/'}: {first.message}"
+            return failure("invalid_input", message, asked)
+        if accepted.status == "cancelled":
+            message = "As many runs of the workflow as may be at a time were under way."
+            return failure("child_failed", message, asked | {"run_id": str(accepted.run_id)})
+        self._notifier.notify(QUEUED_CHANNEL)
+        return _PENDING
+
+    async def _check(self, target: run_targets.Target, given: Any) -> None:
+        while True:
+            try:
+                return await self._checks.check_input(target, given, "")
+            except (ChecksWaiting, PoolBusy, WorkLost):
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _find_children(self, asked: list[Key]) -> list[Child | Exception | None]:
+        async with self._database.connection() as connection:
+            return [*await child_runs.find(connection, asked)]

@@ -1,0 +1,160 @@
+"""One webhook step's request for one row: rendered, sent through the guard, its answer read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+import orjson
+
+from engine.calls import Outcome, failure, not_evaluated
+from execution.redaction import MASK, Redaction
+from language.definition import WebhookStep
+from language.expressions import ExpressionError
+from language.step_evaluation import RequestTemplates
+from outbound import chain
+from outbound.client import Outbound
+from outbound.errors import OutboundError
+from outbound.memory import Reservation
+from outbound.response import Answer
+
+_RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
+# Faults of the call itself, which no repetition mends.
+_FINAL_FAULTS = frozenset(
+    {"forbidden_address", "forbidden_header", "invalid_request", "too_large", "too_many_redirects"}
+)
+_MAX_RETRY_AFTER = 3600.0
+_MAX_REDIRECTS = 5
+# Of an answer that is taken as JSON; an event may be nested as deep.
+_MAX_DEPTH = 100
+
+
+class Secrets(NamedTuple):
+    """The values of secrets by name, and what hides them in answers.
+
+    `resume_urls`: by step, if the request may have them; they are as secret.
+    """
+
+    values: dict[str, Any]
+    redaction: Redaction
+    resume_urls: dict[str, str] | None = None
+
+
+async def send(
+    outbound: Outbound,
+    step: WebhookStep,
+    templates: RequestTemplates,
+    scope: Mapping[str, Any],
+    secrets: Secrets,
+    call_id: str,
+    account_id: UUID,
+    room: Reservation,
+    depth: Callable[[], Awaitable[int]],
+    output_of: str | None = None,
+) -> Outcome:
+    """Send the request once.
+
+    Args:
+        outbound: the guarded clients.
+        step: what to send.
+        templates: of the step.
+        scope: what they may read.
+        secrets: those that they name; no value is in what this returns.
+        call_id: the same for every repetition, so that the receiver can tell.
+        account_id: whose call it is: one account cannot take all places for calls.
+        room: for the output; to be released when that is stored, or dropped. A failure releases it.
+        depth: gives how many runs have led to the request, this one included; asked only where it counts.
+        output_of: as `run_data_of` takes it.
+    """
+    sent: dict[str, Any] | None = None
+    try:
+        hidden: dict[str, Any] = dict.fromkeys(secrets.values, MASK)
+        urls = secrets.resume_urls
+        request = templates.render(_scope(scope, secrets.values, urls), output_of=output_of)
+        shown = request
+        if hidden or urls:
+            masked = _scope(scope, hidden, urls and dict.fromkeys(urls, MASK))
+            shown = templates.render(masked, output_of=output_of)
+        sent = {"method": shown.method, "url": shown.url, "body": shown.body}
+        headers = _headers(request.headers, call_id, request.body)
+        if step.config.follow_redirects or chain.may_start_runs(request.url):
+            headers = chain.with_depth(headers, await depth())
+        answer = await outbound.send(
+            request.method,
+            request.url,
+            headers=headers,
+            body=_encoded(request.body),
+            timeout=step.config.timeout,
+            follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,
+            owner=str(account_id),
+            room=room,
+        )
+    except ExpressionError as error:
+        return not_evaluated(error, sent)
+    except OutboundError as error:
+        message = secrets.redaction.text(str(error))
+        return failure(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
+    if step.config.is_success(answer.status):
+        output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
+        return Outcome(sent, secrets.redaction.apply(output))
+    room.release()
+    refused = failure("http_status", f"The endpoint answered {answer.status}.", sent)
+    return refused._replace(
+        retryable=answer.status in _RETRIED_STATUSES,
+        retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
+    )
+
+
+def _scope(
+    scope: Mapping[str, Any], secrets: Mapping[str, Any], urls: Mapping[str, str] | None
+) -> dict[str, Any]:
+    whole = {**scope, "secrets": secrets}
+    return whole if urls is None else {**whole, "run": {**scope["run"], "resume_urls": urls}}
+
+
+def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:
+    """The user's headers, and an id by which the receiver knows a repeated call."""
+    headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
+    if body is not None:
+        headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
+    # Of a name that is written in two ways the later one is sent.
+    return headers | {name: _text(value) for name, value in rendered.items()}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode() if value is not None else ""
+
+
+def _encoded(body: Any) -> bytes | None:
+    if body is None:
+        return None
+    return body.encode() if isinstance(body, str) else orjson.dumps(body)
+
+
+def _decoded(answer: Answer) -> Any:
+    """The body as JSON if it says so and is, and not too deep, else as text; None when empty."""
+    if not answer.body:
+        return None
+    if "json" in answer.headers.get("content-type", ""):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            value = orjson.loads(answer.body)
+            if _within_depth(value):
+                return value
+    return answer.body.decode("utf-8", errors="replace")
+
+
+def _within_depth(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
+        if not level:
+            return True
+    return False
+
+
+def _parts(whole: Any) -> Iterable[Any]:
+    if isinstance(whole, dict):
+        return cast(dict[str, Any], whole).values()
+    return cast(list[Any], whole) if isinstance(whole, list) else ()

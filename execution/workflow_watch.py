@@ -1,0 +1,175 @@
+"""Seeing that runs and their own workflows agree: by the worker that leads, each ten seconds.
+
+A run whose workflow was terminated or cancelled in Temporal is cancelled; one whose workflow is gone is
+queued. A workflow whose run has ended, or is carried by a shift, is told to leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
+
+import logs
+from database import Database, Notifier
+from execution import clock
+from execution.own_execution import run_id_of
+from models.errors import NotFound
+from models.runs import cancellation, own_runs
+from models.runs.own_runs import Seen
+from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from temporal.client import TEMPORAL_AWAY
+from temporal.starts import run_workflow_id
+from workflows.messages import AUTOMATION_RUN, LEFT, LOOK
+
+_log = logs.get(__name__)
+_SECONDS = 10.0
+# How often a worker asks whether Temporal is there, and how long an answer counts.
+_REACH_SECONDS, _REACHED_SECONDS = 2.0, 6.0
+_PAGE = 200
+# A workflow that was just started may not be seen yet, nor one that is about to close.
+_YOUNGEST = timedelta(seconds=20)
+_UNKNOWN = timedelta(seconds=60)
+_LOOK_AGAIN_SECONDS = 30.0
+# So many workflows are told to leave at a time.
+_LEAVING = 200
+_ENDED_BY_PEOPLE = (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.CANCELED)
+_OPEN = f"WorkflowType = '{AUTOMATION_RUN}' and ExecutionStatus = 'Running'"
+
+
+class WorkflowWatch:
+    """Watches over the workflows of runs; one in each worker process."""
+
+    def __init__(self, database: Database, client: Client, notifier: Notifier) -> None:
+        self._database = database
+        self._client = client
+        self._notifier = notifier
+        self._told: dict[UUID, float] = {}
+        self._open: set[UUID] = set()
+        self._reached_at, self._reach_at = float("-inf"), 0.0
+        self.next_at = 0.0
+
+    @property
+    def reaches_temporal(self) -> bool:
+        """Whether Temporal has answered this process lately."""
+        return time.monotonic() - self._reached_at < _REACHED_SECONDS
+
+    async def reach_temporal(self) -> None:
+        """Ask Temporal something, now and then: who does not reach it is not to lead."""
+        if (now := time.monotonic()) < self._reach_at:
+            return
+        self._reach_at = now + _REACH_SECONDS
+        try:
+            await self._client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=self._client.namespace),
+                timeout=timedelta(seconds=_REACH_SECONDS),
+            )
+        except TEMPORAL_AWAY as error:
+            _log.info("temporal_not_reached", error=repr(error))
+            return
+        self._reached_at = time.monotonic()
+
+    async def tell_woken(self) -> None:
+        """Tell workflows that are at work of what has come for their runs; again, should a word be lost."""
+        now = time.monotonic()
+        self._told = {one: at for one, at in self._told.items() if now - at < _LOOK_AGAIN_SECONDS}
+        async with self._database.connection() as connection:
+            woken = await own_runs.find_woken(connection, self._told)
+        for run_id in woken:
+            await self._signal(run_id, LOOK)
+            self._told[run_id] = now
+
+    def knows(self, run_id: UUID) -> bool:
+        """Whether a run had a workflow when this process has looked last."""
+        return run_id in self._open
+
+    async def compare(self) -> None:
+        """Compare all runs that workflows have with all workflows of runs."""
+        self.next_at = time.monotonic() + _SECONDS
+        before = clock.now() - _YOUNGEST
+        opened, old = set[UUID](), set[UUID]()
+        async for workflow in self._client.list_workflows(_OPEN):
+            if (run_id := run_id_of(workflow.id)) is not None:
+                opened.add(run_id)
+                if workflow.start_time < before:
+                    old.add(run_id)
+        self._open = opened
+        there: set[UUID] = set()
+        after = UUID(int=0)
+        while True:
+            async with self._database.connection() as connection:
+                found = await own_runs.find_all(connection, after, _PAGE)
+            there.update(seen.run_id for seen in found)
+            for seen in found:
+                # What was just handed over may be without a workflow for a moment; a sweep sees to it.
+                if seen.run_id not in opened and not seen.handed:
+                    await self._examine(seen)
+            if len(found) < _PAGE:
+                break
+            after = found[-1].run_id
+        for run_id in list(old - there)[:_LEAVING]:
+            await self._signal(run_id, LEFT)
+
+    async def _examine(self, seen: Seen) -> None:
+        """See what has become of a run's workflow, which is not among those that are open."""
+        workflow_id = run_workflow_id(seen.run_id)
+        try:
+            latest = await self._client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            latest = None
+        # Another kind of workflow under its id, which a stranger has started, carries nothing.
+        status = latest.status if latest is not None and latest.workflow_type == AUTOMATION_RUN else None
+        age = clock.now() - seen.since
+        if latest is not None and status in _ENDED_BY_PEOPLE:
+            # One that was ended before this claim says nothing of it: the next is about to begin.
+            handle = self._client.get_workflow_handle(workflow_id, run_id=latest.run_id)
+            if await _had_claim(handle, seen.claim_id):
+                await self._cancel(seen)
+        elif status in (WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.TIMED_OUT):
+            await self._queue(seen)
+        elif status in (None, WorkflowExecutionStatus.COMPLETED) and age > _UNKNOWN:
+            await self._queue(seen)
+
+    async def _cancel(self, seen: Seen) -> None:
+        async with self._database.connection() as connection:
+            try:
+                ended = await cancellation.cancel(connection, seen.account_id, seen.run_id)
+            except NotFound:
+                return
+        if ended:
+            _log.warning("run_cancelled_in_temporal", run_id=str(seen.run_id))
+            ids = ",".join(map(str, ended))
+            self._notifier.notify(CANCELLED_CHANNEL, ids)
+            self._notifier.notify(FINISHED_CHANNEL, ids)
+
+    async def _queue(self, seen: Seen) -> None:
+        async with self._database.connection() as connection:
+            if await own_runs.queue_lost(connection, seen.run_id, seen.claim_id):
+                _log.warning("run_queued", run_id=str(seen.run_id), reason="its workflow is gone")
+                self._notifier.notify(QUEUED_CHANNEL)
+
+    async def _signal(self, run_id: UUID, name: str) -> None:
+        try:
+            await asyncio.wait_for(
+                self._client.get_workflow_handle(run_workflow_id(run_id)).signal(name), _SECONDS
+            )
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+
+async def _had_claim(handle: WorkflowHandle[Any, Any], claim_id: UUID) -> bool:
+    """Whether a workflow was started under a claim, or told of it later."""
+    wanted = str(claim_id).encode()
+    async for event in handle.fetch_history_events():
+        if wanted in event.SerializeToString():
+            return True
+    return False

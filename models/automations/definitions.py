@@ -1,0 +1,154 @@
+"""Whether a document is a workflow that an account may save: the language's own checks and the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import orjson
+
+from language.definition import Definition, LookupStep, Status, WebhookStep
+from language.findings import Finding, escaped, suggestion
+from language.templates import read_template
+from language.validation import definition as validation
+from language.validation.definition import Document, Report
+from language.validation.doubts import Answers
+from models.inputs import inputs
+from models.inputs.input_schemas import DRAFT
+from models.schedules import schedules
+from outbound.guard import Networks, check_header, check_url
+
+READ_ONLY = frozenset({
+    "id", "version", "webhook_url", "created_at", "updated_at", "last_run_at", "runs_total", "next_run_at",
+    "next_runs", "warnings",
+})  # fmt: skip
+"""Fields of a workflow that a client may send back without effect."""
+
+LookupFields = Mapping[str, Collection[str]]
+"""Kind of lookup → the dotted fields and the blocks of its answer."""
+
+# Stands for a template in a URL: no body of a request has it.
+_GIVEN = "\0"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What decides whether a document may be saved, beside itself.
+
+    Attributes:
+        networks: private ones that webhook steps may reach.
+        may_look_up: whether who saves it may do lookups.
+        lookup_fields: what lookup steps may name in `fields`.
+        answers: what is known of the answers of lookups.
+    """
+
+    networks: Networks
+    may_look_up: bool
+    lookup_fields: LookupFields
+    answers: Answers
+
+
+def validate(
+    document: Any,
+    secret_names: Collection[str] | None,
+    networks: Networks | None = None,
+    lookup_fields: LookupFields | None = None,
+    answers: Answers | None = None,
+) -> Report:
+    """Everything that is wrong with a document, at once.
+
+    Args:
+        document: JSON, of any shape.
+        secret_names: of the account; None where they are not known, so that they are only warned of.
+        networks: private ones that webhook steps may reach; None where that is not known.
+        lookup_fields: what lookup steps may name in `fields`; the names of other kinds are not checked.
+        answers: what is known of the answers of lookups; what is read of other kinds is not checked.
+    """
+    further = (
+        schedules.errors_of,
+        inputs.errors_of,
+        partial(_url_errors, networks=networks),
+        _header_errors,
+        partial(_field_errors, known=lookup_fields or {}),
+    )
+    return validation.validate(document, secret_names, answers=answers, ignored=READ_ONLY, further=further)
+
+
+def validate_text(
+    text: bytes, lookup_fields: LookupFields | None = None, answers: Answers | None = None
+) -> Report:
+    """The same for the JSON of a file, of an account that is not known."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        message = f"This is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        return Report(None, "draft", [Finding("", "invalid_json", message)], [])
+    return validate(document, None, lookup_fields=lookup_fields, answers=answers)
+
+
+def _url_errors(definition: Definition, networks: Networks | None) -> Iterator[Finding]:
+    """The URLs of webhook steps that can never be called, as far as they are written out."""
+    for index, step in enumerate(definition.steps):
+        if isinstance(step, WebhookStep) and (url := _written_out(step.config.url)) is not None:
+            refusal = check_url(url, networks or ())
+            if refusal is not None and (networks is not None or refusal.code != "forbidden_address"):
+                yield Finding(f"/steps/{index}/config/url", refusal.code, refusal.message)
+
+
+def _header_errors(definition: Definition) -> Iterator[Finding]:
+    """The headers of webhook steps that nobody may set. Their names are no templates."""
+    for index, step in enumerate(definition.steps):
+        for name in step.config.headers if isinstance(step, WebhookStep) else ():
+            if refusal := check_header(name):
+                place = f"/steps/{index}/config/headers/{escaped(name)}"
+                yield Finding(place, refusal.code, refusal.message)
+
+
+def _written_out(url: str) -> str | None:
+    """A URL with other words for what its templates give; None where they give the scheme, or all of it."""
+    template, errors = read_template(url)
+    if errors or url.startswith("{{"):
+        return None
+    text, at = "", 0
+    for placeholder in template.placeholders:
+        text += url[at : placeholder.position - 2] + _GIVEN
+        at = placeholder.position + len(placeholder.expression.text) + 2
+    scheme, separator, rest = (text + url[at:]).partition("://")
+    host = re.split("[/?#]", rest, maxsplit=1)[0]
+    if _GIVEN in scheme and separator:
+        return None
+    if _GIVEN in host:
+        rest = rest.replace(host, "example.com", 1)
+    return (scheme + separator + rest).replace(_GIVEN, "x")
+
+
+def _field_errors(definition: Definition, known: LookupFields) -> Iterator[Finding]:
+    """The `fields` of lookup steps that no answer has."""
+    for index, step in enumerate(definition.steps):
+        names = known.get(step.kind) if isinstance(step, LookupStep) else None
+        if isinstance(step, LookupStep) and names is not None:
+            for position, name in enumerate(step.config.fields or ()):
+                if name not in names:
+                    blocks = ", ".join(sorted(name for name in names if "." not in name))
+                    hint = suggestion(name, names) or f" There are: {blocks}."
+                    place = f"/steps/{index}/config/fields/{position}"
+                    yield Finding(place, "unknown_field", f"The answer has no such field.{hint}")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A document that can be saved."""
+
+    definition: Definition
+    status: Status
+    warnings: list[Finding]
+
+
+@cache
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of workflows, as docs/workflow.schema.json has it."""
+    schema = Document.model_json_schema()
+    return {"$schema": DRAFT, **schema, "title": "vedette workflow"}

@@ -1,0 +1,160 @@
+"""What accepting a run needs to know of the workflow it is for: one small query on the busiest path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+from uuid import UUID
+
+from database import Connection
+from language.definition import Definition
+from language.triggers import Trigger
+from models.automations.automations import Status
+from models.automations.ingest_tokens import token_hash
+from models.errors import Conflict, NotFound
+from models.inputs.inputs import InputSchema
+from models.priorities import BULK, INTERACTIVE
+
+# A version never changes, so it is read once; one with a large input_schema takes some 100 KB.
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a version of a workflow asks of the events that start it.
+
+    Attributes:
+        skips: what comes while as many runs are under way as may be is not run.
+    """
+
+    trigger: Trigger
+    reads_request: bool
+    input_schema: InputSchema | None
+    skips: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What accepting a run needs to know of the workflow it is for."""
+
+    automation_id: UUID
+    account_id: UUID
+    status: Status
+    version: int
+    priority: int
+    gate: UUID
+    own: bool
+    entry: Entry
+
+    @property
+    def trigger(self) -> Trigger:
+        """The trigger of the workflow."""
+        return self.entry.trigger
+
+    @property
+    def reads_request(self) -> bool:
+        """Whether expressions of the workflow read the headers or the query of the triggering request."""
+        return self.entry.reads_request
+
+
+_HEAD = ("automation_id", "account_id", "status", "version", "priority", "gate", "own")
+_COLUMNS: LiteralString = (
+    "a.id as automation_id, a.account_id, a.status, a.version, %(priority)s::int as priority,"
+    " case when a.concurrency_limit is null then '00000000-0000-0000-0000-000000000000'::uuid else a.id end"
+    " as gate, coalesce(a.execution, '') = 'workflow' as own"
+)
+_TARGET: LiteralString = f"select {_COLUMNS} from automations a where a.deleted_at is null"
+_BY_TOKEN: LiteralString = (
+    f"select {_COLUMNS}, a.ingest_token_hash as token_hash from automations a"
+    " where a.ingest_token_hash = any(%(hashes)s) and a.deleted_at is null"
+)
+_BY_FORMER_TOKEN: LiteralString = (
+    f"select {_COLUMNS}, t.token_hash from former_ingest_tokens t"
+    f" join automations a on a.id = t.automation_id"
+    " where t.token_hash = any(%(hashes)s) and t.ends_at > now() and a.deleted_at is null"
+)
+
+
+async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[Target | Exception]:
+    """The workflows that ingest tokens belong to, in their order.
+
+    In the place of one: NotFound for an unknown, revoked or malformed token alike; Conflict if the workflow
+    is not active.
+    """
+    hashes = [token_hash(token) for token in tokens]
+    found: dict[bytes, dict[str, Any]] = {}
+    # In one statement, planning it would take as long again for every event. A token that is replaced between
+    # the two is found by the second.
+    for query in (_BY_TOKEN, _BY_FORMER_TOKEN):
+        if missing := [digest for digest in dict.fromkeys(hashes) if digest not in found]:
+            cursor = await connection.execute(query, {"priority": INTERACTIVE, "hashes": missing})
+            found |= {bytes(row["token_hash"]): row for row in await cursor.fetchall()}
+    targets: dict[bytes, Target | Exception] = {}
+    for digest in dict.fromkeys(hashes):
+        try:
+            targets[digest] = await _target(connection, found.get(digest))
+        except (NotFound, Conflict) as error:
+            targets[digest] = error
+    return [targets[digest] for digest in hashes]
+
+
+async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
+    """The account's workflow, for a run by hand.
+
+    Raises:
+        NotFound: unknown, or another account's.
+        Conflict: if the workflow is not active.
+    """
+    return await _target_at(connection, INTERACTIVE, account_id, automation_id)
+
+
+async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
+    """The account's workflow, for a run that an event or a schedule starts; as `run_target`."""
+    return await _target_at(connection, BULK, account_id, automation_id)
+
+
+async def _target_at(connection: Connection, priority: int, account_id: UUID, automation_id: UUID) -> Target:
+    cursor = await connection.execute(
+        _TARGET + " and a.account_id = %(account)s and a.id = %(id)s",
+        {"priority": priority, "account": account_id, "id": automation_id},
+    )
+    return await _target(connection, await cursor.fetchone())
+
+
+async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
+    if row is None:
+        raise NotFound("workflow")
+    if row["status"] != "active":
+        raise Conflict("workflow_not_active", f"The workflow is {row['status']}; activate it first.")
+    entry = await load_entry(connection, row["automation_id"], row["version"])
+    return Target(**{name: row[name] for name in _HEAD}, entry=entry)
+
+
+_entries: dict[tuple[UUID, int], Entry] = {}
+
+
+async def load_entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
+    """What a version of a workflow, which must exist, asks of its events."""
+    known = _entries.get((automation_id, version))
+    if known is not None:
+        return known
+    cursor = await connection.execute(
+        "select definition->'name' as name, definition->'trigger' as trigger,"
+        " definition->'input_schema' as input_schema, definition->'concurrency' as concurrency, reads_request"
+        " from automation_versions where automation_id = %s and version = %s",
+        (automation_id, version),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    names = ("name", "trigger", "input_schema", "concurrency")
+    given = {name: row[name] for name in names if row[name] is not None}
+    definition = Definition.model_validate(given)
+    schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
+    skips = definition.concurrency is not None and definition.concurrency.on_limit == "skip"
+    entry = Entry(definition.trigger, row["reads_request"], schema, skips, definition.name)
+    while len(_entries) >= _REMEMBERED:
+        del _entries[next(iter(_entries))]
+    _entries[automation_id, version] = entry
+    return entry

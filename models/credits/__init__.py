@@ -1,0 +1,1 @@
+"""Credits: the ledger, the balances that it sums to, and top-ups."""

@@ -1,0 +1,338 @@
+"""Credits: a balance and an append-only ledger that always sums to it.
+
+Every change is one statement that moves the balance and writes the ledger's entry together, cannot take
+the balance below zero, and carries a reference that is unique for its kind: the same work, done again
+after a crash, is paid once. All functions join the transaction of the connection they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast
+from uuid import UUID
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from pydantic import BaseModel
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Index, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor, Target
+from models.credits import credit_statements as statements
+from models.credits.ledger import EntryKind
+from models.errors import Conflict, InsufficientCredits, NotFound
+from models.identifiers import new_id
+from models.views import View
+
+
+class Balance(SQLModel, table=True):
+    """What an account has, and how it is topped up. `balance` excludes what is held."""
+
+    __tablename__ = "credit_balances"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint("balance >= 0", name="balance_not_negative"),
+        CheckConstraint("held >= 0", name="held_not_negative"),
+        CheckConstraint("used >= 0", name="used_not_negative"),
+        Index("ix_credit_balances_topup", "account_id", postgresql_where="topup_enabled"),
+        # Updated for every charge: room on the page keeps those updates out of the indexes.
+        {"postgresql_with": {"fillfactor": 50, "autovacuum_vacuum_scale_factor": 0.01}},
+    )
+
+    account_id: UUID = Field(
+        sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True)
+    )
+    balance: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    held: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    entries: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    low_balance_threshold: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="100"))
+    topup_enabled: bool = Field(sa_column_kwargs={"server_default": "false"})
+    topup_threshold: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    topup_amount: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    topup_monthly_cap: int | None = Field(sa_type=BigInteger)
+    topup_count: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    topup_month: str | None = Field(sa_type=Text)
+    topup_month_total: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    updated_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a call did to the balance.
+
+    Attributes:
+        amount: signed; the ledger's.
+        balance: right after the change.
+        replayed: the reference had been booked before, and nothing was changed now.
+    """
+
+    amount: int
+    balance: int
+    replayed: bool
+
+
+class AutoTopUp(BaseModel, frozen=True):
+    """When the balance falls below `threshold`, `amount` is added, at most `monthly_cap` in a UTC month."""
+
+    enabled: bool = Field(description="Whether credits are added by themselves.")
+    threshold: int = Field(description="Below this balance they are added.")
+    amount: int = Field(description="How many are added at a time.")
+    monthly_cap: int | None = Field(
+        description="How many are added in a UTC month at most; null for no bound."
+    )
+
+
+class BalanceView(View):
+    """The credits of an account as the API shows them."""
+
+    balance: int = Field(description="What can be spent now.")
+    held: int = Field(description="What is held for work under way, and no part of the balance.")
+    used: int = Field(description="What was spent so far.")
+    currency: Literal["credits"] = Field(default="credits", description="The unit of all amounts.")
+    low_balance_threshold: int = Field(description="Below this balance the account counts as low.")
+    auto_topup: AutoTopUp = Field(description="When credits are added by themselves.")
+    updated_at: datetime = Field(description="When the balance last changed.")
+
+
+async def open_balance(connection: Connection, account_id: UUID) -> None:
+    """Give a new account its balance of 0."""
+    await connection.execute(
+        "insert into credit_balances (account_id, updated_at) values (%s, now())", (account_id,)
+    )
+
+
+async def grant(
+    connection: Connection, account_id: UUID, amount: int, reference: str, description: str
+) -> Change:
+    """Add credits. The reference is unique over all accounts.
+
+    Raises:
+        NotFound: no such account.
+    """
+    return await _add(connection, "grant", account_id, amount, reference, description)
+
+
+async def top_up(
+    connection: Connection, account_id: UUID, amount: int, reference: str, description: str
+) -> Change:
+    """Add credits that were bought; as `grant`, under its own kind."""
+    return await _add(connection, "topup", account_id, amount, reference, description)
+
+
+async def charge(
+    connection: Connection,
+    account_id: UUID,
+    amount: int,
+    reference: str,
+    description: str,
+    *,
+    key_id: UUID | None = None,
+    run_id: UUID | None = None,
+) -> Change:
+    """Take credits for work that was delivered. Free work (`amount` 0) is not booked.
+
+    Args:
+        connection: its transaction, if any, is joined.
+        account_id: who pays.
+        amount: how many credits, 0 or more.
+        reference: names the work, over all accounts; charged before, it is not charged again.
+        description: for people.
+        key_id: the API key to count the use for.
+        run_id: the run to count the use for: in the same statement, so that its `credits_used` is always
+            what the ledger has for it.
+
+    Raises:
+        InsufficientCredits: the balance does not cover it; nothing is taken.
+        NotFound: no such account.
+        Conflict: the same charge is being booked at this moment in another transaction.
+    """
+    if amount == 0:
+        return Change(amount=0, balance=(await balance(connection, account_id)).balance, replayed=False)
+    values = _values("charge", account_id, reference, description, amount=amount, key=key_id, run=run_id)
+    return await _take(connection, statements.CHARGE, values)
+
+
+async def hold(
+    connection: Connection, account_id: UUID, amount: int, reference: str, description: str
+) -> Change:
+    """Set credits aside for work of known size, until `settle` or `release` with the same reference.
+
+    Raises:
+        InsufficientCredits: the balance does not cover it; nothing is held.
+        NotFound: no such account.
+        Conflict: the same hold is being booked at this moment in another transaction.
+    """
+    return await _take(
+        connection, statements.HOLD, _values("hold", account_id, reference, description, amount=amount)
+    )
+
+
+async def settle(
+    connection: Connection,
+    account_id: UUID,
+    reference: str,
+    used: int,
+    description: str,
+    *,
+    key_id: UUID | None = None,
+) -> Change:
+    """End a hold: keep `used` of it as spent and give back the rest. Again, it changes nothing.
+
+    Args:
+        connection: its transaction, if any, is joined.
+        account_id: who pays.
+        reference: of the hold.
+        used: how many credits, 0 or more.
+        description: for people.
+        key_id: the API key to count the use for.
+
+    Raises:
+        Conflict: there is no such open hold, or it holds less than `used`.
+    """
+    return await _close(connection, "settle", account_id, reference, used, description, key_id)
+
+
+async def release(connection: Connection, account_id: UUID, reference: str, description: str) -> Change:
+    """End a hold and give all of it back. Again, it changes nothing.
+
+    Raises:
+        Conflict: there is no such open hold.
+    """
+    return await _close(connection, "release", account_id, reference, 0, description)
+
+
+async def refund(
+    connection: Connection,
+    account_id: UUID,
+    amount: int,
+    reference: str,
+    description: str,
+    *,
+    key_id: UUID | None = None,
+) -> Change:
+    """Give back some or all of the charge with this reference, once.
+
+    Raises:
+        Conflict: there is no such charge, or it was for less.
+    """
+    values = _values("refund", account_id, reference, description, amount=amount, key=key_id)
+    change = await _book(connection, statements.REFUND, values)
+    if change is None:
+        raise Conflict("no_such_charge", "There is no charge with this reference that covers the refund.")
+    return change
+
+
+async def balance(connection: Connection, account_id: UUID) -> BalanceView:
+    """What the account has.
+
+    Raises:
+        NotFound: no such account.
+    """
+    cursor = await connection.execute("select * from credit_balances where account_id = %s", (account_id,))
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("account")
+    return BalanceView(
+        auto_topup=AutoTopUp(
+            enabled=row["topup_enabled"],
+            threshold=row["topup_threshold"],
+            amount=row["topup_amount"],
+            monthly_cap=row["topup_monthly_cap"],
+        ),
+        **{name: row[name] for name in ("balance", "held", "used", "low_balance_threshold", "updated_at")},
+    )
+
+
+async def set_low_balance_threshold(connection: Connection, actor: Actor, threshold: int) -> BalanceView:
+    """Choose the balance under which the account counts as low; call it in a transaction."""
+    before = await balance(connection, actor.account_id)
+    await connection.execute(
+        "update credit_balances set low_balance_threshold = %s, updated_at = now() where account_id = %s",
+        (threshold, actor.account_id),
+    )
+    changes = {"low_balance_threshold": {"old": before.low_balance_threshold, "new": threshold}}
+    await audit.record(connection, actor, "credits.threshold_changed", Target("credits"), changes)
+    return await balance(connection, actor.account_id)
+
+
+async def _add(
+    connection: Connection, kind: EntryKind, account_id: UUID, amount: int, reference: str, description: str
+) -> Change:
+    values = _values(kind, account_id, reference, description, amount=amount)
+    change = await _book(connection, statements.GRANT, values)
+    if change is None:
+        raise NotFound("account")
+    return change
+
+
+async def _take(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change:
+    change = await _book(connection, statement, values)
+    if change is None:
+        left = (await balance(connection, values["account"])).balance
+        raise InsufficientCredits(values["amount"], left)
+    return change
+
+
+async def _close(
+    connection: Connection,
+    kind: EntryKind,
+    account_id: UUID,
+    reference: str,
+    used: int,
+    description: str,
+    key_id: UUID | None = None,
+) -> Change:
+    values = _values(kind, account_id, reference, description, used=used, key=key_id)
+    change = await _book(connection, statements.SETTLE, values)
+    if change is None:
+        raise Conflict("no_such_hold", "There is no open hold with this reference that covers the use.")
+    return change
+
+
+def _values(
+    kind: EntryKind,
+    account_id: UUID,
+    reference: str,
+    description: str,
+    *,
+    amount: int = 0,
+    used: int = 0,
+    key: UUID | None = None,
+    run: UUID | None = None,
+) -> dict[str, Any]:
+    if amount < 0 or used < 0:
+        raise ValueError("amounts are given without a sign")
+    return {
+        "id": new_id(), "kind": kind, "account": account_id, "reference": reference,
+        "description": description, "amount": amount, "used": used, "key": key, "run": run,
+    }  # fmt: skip
+
+
+async def _book(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change | None:
+    """Run one of `statements`; None when it moved nothing and had moved nothing before."""
+    alone = connection.info.transaction_status is TransactionStatus.IDLE
+    try:
+        cursor = await connection.execute(cast(Any, statement), values)
+    except psycopg.errors.UniqueViolation:
+        # Another transaction booked this reference between our look and our entry.
+        if not alone:
+            raise Conflict("already_booked", "The same change is being made at this moment.") from None
+        cursor = await connection.execute(cast(Any, statement), values)
+    row = await cursor.fetchone()
+    if row is None:
+        # Nothing moved: refused, or another transaction booked it while this one waited for the balance.
+        return await _booked(connection, values)
+    return Change(**row)
+
+
+async def _booked(connection: Connection, values: Mapping[str, Any]) -> Change | None:
+    row = await (await connection.execute(statements.BOOKED, values)).fetchone()
+    if row is None:
+        return None
+    if row["account_id"] != values["account"]:
+        raise Conflict("reference_taken", "Another account's change has this reference.")
+    return Change(row["amount"], row["balance"], replayed=True)

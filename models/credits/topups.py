@@ -1,0 +1,136 @@
+"""Auto top-up: what an account wants, what is due, and what was added.
+
+An account's top-ups are numbered. The next number stays the same until that top-up is finished, so that
+two of them never run at once, whoever starts them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from database import Connection
+from models import audit
+from models.audit import Actor, Target
+from models.credits import credits
+from models.credits.credits import AutoTopUp
+from models.errors import FieldError, Invalid
+
+_THIS_MONTH = "to_char(now(), 'YYYY-MM')"
+_SPENT = f"case when topup_month = {_THIS_MONTH} then topup_month_total else 0 end"
+_DUE = (
+    "topup_enabled and balance < topup_threshold"
+    f" and (topup_monthly_cap is null or {_SPENT} + topup_amount <= topup_monthly_cap)"
+)
+
+
+@dataclass(frozen=True)
+class TopUp:
+    """A top-up that is due: the account's `number`th, of `amount` credits."""
+
+    account_id: UUID
+    number: int
+    amount: int
+
+    @property
+    def reference(self) -> str:
+        """The name of this top-up in the ledger, for the biller, and as a workflow."""
+        return f"topup/{self.account_id}/{self.number}"
+
+
+async def configure(connection: Connection, actor: Actor, wanted: AutoTopUp) -> None:
+    """Change what the account wants; call it in a transaction.
+
+    Raises:
+        Invalid: the figures do not go together.
+    """
+    if wanted.enabled:
+        _check(wanted)
+    before = (await credits.balance(connection, actor.account_id)).auto_topup
+    await connection.execute(
+        "update credit_balances set topup_enabled = %(enabled)s, topup_threshold = %(threshold)s,"
+        " topup_amount = %(amount)s, topup_monthly_cap = %(monthly_cap)s, updated_at = now()"
+        " where account_id = %(account)s",
+        {**wanted.model_dump(), "account": actor.account_id},
+    )
+    changes = {
+        name: {"old": old, "new": new}
+        for (name, old), new in zip(before.model_dump().items(), wanted.model_dump().values(), strict=True)
+        if old != new
+    }
+    await audit.record(connection, actor, "credits.auto_topup_changed", Target("credits"), changes)
+
+
+def _check(wanted: AutoTopUp) -> None:
+    errors = [
+        FieldError(f"/{name}", "out_of_range", "Must be 1 or more.")
+        for name in ("threshold", "amount")
+        if getattr(wanted, name) < 1
+    ]
+    if wanted.monthly_cap is not None and wanted.monthly_cap < wanted.amount:
+        errors.append(FieldError("/monthly_cap", "out_of_range", "Must cover one amount."))
+    if errors:
+        raise Invalid(errors)
+
+
+async def due(connection: Connection, limit: int = 100) -> list[TopUp]:
+    """The top-ups that should be under way, over all accounts."""
+    async with connection.cursor(row_factory=class_row(TopUp)) as cursor:
+        await cursor.execute(
+            "select account_id, topup_count + 1 as number, topup_amount as amount"  # pyright: ignore[reportArgumentType]
+            # In any order: some that cannot be done never keep the others from their turn.
+            f" from credit_balances where {_DUE} order by random() limit %s",
+            (limit,),
+        )
+        return await cursor.fetchall()
+
+
+async def find_due(connection: Connection, reference: str) -> TopUp | None:
+    """The top-up with this reference, if it is (still) the one to do."""
+    _, account_id, number = reference.split("/")
+    async with connection.cursor(row_factory=class_row(TopUp)) as cursor:
+        await cursor.execute(
+            "select account_id, topup_count + 1 as number, topup_amount as amount"  # pyright: ignore[reportArgumentType]
+            f" from credit_balances where account_id = %s and topup_count + 1 = %s and {_DUE}",
+            (UUID(account_id), int(number)),
+        )
+        return await cursor.fetchone()
+
+
+async def complete(connection: Connection, top_up: TopUp) -> bool:
+    """Add the credits and move on to the next number; call it in a transaction.
+
+    Returns:
+        False when it had been completed before; nothing changes then.
+    """
+    change = await credits.top_up(
+        connection, top_up.account_id, top_up.amount, top_up.reference, "Automatic top-up"
+    )
+    if not change.replayed:
+        await connection.execute(
+            "update credit_balances set topup_count = %(number)s,"  # pyright: ignore[reportArgumentType]
+            f" topup_month_total = {_SPENT} + %(amount)s, topup_month = {_THIS_MONTH}"
+            " where account_id = %(account)s",
+            {"number": top_up.number, "amount": top_up.amount, "account": top_up.account_id},
+        )
+        await _record(connection, top_up, "credits.topped_up", {"amount": top_up.amount})
+    return not change.replayed
+
+
+async def decline(connection: Connection, top_up: TopUp, reason: str) -> None:
+    """The biller refused: turn auto top-up off until someone turns it on again; in a transaction."""
+    cursor = await connection.execute(
+        "update credit_balances set topup_enabled = false, topup_count = %s, updated_at = now()"
+        " where account_id = %s and topup_count = %s",
+        (top_up.number, top_up.account_id, top_up.number - 1),
+    )
+    if cursor.rowcount:
+        await _record(connection, top_up, "credits.topup_declined", {"reason": reason})
+
+
+async def _record(connection: Connection, top_up: TopUp, action: str, changes: dict[str, object]) -> None:
+    actor = Actor(account_id=top_up.account_id, kind="system", name="system")
+    target = Target("credits", name=top_up.reference)
+    await audit.record(connection, actor, action, target, changes)

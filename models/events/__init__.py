@@ -1,0 +1,1 @@
+"""Events: their types and data, and the runs that they start."""

@@ -1,0 +1,32 @@
+"""Alerts: the events that steps `emit` of runs send to the webhooks of the account."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from database import Connection
+from models.events import events
+from models.events.event_data import WorkflowAlert
+from models.runs import step_answers
+
+
+async def emit_once(connection: Connection, account_id: UUID, alert: WorkflowAlert) -> Any:
+    """Emit an alert once for its run and step, however often it is asked.
+
+    Args:
+        connection: in a transaction.
+        account_id: whose run it is.
+        alert: what to send.
+
+    Returns:
+        `{"event_id", "webhooks"}`: the id of the event, null if it is stored nowhere since no webhook wants
+        it, and how many webhooks get it.
+    """
+    # Whoever does the same at this moment waits here.
+    if not await step_answers.answer(connection, alert.run_id, alert.step_id, None):
+        return await step_answers.find(connection, alert.run_id, alert.step_id)
+    event_id, webhooks = await events.emit_counted(connection, account_id, alert)
+    output = {"event_id": str(event_id) if webhooks else None, "webhooks": webhooks}
+    await step_answers.replace(connection, alert.run_id, alert.step_id, output)
+    return output

@@ -1,0 +1,256 @@
+"""What the `data` of each type of events says."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import AwareDatetime, ConfigDict, Field
+
+from models.lookups.silence import WHY, Reason
+from models.runs.run_views import TriggerType
+from models.views import View
+
+
+class EventData(View):
+    """The `data` of an event: all of these fields, and no others, of exactly these types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Failure(EventData):
+    """Why something failed."""
+
+    code: str = Field(description="A stable snake_case word.")
+    message: str = Field(description="The same in a sentence.")
+
+
+class RunFailure(Failure):
+    """Why a run of a workflow failed."""
+
+    step: str | None = Field(description="The step that failed; null if it was none.")
+
+
+class ToldChange(EventData):
+    """What a field was and is."""
+
+    old: Any = Field(description="What it was.")
+    new: Any = Field(description="What it is.")
+    added: list[Any] = Field(description="Of a list: the items that have come.")
+    removed: list[Any] = Field(description="Of a list: the items that are gone.")
+
+
+class ChangedTarget(EventData):
+    """What has changed of a target."""
+
+    target: str = Field(description="The target.")
+    changes: dict[str, ToldChange] = Field(description="By dotted field what it was and is.")
+
+
+class SilentSource(EventData):
+    """A source that a monitor's run has not heard of some targets."""
+
+    source: str = Field(description="The source.")
+    since: AwareDatetime | None = Field(description="When it was last heard before; null if it never was.")
+    why: Reason = Field(description=WHY)
+    targets: int = Field(description="Of how many targets it was not heard.")
+
+
+class MonitorRunCompleted(EventData):
+    """A monitor's run that found changes."""
+
+    monitor_id: UUID = Field(description="The monitor.")
+    monitor_name: str = Field(description="What it is called.")
+    run_id: UUID = Field(description="Its run.")
+    total_records: int = Field(description="How many targets the run had.")
+    changes_detected: int = Field(description="How many of them have changed.")
+    targets_partial: int = Field(
+        default=0, description="How many of them have a result without some source of a tracked field."
+    )
+    sources_silent: list[SilentSource] = Field(
+        default_factory=list[SilentSource],
+        description="The sources that were not heard of some target, each with its `source`, `since`, `why`"
+        " and `targets`.",
+    )
+    credits_used: int = Field(description="What it cost.")
+    changes: list[ChangedTarget] = Field(
+        default_factory=list[ChangedTarget],
+        description="The first targets that have changed, each with its `changes`: by dotted field `old`,"
+        " `new`, and of a list the items `added` and `removed`. At most 100 targets and 64 KiB.",
+    )
+    more: int = Field(default=0, description="How many further targets have changed.")
+
+
+class MonitorRunFailed(EventData):
+    """A monitor's run that failed."""
+
+    monitor_id: UUID = Field(description="The monitor.")
+    monitor_name: str = Field(description="What it is called.")
+    run_id: UUID = Field(description="Its run.")
+    total_records: int = Field(description="How many targets the run had.")
+    processed_records: int = Field(description="How many of them it had looked up by then.")
+    credits_used: int = Field(description="What it cost.")
+    error: Failure = Field(description="Why it failed.")
+
+
+class MonitorSourceSilent(EventData):
+    """A source of a monitor's tracked fields that is silent."""
+
+    monitor_id: UUID = Field(description="The monitor.")
+    monitor_name: str = Field(description="What it is called.")
+    run_id: UUID = Field(description="Its run that has not heard the source again.")
+    source: str = Field(description="The source.")
+    why: Reason = Field(
+        description="Why: it `failed`, was `limited`, has `no_key` or `no_data`, or its `quota` was used up."
+    )
+    silent_since: AwareDatetime = Field(description="When the first run began that heard it of no target.")
+    heard_at: AwareDatetime | None = Field(description="When it was last heard; null if it never was.")
+    silent_runs: int = Field(description="How many runs in a row have not heard it.")
+
+
+class MonitorSourceBack(EventData):
+    """A source of a monitor's tracked fields that is heard again."""
+
+    monitor_id: UUID = Field(description="The monitor.")
+    monitor_name: str = Field(description="What it is called.")
+    run_id: UUID = Field(description="Its run that has heard the source.")
+    source: str = Field(description="The source.")
+    why: Reason = Field(description="Why it was silent.")
+    silent_since: AwareDatetime = Field(description="When the first run began that heard it of no target.")
+
+
+class WorkflowRunCompleted(EventData):
+    """A run of a workflow that completed."""
+
+    run_id: UUID = Field(description="The run.")
+    workflow_id: UUID = Field(description="The workflow that it is a run of.")
+    workflow_name: str = Field(description="What that is called.")
+    version: int = Field(description="The version of the workflow that it ran.")
+    trigger: TriggerType = Field(description="What started it.")
+    credits_used: int = Field(description="What it cost.")
+    items_total: int | None = Field(
+        description="How many items its steps with `for_each` had; null if it did none."
+    )
+    items_failed: int | None = Field(description="How many of these failed.")
+    queued_at: AwareDatetime = Field(description="When it was accepted.")
+    started_at: AwareDatetime | None = Field(description="When it began; null if it never did.")
+    completed_at: AwareDatetime = Field(description="When it ended.")
+    duration_ms: int | None = Field(
+        description="From its start to its end, in milliseconds; null if it never began."
+    )
+
+
+class WorkflowRunFailed(WorkflowRunCompleted):
+    """A run of a workflow that failed."""
+
+    error: RunFailure = Field(description="Why it failed.")
+
+
+class WorkflowAlert(EventData):
+    """What a step `emit` of a workflow says."""
+
+    run_id: UUID = Field(description="The run.")
+    workflow_id: UUID = Field(description="The workflow that it is a run of.")
+    workflow_name: str = Field(description="What that is called.")
+    step_id: str = Field(description="The step that sent it.")
+    data: Any = Field(description="What the step says: any JSON.")
+
+
+class LookupCompleted(EventData):
+    """A lookup that was answered."""
+
+    kind: str = Field(
+        description="What was looked up: `ip`, `breach`, `email`, `validate`, `phone`, `domain`, `username`,"
+        " `websearch`, `company` or `darkweb`."
+    )
+    query: str = Field(description="What was asked, in normal form.")
+    credits_used: int = Field(description="What it cost.")
+    cached: bool = Field(description="Whether all answers of sources outside were kept from earlier lookups.")
+    partial: bool = Field(
+        description="Whether a source that is set up failed, was limited or lacks its data."
+    )
+    sources: list[str] = Field(description="The sources that gave an answer.")
+    via: Literal["api", "workflow"] = Field(description="Who asked: a request, or a step of a workflow.")
+    key_id: UUID | None = Field(description="The API key of the request; null if it had none.")
+    run_id: UUID | None = Field(description="The run that the step belongs to; null if there is none.")
+
+
+class BulkJobCompleted(EventData):
+    """A bulk job that completed."""
+
+    job_id: UUID = Field(description="The job.")
+    name: str | None = Field(description="What it is called; null if it has no name.")
+    type: str = Field(description="The kind of its lookups, as `kind` of `lookup.completed`.")
+    total_rows: int = Field(description="How many rows it has.")
+    processed_rows: int = Field(description="How many of them are done.")
+    succeeded_rows: int = Field(description="How many of those were answered.")
+    failed_rows: int = Field(description="How many of those were not.")
+    credits_used: int = Field(description="What it cost.")
+    duration_ms: int = Field(description="From its start to its end, in milliseconds.")
+
+
+class BulkJobFailed(BulkJobCompleted):
+    """A bulk job that failed."""
+
+    error: Failure = Field(description="Why it failed.")
+
+
+class KeyCreated(EventData):
+    """A new API key."""
+
+    key_id: UUID = Field(description="The key.")
+    name: str = Field(description="What it is for.")
+    key_preview: str = Field(description="Its beginning and its last four characters.")
+    scopes: list[str] = Field(description="What it may do.")
+    expires_at: AwareDatetime | None = Field(description="When it ends by itself; null for never.")
+
+
+class KeyRevoked(EventData):
+    """An API key that works no more."""
+
+    key_id: UUID = Field(description="The key.")
+    name: str = Field(description="What it was for.")
+    key_preview: str = Field(description="Its beginning and its last four characters.")
+    permanent: bool = Field(description="Whether its record was removed, too.")
+
+
+class CreditsLow(EventData):
+    """A balance that has become low."""
+
+    balance: int = Field(description="The balance after the change.")
+    low_balance_threshold: int = Field(description="The account's threshold.")
+
+
+class CreditsExhausted(EventData):
+    """A balance that is used up."""
+
+    balance: int = Field(description="The balance after the change: 0.")
+    held: int = Field(description="What is held for work under way; what that does not use comes back.")
+
+
+class CreditsToppedUp(EventData):
+    """Credits that were added."""
+
+    amount: int = Field(description="How many were added.")
+    balance: int = Field(description="The balance after the change.")
+    kind: Literal["topup", "grant"] = Field(description="Who added them: auto top-up, or an operator.")
+
+
+class WebhookDisabled(EventData):
+    """A webhook that was switched off."""
+
+    webhook_id: UUID = Field(description="The webhook.")
+    url: str = Field(description="Where it leads.")
+    reason: Literal["gone", "failing"] = Field(
+        description="Why: it answered 410, or it has failed for five days."
+    )
+    failing_since: AwareDatetime | None = Field(
+        description="Since when it has only failed; null if it has not."
+    )
+
+
+class WebhookTest(EventData):
+    """A test of a webhook."""
+
+    webhook_id: UUID = Field(description="The webhook.")
+    message: str = Field(description="A greeting.")

@@ -1,0 +1,61 @@
+"""Events as triggers: the runs that an event starts, in the transaction in which it is written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, LiteralString
+from uuid import UUID
+
+from database import Connection
+from models.automations import run_targets
+from models.automations.run_targets import Target
+from models.errors import Conflict, NotFound
+from models.events.event_data import EventData
+from models.events.event_types import name_of
+from models.runs import acceptance
+from models.runs.acceptance import Accepted, Event
+
+_LISTENING: LiteralString = """
+select a.id from automations a
+join automation_versions v on v.automation_id = a.id and v.version = a.version
+where a.account_id = %(account)s and a.status = 'active' and a.deleted_at is null
+  and v.definition->'trigger'->>'type' = 'monitor_event'
+  and coalesce(v.definition->'trigger'->>'event', 'monitor.run.completed') = %(event)s
+  and coalesce(v.definition->'trigger'->>'monitor_id', %(monitor)s) = %(monitor)s
+order by a.id
+"""
+
+
+async def start_runs(
+    connection: Connection,
+    account_id: UUID,
+    event_id: UUID,
+    data: EventData,
+    more: Mapping[str, Any],
+) -> list[Accepted]:
+    """Accept a run of each active workflow of the account that waits for the event of a monitor.
+
+    Again for the same event, nothing more is accepted. After the commit, notify
+    `models.runs.runs.QUEUED_CHANNEL`.
+
+    Args:
+        connection: in the transaction of `models.events.events.emit`.
+        account_id: whose event it is.
+        event_id: of it.
+        data: of it; it has a `monitor_id`.
+        more: what the runs get beside the data as their `trigger`.
+    """
+    shown = data.model_dump(mode="json")
+    wanted = {"account": account_id, "event": name_of(data), "monitor": shown["monitor_id"]}
+    cursor = await connection.execute(_LISTENING, wanted)
+    listening: list[Target] = []
+    for row in await cursor.fetchall():
+        # One that was paused or deleted a moment ago waits for nothing any more.
+        with contextlib.suppress(NotFound, Conflict):
+            listening.append(await run_targets.event_target(connection, account_id, row["id"]))
+    payload = shown | dict(more)
+    return await acceptance.accept(
+        connection,
+        [Event(target, "monitor_event", payload, dedupe_key=f"event/{event_id}") for target in listening],
+    )

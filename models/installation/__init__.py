@@ -1,0 +1,1 @@
+"""The installation itself: its processes, its schema, its root key."""

@@ -1,0 +1,128 @@
+"""Sealing anew what is kept for good, once the keyring has another first key.
+
+What is sealed for a time only is not here: kept answers of lookups and idempotency keys expire, and
+Temporal's history ends with its workflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.sql import SQL, Composed, Identifier
+
+from database import Connection
+from sealing import Keyring, UnsealError
+
+BATCH = 500
+
+_NOBODY = UUID(int=0)
+
+Place = tuple[Any, ...]
+"""The key of a row: where a batch ended, and the next goes on."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where sealed values stand.
+
+    Attributes:
+        table: which.
+        column: the sealed one.
+        key: the columns of its primary key.
+        start: a key before all others.
+        purpose: that they are sealed for.
+        context: that they are sealed in, with the key's columns in braces.
+    """
+
+    table: str
+    column: str
+    key: tuple[str, ...]
+    start: Place
+    purpose: str
+    context: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many were sealed anew, how many no key opens, and the last one; None when there are no more."""
+
+    resealed: int
+    unreadable: int
+    last: Place | None
+
+
+CANARY = Kept("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
+"""The row by which a start knows the right key; see `models/installation/root_key.py`."""
+
+KEPT = {
+    "secrets": Kept(
+        "secrets", "sealed", ("account_id", "name"), (_NOBODY, ""), "secrets", "{account_id}/{name}"
+    ),
+    "ingest_tokens": Kept("automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"),
+    "webhooks": Kept("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
+    # The last: until all else is sealed anew, a start without the old key is refused.
+    "canary": CANARY,
+}
+
+
+async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, after: Place) -> Batch:
+    """Seal up to 500 values after a place with the first key; call it in a transaction.
+
+    What that key has sealed already is passed over, and what no key of the ring opens stays as it is.
+    """
+    cursor = await connection.execute(_statement(_FIND, kept), (keyring.header, *after, BATCH))
+    rows = await cursor.fetchall()
+    changes: list[Place] = []
+    for row in rows:
+        context = kept.context.format(**row)
+        try:
+            value = keyring.open(kept.purpose, row["sealed"], context)
+        except UnsealError:
+            continue
+        changes.append((keyring.seal(kept.purpose, value, context), *_place(kept, row)))
+    if changes:
+        await connection.cursor().executemany(_statement(_CHANGE, kept), changes)
+    last = _place(kept, rows[-1]) if len(rows) == BATCH else None
+    return Batch(len(changes), len(rows) - len(changes), last)
+
+
+async def sample_sealed(connection: Connection, kept: Kept) -> list[dict[str, Any]]:
+    """One row of each key that has sealed values of this kind: its primary key, and the value as `sealed`."""
+    cursor = await connection.execute(_statement(_SAMPLE, kept))
+    return await cursor.fetchall()
+
+
+def opens(keyring: Keyring, kept: Kept, row: dict[str, Any]) -> bool:
+    """Whether a key of the ring opens the sealed value of a row."""
+    try:
+        keyring.open(kept.purpose, row["sealed"], kept.context.format(**row))
+    except UnsealError:
+        return False
+    return True
+
+
+_SAMPLE = (
+    "select distinct on (substring({column} for 5)) {key}, {column} as sealed from {table}"
+    " where {column} is not null"
+)
+# Sealing anew changes no key: events for these workflows are accepted meanwhile.
+_FIND = (
+    "select {key}, {column} as sealed from {table} where substring({column} for 5) <> %s"
+    " and ({key}) > ({values}) order by {key} limit %s for no key update"
+)
+_CHANGE = "update {table} set {column} = %s where ({key}) = ({values})"
+
+
+def _statement(text: str, kept: Kept) -> Composed:
+    return SQL(text).format(  # pyright: ignore[reportArgumentType]
+        table=Identifier(kept.table),
+        column=Identifier(kept.column),
+        key=SQL(", ").join(map(Identifier, kept.key)),
+        values=SQL(", ").join([SQL("%s")] * len(kept.key)),
+    )
+
+
+def _place(kept: Kept, row: dict[str, Any]) -> Place:
+    return tuple(row[name] for name in kept.key)

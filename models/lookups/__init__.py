@@ -1,0 +1,1 @@
+"""Lookups: answers that are cached, the state and the quotas of sources."""

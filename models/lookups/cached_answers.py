@@ -1,0 +1,153 @@
+"""What sources answered before, sealed, and found by a keyed hash of the query: the table names nobody.
+
+Kept answers serve every account: what a source says about a query does not depend on who asks.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Column, DateTime, Index, LargeBinary, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models.lookups.provider_states import ERROR_WEIGHT
+from sealing import Keyring
+
+
+class KeptAnswer(SQLModel, table=True):
+    """What one source answered to one query."""
+
+    __tablename__ = "lookup_answers"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (Index("ix_lookup_answers_stale_until", "stale_until"),)
+
+    source: str = Field(sa_column=Column(Text, primary_key=True))
+    parser_version: int = Field(primary_key=True)
+    query_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    sealed: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    fetched_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    expires_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    stale_until: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+
+
+@dataclass(frozen=True)
+class Key:
+    """Which answer: of one source, read by one version of its parser, to one query."""
+
+    source: str
+    parser_version: int
+    query_hash: bytes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answer from the table. Times are Unix seconds."""
+
+    key: Key
+    sealed: bytes
+    fetched_at: float
+    expires_at: float
+    stale_until: float
+
+
+def query_hash(keyring: Keyring, kind: str, query: str) -> bytes:
+    """The keyed hash under which answers to `query` are kept."""
+    return query_hashes(keyring, kind, query)[0]
+
+
+def query_hashes(keyring: Keyring, kind: str, query: str) -> list[bytes]:
+    """That hash, and those under which answers were kept when an older key of the ring was the first."""
+    text = f"{kind}\0{query}".encode()
+    return [hmac.digest(key, text, "sha256") for key in keyring.derived("lookups.query")]
+
+
+_READ = """
+select source, parser_version, query_hash, sealed, extract(epoch from fetched_at)::float8 as fetched_at,
+    extract(epoch from expires_at)::float8 as expires_at,
+    extract(epoch from stale_until)::float8 as stale_until
+from lookup_answers join unnest(%s::text[], %s::int[], %s::bytea[])
+    as wanted (source, parser_version, query_hash) using (source, parser_version, query_hash)
+where stale_until > now()
+union all
+select null, null, identifier_hash, null, null, null, null from suppressions where identifier_hash = any(%s)
+"""
+
+
+async def read(
+    connection: Connection, keys: Sequence[Key], persons: Sequence[bytes] = ()
+) -> tuple[list[Kept], set[bytes]]:
+    """The kept answers for `keys`, fresh or stale; and which of the hashes of persons are suppressed."""
+    cursor = await connection.execute(
+        _READ,
+        (
+            [key.source for key in keys],
+            [key.parser_version for key in keys],
+            [key.query_hash for key in keys],
+            list(persons),
+        ),
+    )
+    kept: list[Kept] = []
+    suppressed: set[bytes] = set()
+    for row in await cursor.fetchall():
+        if row["source"] is None:
+            suppressed.add(row["query_hash"])
+        else:
+            key = Key(row.pop("source"), row.pop("parser_version"), row.pop("query_hash"))
+            kept.append(Kept(key, **row))
+    return kept, suppressed
+
+
+# Locks go by the names of the rows, as in sql/admit_request_2.sql.
+_KEEP = """
+with locked as materialized (
+    select source from provider_states where source in (%(source)s, %(bucket)s) order by source for update
+), succeeded as (
+    update provider_states
+    set failures = 0, refusals = 0, last_success = now(),
+        blocked_until = case when blocked_as in ('rate_limited', 'refusing') then blocked_until end,
+        blocked_as = case when blocked_as in ('rate_limited', 'refusing') then blocked_as end,
+        error_rate = error_rate * (1 - %(weight)s), limited_rate = limited_rate * (1 - %(weight)s)
+    where source in (select source from locked)
+)
+insert into lookup_answers
+    (source, parser_version, query_hash, sealed, fetched_at, expires_at, stale_until)
+values (%(source)s, %(parser_version)s, %(query_hash)s, %(sealed)s, now(),
+        now() + make_interval(secs => %(ttl)s), now() + make_interval(secs => %(stale)s))
+on conflict (source, parser_version, query_hash) do update
+set sealed = excluded.sealed, fetched_at = excluded.fetched_at, expires_at = excluded.expires_at,
+    stale_until = excluded.stale_until
+"""
+
+
+async def keep(
+    connection: Connection, key: Key, sealed: bytes, *, bucket: str, ttl: float, stale: float
+) -> None:
+    """Keep an answer that just came, and note that its source works.
+
+    Args:
+        connection: to the database.
+        key: which answer.
+        sealed: the answer.
+        bucket: the source's own or that of the account it is asked with, as in `admit`.
+        ttl: seconds for which it counts as fresh.
+        stale: seconds for which it may stand in when the source fails; at least `ttl`.
+    """
+    values = {
+        "source": key.source, "parser_version": key.parser_version, "query_hash": key.query_hash,
+        "bucket": bucket, "sealed": sealed, "ttl": ttl, "stale": max(ttl, stale), "weight": ERROR_WEIGHT,
+    }  # fmt: skip
+    await connection.execute(_KEEP, values)
+
+
+async def purge(connection: Connection, limit: int = 5000) -> int:
+    """Delete kept answers that can serve nobody any more, up to `limit`; returns how many there were."""
+    cursor = await connection.execute(
+        "delete from lookup_answers where ctid = any(array("
+        "select ctid from lookup_answers where stale_until <= now() order by stale_until limit %s"
+        " for update skip locked))",
+        (limit,),
+    )
+    return cursor.rowcount

@@ -1,0 +1,215 @@
+"""The end of a monitor's run: credits settled, who waits for it told. Once, whoever comes to it first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from database import Connection
+from models.credits import credits
+from models.errors import NotFound
+from models.events import event_triggers, events
+from models.events.event_data import (
+    ChangedTarget,
+    EventData,
+    Failure,
+    MonitorRunCompleted,
+    MonitorRunFailed,
+    MonitorSourceBack,
+    MonitorSourceSilent,
+    SilentSource,
+    ToldChange,
+)
+from models.monitors import sources
+from models.monitors.telling import count_within, with_items
+
+SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
+"""How many changed targets the runs of waiting workflows are told of, and how much of them."""
+SENT_BYTES = 64 * 1024
+"""How much of that the event has, which many webhooks may get."""
+
+
+class Ended(NamedTuple):
+    """What a run's end has set off; to be notified of after the commit.
+
+    Attributes:
+        told: whether there is an event.
+        accepted: how many runs of workflows were accepted.
+    """
+
+    told: bool = False
+    accepted: int = 0
+
+
+def hold_of(run_id: UUID) -> str:
+    """The reference under which the credits of a run are held and settled."""
+    return f"monitor-run/{run_id}"
+
+
+async def finish(
+    connection: Connection, run_id: UUID, error: Mapping[str, str] | None = None
+) -> Ended | None:
+    """End a run that is under way; call it in a transaction.
+
+    It has failed if there is an error, or if every target has; else it is completed, some failed or not.
+
+    Returns:
+        What is to be notified of; None if it had ended before.
+    """
+    run = await _lock(connection, run_id)
+    if run is None or run["completed_at"] is not None:
+        return None
+    if error is None and run["failed_records"] == run["total_records"] > 0:
+        error = {"code": "all_targets_failed", "message": "None of the targets could be looked up."}
+    run = await _end(connection, run, "completed" if error is None else "failed", error)
+    turned = await _tell_turns(connection, run)
+    if error is not None:
+        told = await tell_failed(connection, run["account_id"], run_id)
+    else:
+        told = await _tell_changes(connection, run) if run["changes_detected"] else Ended()
+    return Ended(told.told or turned.told, told.accepted + turned.accepted)
+
+
+async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> None:
+    """End a run as cancelled, if it has not ended; call it in a transaction.
+
+    What was found so far stays, and is paid. Whoever works at it finds out when he next writes.
+
+    Raises:
+        NotFound: unknown, of another monitor, or another account's.
+    """
+    run = await _lock(connection, run_id)
+    if run is None or run["account_id"] != account_id or run["monitor_id"] != monitor_id:
+        raise NotFound("run")
+    if run["completed_at"] is None:
+        await _end(connection, run, "cancelled", None)
+
+
+async def _lock(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
+    """The run, which nobody else changes until the transaction ends; its monitor is locked first."""
+    await connection.execute(
+        "select from monitors where id = (select monitor_id from monitor_runs where id = %s)"
+        " for no key update",
+        (run_id,),
+    )
+    cursor = await connection.execute("select * from monitor_runs where id = %s for no key update", (run_id,))
+    return await cursor.fetchone()
+
+
+async def _end(
+    connection: Connection, run: Mapping[str, Any], status: str, error: Mapping[str, str] | None
+) -> dict[str, Any]:
+    silent = await sources.find_silent(connection, run["id"])
+    cursor = await connection.execute(
+        "update monitor_runs set status = %s, error = %s, completed_at = clock_timestamp(),"
+        " resumes_at = null,"
+        " sources_silent = %s where id = %s returning *",
+        (status, error and _json(error), _json(silent), run["id"]),
+    )
+    ended = await cursor.fetchone()
+    assert ended is not None
+    await connection.execute("delete from monitor_run_chunks where run_id = %s", (run["id"],))
+    await connection.execute(
+        "update monitors set run_id = null, last_run_at = now(), results = results + %s,"
+        " changed = changed + %s where id = %s and run_id = %s",
+        (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
+    )
+    what = "Targets of which something was heard"
+    await credits.settle(connection, run["account_id"], hold_of(run["id"]), ended["heard_records"], what)
+    return ended
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z).decode()
+
+
+_MONITOR: LiteralString = (
+    "select r.*, m.name from monitor_runs r join monitors m on m.id = r.monitor_id where r.id = %s"
+)
+
+
+async def _with_name(connection: Connection, run_id: UUID) -> dict[str, Any]:
+    cursor = await connection.execute(_MONITOR, (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row
+
+
+async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> Ended:
+    """Say that a run has failed; call it in the transaction in which it did."""
+    run = await _with_name(connection, run_id)
+    data = MonitorRunFailed(
+        monitor_id=run["monitor_id"],
+        monitor_name=run["name"],
+        run_id=run_id,
+        total_records=run["total_records"],
+        processed_records=run["processed_records"],
+        credits_used=run["heard_records"],
+        error=Failure(**run["error"]),
+    )
+    return await _tell(connection, account_id, data, {"changes": [], "more": 0})
+
+
+async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
+    """Say which sources have been silent for long, and which are heard again."""
+    turns = await sources.note_run(connection, run)
+    if not turns.silent and not turns.back:
+        return Ended()
+    name = (await _with_name(connection, run["id"]))["name"]
+    told: list[EventData] = []
+    for type, rows in ((MonitorSourceSilent, turns.silent), (MonitorSourceBack, turns.back)):
+        for row in rows:
+            known = row | {"monitor_name": name, "run_id": run["id"]}
+            told.append(type(**{field: known[field] for field in type.model_fields}))
+    ended = [await _tell(connection, run["account_id"], data, {"changes": [], "more": 0}) for data in told]
+    return Ended(True, sum(one.accepted for one in ended))
+
+
+async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended:
+    named = await _with_name(connection, run["id"])
+    shown = await _first_changes(connection, run["id"])
+    sent = shown[: count_within(shown, SENT_BYTES)]
+    data = MonitorRunCompleted(
+        monitor_id=run["monitor_id"],
+        monitor_name=named["name"],
+        run_id=run["id"],
+        total_records=run["total_records"],
+        changes_detected=run["changes_detected"],
+        targets_partial=run["targets_partial"],
+        sources_silent=[SilentSource.model_validate(one, strict=False) for one in run["sources_silent"]],
+        credits_used=run["heard_records"],
+        changes=[_as_sent(**one) for one in sent],
+        more=run["changes_detected"] - len(sent),
+    )
+    more = {"changes": shown, "more": run["changes_detected"] - len(shown)}
+    return await _tell(connection, run["account_id"], data, more)
+
+
+def _as_sent(target: str, changes: Mapping[str, Mapping[str, Any]]) -> ChangedTarget:
+    return ChangedTarget(
+        target=target, changes={path: ToldChange(**change) for path, change in changes.items()}
+    )
+
+
+async def _first_changes(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
+    cursor = await connection.execute(
+        "with first as (select position, target, changes, details from monitor_results"
+        " where run_id = %(run_id)s and has_changes order by position limit %(count)s)"
+        " select target, changes, details from (select *,"
+        " sum(octet_length(changes::text) + coalesce(octet_length(details::text), 0))"
+        " over (order by position) as size from first) as sized where size <= %(bytes)s order by position",
+        {"run_id": run_id, "count": SHOWN_CHANGES, "bytes": _SHOWN_BYTES},
+    )
+    return [
+        {"target": row["target"], "changes": with_items(row["changes"], row["details"] or {})}
+        for row in await cursor.fetchall()
+    ]
+
+
+async def _tell(connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]) -> Ended:
+    event_id = await events.emit(connection, account_id, data)
+    accepted = await event_triggers.start_runs(connection, account_id, event_id, data, more)
+    return Ended(True, len(accepted))

@@ -1,0 +1,152 @@
+"""The targets of monitors that have some of their own. They come here checked, in their one normal form."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Sequence
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Identity, Text, UniqueConstraint
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor, Target
+from models.errors import Conflict, FieldError, Invalid
+from models.lists.lists import NumberedTarget, TargetType
+
+MAX_TARGETS = 100_000
+
+
+class MonitorTarget(SQLModel, table=True):
+    """A target of a monitor.
+
+    Attributes:
+        id: greater than those of all targets that were added to the monitor before.
+    """
+
+    __tablename__ = "monitor_targets"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (UniqueConstraint("monitor_id", "target", name="uq_monitor_targets_monitor_id_target"),)
+
+    monitor_id: UUID = Field(
+        sa_column=Column(ForeignKey("monitors.id", ondelete="CASCADE"), primary_key=True)
+    )
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    target: str = Field(sa_column=Column(Text(collation="C"), nullable=False))
+
+
+async def add(
+    connection: Connection, actor: Actor, monitor_id: UUID, name: str, targets: Sequence[str]
+) -> int:
+    """Add targets to a monitor that is locked; returns how many it did not have.
+
+    Raises:
+        Conflict: it would have more than 100,000.
+    """
+    added = await insert(connection, monitor_id, targets)
+    if added:
+        target = Target("monitor", monitor_id, name)
+        await audit.record(connection, actor, "monitor.targets_added", target, {"added": added})
+    return added
+
+
+async def add_all(
+    connection: Connection, actor: Actor, monitor_id: UUID, name: str, batches: AsyncIterable[Sequence[str]]
+) -> int:
+    """Add the targets of many batches, all or none, as `add` does."""
+    added = 0
+    async for targets in batches:
+        added += await insert(connection, monitor_id, targets)
+    if added:
+        target = Target("monitor", monitor_id, name)
+        await audit.record(connection, actor, "monitor.targets_added", target, {"added": added})
+    return added
+
+
+async def insert(connection: Connection, monitor_id: UUID, targets: Sequence[str]) -> int:
+    """Do the same without a word of it."""
+    cursor = await connection.execute(
+        "with added as (insert into monitor_targets (monitor_id, target) select %(monitor_id)s, target"
+        " from unnest(%(targets)s::text[]) with ordinality as given (target, place) order by place"
+        " on conflict do nothing returning id), counted as (select count(*)::int as n from added)"
+        " update monitors set target_count = target_count + n, updated_at = now() from counted"
+        " where id = %(monitor_id)s and n > 0 returning n, target_count",
+        {"monitor_id": monitor_id, "targets": list(targets)},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return 0
+    if row["target_count"] > MAX_TARGETS:
+        message = (
+            f"A monitor has at most {MAX_TARGETS:,} targets; with these it would have"
+            f" {row['target_count']:,}."
+        )
+        raise Conflict("monitor_full", message)
+    return row["n"]
+
+
+async def remove(
+    connection: Connection, actor: Actor, monitor_id: UUID, name: str, targets: Sequence[str]
+) -> int:
+    """Remove targets of a monitor that is locked, with what is known of them; returns how many it had.
+
+    Added again, they are compared with nothing that was before. Their results stay.
+    """
+    cursor = await connection.execute(
+        "with gone as ("
+        " delete from monitor_targets where monitor_id = %(monitor_id)s and target = any(%(targets)s::text[])"
+        " returning target), counted as (select count(*)::int as n from gone), forgotten as ("
+        " delete from monitor_baselines b using gone where b.monitor_id = %(monitor_id)s"
+        " and b.target = gone.target)"
+        " update monitors set target_count = target_count - n, updated_at = now() from counted"
+        " where id = %(monitor_id)s and n > 0 returning n",
+        {"monitor_id": monitor_id, "targets": list(targets)},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return 0
+    target = Target("monitor", monitor_id, name)
+    await audit.record(connection, actor, "monitor.targets_removed", target, {"deleted": row["n"]})
+    return row["n"]
+
+
+async def targets_after(
+    connection: Connection, monitor_id: UUID, after: int, limit: int
+) -> list[NumberedTarget]:
+    """Own targets of a monitor in the order of adding, after that with the id `after` (0: from the first)."""
+    cursor = await connection.execute(
+        "select id, target from monitor_targets where monitor_id = %s and id > %s order by id limit %s",
+        (monitor_id, after, limit),
+    )
+    return [NumberedTarget(**row) for row in await cursor.fetchall()]
+
+
+async def check_list(connection: Connection, account_id: UUID, type: TargetType, list_id: UUID) -> int:
+    """Return how many targets a list has that is to be watched; it stays until the transaction ends.
+
+    Raises:
+        Invalid: it is unknown, another account's, or of another type.
+    """
+    cursor = await connection.execute(
+        "select type, target_count from lists where id = %s and account_id = %s for key share",
+        (list_id, account_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        error = FieldError("/data_source_ref", "unknown_list", "The account has no such list.")
+        raise Invalid([error])
+    if row["type"] != type:
+        message = f"The list has targets of type {row['type']}, the monitor watches {type}."
+        raise Invalid([FieldError("/data_source_ref", "list_of_other_type", message)])
+    return row["target_count"]
+
+
+async def require_list(connection: Connection, list_id: UUID) -> None:
+    """Refuse to resume a monitor whose list was deleted; else the list stays until the transaction ends.
+
+    Raises:
+        Conflict: it was deleted.
+    """
+    cursor = await connection.execute("select from lists where id = %s for key share", (list_id,))
+    if await cursor.fetchone() is None:
+        message = "The list that it watched was deleted: choose another as data_source_ref first."
+        raise Conflict("list_deleted", message)

@@ -1,0 +1,247 @@
+"""Accepting events: each becomes a run, once, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Json
+from pydantic import BaseModel
+from sqlalchemy import Column, Index, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import audit
+from models.audit import Actor
+from models.automations.run_targets import Target
+from models.identifiers import new_id
+from models.priorities import WAITED
+from models.runs.run_views import RunStatus, TriggerType
+
+MAX_DEDUPE_LENGTH = 255
+
+
+class RunDedupeKey(SQLModel, table=True):
+    """The run that was accepted with a key: there is one of each in a workflow, until its week is dropped."""
+
+    __tablename__ = "run_dedupe_keys"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (Index("ix_run_dedupe_keys_run_id", "run_id"),)
+
+    automation_id: UUID = Field(primary_key=True)
+    dedupe_key: str = Field(sa_column=Column(Text, primary_key=True))
+    run_id: UUID
+
+
+class RunAccepted(BaseModel, frozen=True):
+    """The answer to accepted work."""
+
+    run_id: UUID = Field(description="The run's id.")
+    status: RunStatus = Field(description="Where it stands: `queued` if it is new, and waits for its turn.")
+    message: str = Field(description="The same for people.")
+
+
+class Accepted(BaseModel, frozen=True):
+    """An accepted run.
+
+    Attributes:
+        repeated: the same event had been accepted before.
+        status: of a new one; cancelled if its workflow takes no more at a time.
+    """
+
+    run_id: UUID
+    repeated: bool
+    status: RunStatus = "queued"
+
+
+@dataclass(frozen=True)
+class Event:
+    """What asks for a run.
+
+    Attributes:
+        target: from `models.automations.run_targets`.
+        trigger: what started it.
+        payload: the `trigger` of the run's expressions; any JSON value.
+        request: headers and query of the triggering request; kept if the definition reads them.
+        dedupe_key: a second event with the same key is the same run.
+        parent_run_id: the run whose step it is; it is woken by the end of this one.
+        root_run_id: the first run above it, if it is the step of another.
+        depth: how many runs are above it.
+        upload_id: the upload that it is a row of.
+        run_id: of the run. Accepting the very same event again changes nothing.
+        is_waited_for: somebody waits for its answer.
+        actor: the person or program that starts the run by hand: the audit log names it.
+    """
+
+    target: Target
+    trigger: TriggerType
+    payload: Any
+    request: Mapping[str, Any] | None = None
+    dedupe_key: str | None = None
+    parent_run_id: UUID | None = None
+    root_run_id: UUID | None = None
+    depth: int | None = None
+    upload_id: UUID | None = None
+    run_id: UUID = field(default_factory=new_id)
+    actor: Actor | None = None
+    is_waited_for: bool = False
+
+    @cached_property
+    def written_payload(self) -> bytes:
+        """The payload as JSON."""
+        return orjson.dumps(self.payload)
+
+    @cached_property
+    def written_request(self) -> bytes | None:
+        """The request as JSON, where it is kept."""
+        return orjson.dumps(self.request) if self.request and self.target.reads_request else None
+
+    @property
+    def size(self) -> int:
+        """The bytes of what is kept."""
+        return len(self.written_payload) + len(self.written_request or b"")
+
+
+# Keys in order, so that two processes that accept the same ones cannot wait for each other. The JSON is sent
+# as binary: as text, every quote in it would be escaped in Python.
+_ACCEPT = """
+with events as (
+  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
+                       %s::boolean[], %s::text[], %b::json[], %b::json[], %s::int[], %s::text[], %s::uuid[],
+                       %s::smallint[], %s::uuid[], %s::uuid[])
+  as n (id, account_id, automation_id, version, priority, gate, own, trigger, input, request, input_bytes,
+        dedupe_key, parent_run_id, depth, upload_id, root_run_id)
+), keys as (
+  insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
+  select automation_id, dedupe_key, id from events where dedupe_key is not null
+  order by automation_id, dedupe_key
+  on conflict do nothing returning run_id
+), accepted as (
+  insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, queued_at,
+                    parent_run_id, depth, upload_id)
+  select id, account_id, automation_id, version, trigger, input, request, input_bytes, now(),
+    parent_run_id, depth, upload_id
+  from events where dedupe_key is null or id in (select run_id from keys)
+  on conflict do nothing returning id
+), work as (
+  insert into run_work (run_id, account_id, automation_id, version, priority, gate, own, status, begun,
+                        available_at, bytes, parent_run_id, upload_id, root_run_id)
+  select id, account_id, automation_id, version, priority, gate, own, 'queued', false, clock_timestamp(),
+    input_bytes, parent_run_id, upload_id, root_run_id
+  from events join accepted using (id) where id <> all(%s::uuid[])
+)
+select id from accepted
+"""
+
+
+async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
+    """Accept runs: once this has committed, they will be done. Answer clients only after that.
+
+    Where a workflow takes no more at a time, and says that it skips what is over, they are cancelled at once.
+    """
+    if not any(event.target.entry.skips for event in events):
+        return await _accept(connection, events, ())
+    async with connection.transaction():
+        over = await _find_over_limit(connection, events)
+        return await _accept(connection, events, over)
+
+
+async def _accept(connection: Connection, events: Sequence[Event], over: Collection[UUID]) -> list[Accepted]:
+    """Accept runs; those that are `over` the limit of their workflow are cancelled."""
+    accepted: dict[UUID, Accepted] = {}
+    while left := [event for event in events if event.run_id not in accepted]:
+        columns = [list(column) for column in zip(*map(_row, left), strict=True)]
+        cursor = await connection.execute(_ACCEPT, [*columns, list(over)])
+        inserted = {row["id"] for row in await cursor.fetchall()}
+        if skipped := inserted.intersection(over):
+            await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
+        started = [event for event in left if event.run_id in inserted]
+        await audit.record_all(connection, [_started(event, by) for event in started if (by := event.actor)])
+        for event in left:
+            if event.dedupe_key is None or event.run_id in inserted:
+                status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
+                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False, status=status)
+                continue
+            before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
+            # None: the first run was deleted between the two statements; accept anew.
+            if before is not None:
+                repeated = before.run_id != event.run_id
+                accepted[event.run_id] = before.model_copy(update={"repeated": repeated})
+    return [accepted[event.run_id] for event in events]
+
+
+_SKIP = """
+update runs set status = 'cancelled', completed_at = now(), error = %(error)s
+where id = any(%(ids)s) and completed_at is null
+"""
+_OVER_LIMIT = {
+    "code": "concurrency_limit",
+    "message": "As many runs of the workflow as may be at a time were under way.",
+}
+# Whoever accepts runs of the same workflow waits here, so that what is counted stays so. The count has a
+# statement of its own: one that waits shows what was before.
+_LOCK = "select from automations where id = any(%s) order by id for no key update"
+_ROOM = """
+select a.id, a.concurrency_limit - (
+  select count(*) from run_work w where w.account_id = a.account_id and w.automation_id = a.id)::int as room
+from automations a where a.id = any(%s) and a.concurrency_limit is not null
+"""
+
+
+async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> set[UUID]:
+    """Find the events for which there is no room; whoever comes again takes none.
+
+    Run it inside a transaction: until that ends, nobody else takes the room.
+    """
+    skipping = [event for event in events if event.target.entry.skips]
+    automation_ids = sorted({event.target.automation_id for event in skipping})
+    await connection.execute(_LOCK, (automation_ids,))
+    cursor = await connection.execute(_ROOM, (automation_ids,))
+    room = {row["id"]: row["room"] for row in await cursor.fetchall()}
+    over: set[UUID] = set()
+    keys: set[tuple[UUID, str]] = set()
+    for event in skipping:
+        automation_id, key = event.target.automation_id, event.dedupe_key
+        if key is not None:
+            known = (automation_id, key) in keys
+            keys.add((automation_id, key))
+            if known or await accepted_before(connection, automation_id, key) is not None:
+                continue
+        left = room.get(automation_id, 1)
+        if left < 1:
+            over.add(event.run_id)
+        elif automation_id in room:
+            room[automation_id] = left - 1
+    return over
+
+
+def _started(event: Event, actor: Actor) -> audit.Entry:
+    target = audit.Target("workflow", event.target.automation_id)
+    return audit.Entry(actor, "run.started", target, {"run_id": str(event.run_id)})
+
+
+def _row(event: Event) -> tuple[Any, ...]:
+    target = event.target
+    priority = WAITED if event.is_waited_for else target.priority
+    return (
+        event.run_id, target.account_id, target.automation_id, target.version, priority, target.gate,
+        target.own, event.trigger, _written(event.written_payload), _written(event.written_request),
+        event.size, event.dedupe_key, event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
+    )  # fmt: skip
+
+
+def _written(text: bytes | None) -> Json | None:
+    return None if text is None else Json(text, dumps=bytes)
+
+
+async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
+    """The run that was accepted with this key, if there is one."""
+    cursor = await connection.execute(
+        "select run_id from run_dedupe_keys where automation_id = %s and dedupe_key = %s",
+        (automation_id, dedupe_key),
+    )
+    row = await cursor.fetchone()
+    return Accepted(run_id=row["run_id"], repeated=True) if row else None

@@ -1,0 +1,120 @@
+"""Children: runs of other workflows that runs begin as steps, and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+from database import Connection
+from models.run_values import GATHERED
+from models.runs.run_views import RunStatus
+from models.runs.run_writes import MAX_DEPTH
+
+TOO_DEEP = (
+    f"Events and runs that follow from each other end after {MAX_DEPTH}: this one would be too many."
+    " See whether an event starts the very workflow that it comes from."
+)
+"""Says that a chain of events and runs is too long."""
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""How large the output of a child may be that its parent takes."""
+
+
+class Key(NamedTuple):
+    """By which a child is found again: the workflow that it runs, and a text that names the step or item."""
+
+    automation_id: UUID
+    name: str
+
+
+class Child(NamedTuple):
+    """A child.
+
+    Attributes:
+        workflow: what its workflow is called.
+        status: where it stands.
+        error: why it failed.
+        output: what it gave, if it has ended and `size` is not too large.
+        size: of that, in bytes of JSON.
+    """
+
+    run_id: UUID
+    workflow: str
+    status: RunStatus
+    error: dict[str, Any] | None
+    output: Any
+    size: int
+
+
+def key_of(automation_id: UUID, parent_run_id: UUID, step_id: str, item: int | None) -> Key:
+    """Name the child that a step, or an item of it, begins: there is never a second."""
+    which = step_id if item is None else f"{step_id}/{item}"
+    return Key(automation_id, f"parent/{parent_run_id}/{which}")
+
+
+_FIND: LiteralString = """
+select r.id, a.name, coalesce(r.status, 'running') as status, r.error, s.size,
+  case when s.size <= %(most)s then s.output end as output
+from runs r join automations a on a.id = r.automation_id left join lateral (
+  select o.output, octet_length(o.output::text) as size from (
+    select case when s.gathered then (
+      select {gathered} from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id)
+    else s.output end as output
+    from run_steps s where s.run_id = r.id and s.step_id = r.output_of offset 0) o) s on true
+where r.id = any(%(ids)s)
+""".replace("{gathered}", GATHERED)
+
+
+async def find(connection: Connection, keys: Sequence[Key]) -> list[Child | None]:
+    """Find children by their keys; None in the place of one that has not begun."""
+    cursor = await connection.execute(
+        "select automation_id, dedupe_key, run_id from run_dedupe_keys where (automation_id, dedupe_key) in"
+        " (select * from unnest(%s::uuid[], %s::text[]))",
+        ([key.automation_id for key in keys], [key.name for key in keys]),
+    )
+    ids = {Key(row["automation_id"], row["dedupe_key"]): row["run_id"] for row in await cursor.fetchall()}
+    cursor = await connection.execute(_FIND, {"ids": list(ids.values()), "most": MAX_OUTPUT_BYTES})
+    found = {
+        row["id"]: Child(row["id"], row["name"], row["status"], row["error"], row["output"], row["size"] or 0)
+        for row in await cursor.fetchall()
+    }
+    return [found.get(ids[key]) if key in ids else None for key in keys]
+
+
+class Place(NamedTuple):
+    """Where a child of a run stands.
+
+    Attributes:
+        depth: how many runs are above it; more than `MAX_DEPTH` if there may be none.
+        root_run_id: the first of these.
+    """
+
+    depth: int
+    root_run_id: UUID
+
+
+async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Place | None:
+    """Find where a child of a run would stand, and keep the run from ending until the commit.
+
+    Returns:
+        None if the run has ended.
+    """
+    cursor = await connection.execute(
+        "select coalesce(root_run_id, run_id) as root from run_work where run_id = %s for key share",
+        (parent_run_id,),
+    )
+    if (parent := await cursor.fetchone()) is None:
+        return None
+    return Place(await depth_of_next(connection, parent_run_id), parent["root"])
+
+
+async def depth_of_next(connection: Connection, run_id: UUID) -> int:
+    """Tell how many runs are above one that follows from this run, by a step, an event or a request."""
+    cursor = await connection.execute("select depth from runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    return 1 + (row["depth"] or 0 if row else 0)
+
+
+def is_too_deep(depth: int) -> bool:
+    """Whether no run may have so many above it."""
+    return depth > MAX_DEPTH

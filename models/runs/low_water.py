@@ -1,0 +1,61 @@
+"""Low-water marks: from where on a queue can have work, so that no claim reads what was claimed before.
+
+Rows that were claimed stay in the index until no snapshot sees them any more, and a dump may hold one for
+hours. A mark trails behind what was claimed last, as a row can be committed after one with a later time.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from models.gates import NONE
+from models.runs.run_work import Claim, Mark, Queue
+
+_TRAIL, _LONG_TRAIL = timedelta(seconds=5), timedelta(seconds=60)
+# How often the longer trail is taken, and none at all.
+_LONG_SECONDS, _IGNORED_SECONDS = 5.0, 60.0
+_MOST_QUEUES = 128
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class _Level:
+    begun: datetime = _LONG_AGO
+    new: datetime = _LONG_AGO
+    claimed: int = 0
+
+
+class LowWater:
+    """The marks of the queues that this process has claimed most from."""
+
+    def __init__(self) -> None:
+        self._levels: dict[Queue, _Level] = {}
+        self._long_at = self._ignored_at = 0.0
+
+    def marks(self) -> list[Mark]:
+        """The marks to claim with now; none at all once a minute."""
+        now = time.monotonic()
+        if now >= self._ignored_at:
+            self._ignored_at, self._long_at = now + _IGNORED_SECONDS, now + _LONG_SECONDS
+            return []
+        trail = _TRAIL
+        if now >= self._long_at:
+            self._long_at, trail = now + _LONG_SECONDS, _LONG_TRAIL
+        return [Mark(queue, one.begun - trail, one.new - trail) for queue, one in self._levels.items()]
+
+    def note(self, claim: Claim) -> None:
+        """Note what was claimed: of each queue first what had begun, each half by its time.
+
+        A gate's queue has no mark: runs that were held come back to it with the time that they had.
+        """
+        for queue, found in claim.queues.items():
+            if queue.gate != NONE:
+                continue
+            level = self._levels.setdefault(queue, _Level())
+            level.claimed += found.runs
+            level.begun = found.last_begun or claim.asked_at
+            level.new = found.last_new or level.new
+        while len(self._levels) > _MOST_QUEUES:
+            del self._levels[min(self._levels, key=lambda queue: self._levels[queue].claimed)]

@@ -1,0 +1,130 @@
+"""Resuming: what somebody posts to a step that waits, or is to wait; the first one decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from pydantic import TypeAdapter
+
+from database import Connection
+from language.definition import Step, WaitStep
+from language.delays import written
+from models.errors import Conflict, NotFound
+from models.inputs.inputs import InputSchema
+from models.runs import step_answers
+from models.runs.resume_tokens import Place
+
+_STEP: TypeAdapter[Step] = TypeAdapter(Step)
+
+
+class Waiting(NamedTuple):
+    """A step that can be resumed.
+
+    Attributes:
+        account_id: whose run it is.
+        automation_id: the workflow.
+        step_id: which.
+        schema: that what is posted must meet; None for any JSON.
+        workflow: the name of the workflow.
+        step: the step as it is defined.
+    """
+
+    account_id: UUID
+    automation_id: UUID
+    step_id: str
+    schema: InputSchema | None
+    workflow: str
+    step: WaitStep
+
+
+async def find(connection: Connection, place: Place) -> Waiting:
+    """Find the step that a token is for.
+
+    Raises:
+        NotFound: its run is gone.
+        Conflict: `resume_over`, it has an answer, or the run has ended.
+    """
+    cursor = await connection.execute(
+        "select r.account_id, r.automation_id, r.completed_at, v.definition->>'name' as workflow,"
+        " v.definition->'steps' as steps"
+        " from runs r join automation_versions v"
+        "  on v.automation_id = r.automation_id and v.version = r.version where r.id = %s",
+        (place.run_id,),
+    )
+    row = await cursor.fetchone()
+    if row is None or place.position >= len(row["steps"] or ()):
+        raise NotFound("resume URL")
+    step = _STEP.validate_python(row["steps"][place.position])
+    if not isinstance(step, WaitStep):
+        raise NotFound("resume URL")
+    if (
+        row["completed_at"] is not None
+        or await _is_answered(connection, place.run_id, step.id)
+        or await _is_passed(connection, place.run_id, _after(row["steps"], step.id))
+    ):
+        raise _over()
+    schema = step.config.input_schema
+    return Waiting(
+        row["account_id"], row["automation_id"], step.id, None if schema is None else InputSchema(schema),
+        row["workflow"], step,
+    )  # fmt: skip
+
+
+async def resume(connection: Connection, run_id: UUID, step_id: str, body: Any) -> None:
+    """Store what was posted to a step, and wake its run. Run it inside a transaction.
+
+    Notify `models.runs.runs.QUEUED_CHANNEL` after the commit.
+
+    Raises:
+        Conflict: `resume_over`, as `find`.
+    """
+    # Whoever ends the run at this moment waits, or is waited for.
+    cursor = await connection.execute("select from run_work where run_id = %s for key share", (run_id,))
+    if await cursor.fetchone() is None:
+        raise _over()
+    output = {"resumed": True, "body": body, "at": written(datetime.now(UTC))}
+    if await _is_answered(connection, run_id, step_id) or not await step_answers.answer(
+        connection, run_id, step_id, output
+    ):
+        raise _over()
+    await step_answers.wake(connection, [run_id])
+
+
+async def _is_answered(connection: Connection, run_id: UUID, step_id: str) -> bool:
+    cursor = await connection.execute(
+        "select exists (select from run_answers where run_id = %(run)s and step_id = %(step)s)"
+        " or exists (select from run_steps where run_id = %(run)s and step_id = %(step)s) as found",
+        {"run": run_id, "step": step_id},
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["found"]
+
+
+def _after(steps: Sequence[Mapping[str, Any]], step_id: str) -> list[str]:
+    """The steps of a definition, as it is stored, that begin only when this one is settled."""
+    found, before = {step_id}, None
+    for step in steps:
+        needs = step.get("needs")
+        if not found.isdisjoint([before] if needs is None else needs):
+            found.add(step["id"])
+        before = step["id"]
+    return sorted(found - {step_id})
+
+
+async def _is_passed(connection: Connection, run_id: UUID, after: Sequence[str]) -> bool:
+    """Whether one of these steps has begun: then the one before them was skipped, which no record says."""
+    cursor = await connection.execute(
+        "select exists (select from run_steps where run_id = %(run)s and step_id = any(%(after)s))"
+        " or exists (select from run_work where run_id = %(run)s"
+        "  and (progress->'steps')::jsonb ?| %(after)s::text[]) as found",
+        {"run": run_id, "after": list(after)},
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["found"]
+
+
+def _over() -> Conflict:
+    return Conflict("resume_over", "This step was resumed before, or its time is over; nothing was changed.")

@@ -1,0 +1,254 @@
+"""Lists of runs: light, unless their inputs, outputs and steps are asked for; of those a page has so much."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, LiteralString
+from uuid import UUID
+
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from database import Connection
+from models import run_values
+from models.run_values import MAX_BYTES, THE_RUN, ValueRef
+from models.runs import carriers, run_counts
+from models.runs.run_views import RunHead, RunStatus, StepView, head_fields, view_of
+from models.runs.runs import DEFINITION_STEPS, STATUS, read_steps, with_values
+from models.views import StoredJson
+
+Part = Literal["input", "output", "steps"]
+"""What a run of a list has only where it is asked for."""
+PARTS: tuple[Part, ...] = ("input", "output", "steps")
+
+
+def _as_optional(schema: dict[str, Any]) -> None:
+    schema["required"] = [name for name in schema["required"] if name not in (*PARTS, "omitted")]
+
+
+class ListedRun(RunHead):
+    """A run of a list. `input`, `output` and `steps` are absent unless they are asked for and have room."""
+
+    model_config = ConfigDict(json_schema_extra=_as_optional)
+
+    input: Any = Field(default=None, description="The event: what expressions read as `trigger`.")
+    output: Any = Field(default=None, description="The output of the last completed step in list order.")
+    steps: list[StepView] = Field(default=[], description="Its steps, in list order.")
+    omitted: list[Part] = Field(
+        default=[], description="What was asked for and has no room on the page; the run by its id has it."
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_asked(self, handler: SerializerFunctionWrapHandler):  # a return type would be its JSON Schema
+        absent = {*PARTS, "omitted"} - self.model_fields_set
+        return {name: value for name, value in handler(self).items() if name not in absent}
+
+
+# The runs are chosen before the joins, so that what is left out costs nothing.
+_HEADS: tuple[LiteralString, LiteralString] = (
+    "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error, r.credits_used,"
+    " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from, r.parent_run_id,"
+    " r.takeovers, r.taken_over_at, r.output_of, r.input_bytes, a.name, " + carriers.SHOWN + " as carrier,"
+    " case when %(steps)s then coalesce(r.progress, w.progress) end as progress from (",
+    ") r left join run_work w on w.run_id = r.id join automations a on a.id = r.automation_id"
+    " order by r.id desc",
+)
+_OF_WORK: dict[str, LiteralString] = {
+    "queued": "status = 'queued'",
+    "running": "status = 'running' and (wake_at is null or wake_at <= now())",
+    "waiting": "(status = 'waiting' or status = 'running' and wake_at > now())",
+}
+
+
+# An upload has so many runs at most that they are counted.
+_OF_UPLOAD: tuple[LiteralString, LiteralString] = (
+    " and upload_id = %(upload_id)s and ",
+    " between (select first_run_id from uploads where id = %(upload_id)s)"
+    " and (select last_run_id from uploads where id = %(upload_id)s)",
+)
+
+
+async def list_page(
+    connection: Connection,
+    account_id: UUID,
+    *,
+    automation_id: UUID | None,
+    upload_id: UUID | None = None,
+    status: RunStatus | None,
+    page: int,
+    limit: int,
+    include: Collection[Part] = (),
+) -> tuple[list[ListedRun], int]:
+    """A page of the account's runs (from 1), newest first, and how many there are in all.
+
+    Args:
+        connection: any.
+        account_id: whose.
+        automation_id: only those of this workflow.
+        upload_id: only those of this upload.
+        status: only those with it.
+        page: its number.
+        limit: how many runs it has at most.
+        include: what else to give of each run, as far as it has room.
+    """
+    wanted = {
+        "account_id": account_id, "automation_id": automation_id, "upload_id": upload_id, "status": status,
+        "limit": limit, "offset": (page - 1) * limit, "steps": "steps" in include,
+    }  # fmt: skip
+    of: LiteralString = " and automation_id = %(automation_id)s" if automation_id is not None else ""
+    tail: LiteralString = " limit %(limit)s offset %(offset)s"
+    if status in _OF_WORK:
+        found: LiteralString = "run_work where account_id = %(account_id)s and " + _OF_WORK[status] + of
+        found += _OF_UPLOAD[0] + "run_id" + _OF_UPLOAD[1] if upload_id is not None else ""
+        work: LiteralString = "select run_id from " + found + " order by run_id desc" + tail
+        chosen: LiteralString = "select * from runs where id = any(array(" + work + "))"
+    else:
+        found = "runs where account_id = %(account_id)s" + of
+        found += " and status = %(status)s" if status is not None else ""
+        found += _OF_UPLOAD[0] + "id" + _OF_UPLOAD[1] if upload_id is not None else ""
+        chosen = "select * from " + found + " order by id desc" + tail
+    cursor = await connection.execute(_HEADS[0] + chosen + _HEADS[1], wanted)
+    heads = await _with_steps(connection, await cursor.fetchall())
+    parts = await _parts(connection, heads, include) if include else {}
+    if upload_id is None:
+        total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
+    else:
+        cursor = await connection.execute("select count(*)::int as total from " + found, wanted)
+        total = row["total"] if (row := await cursor.fetchone()) else 0
+    return [_listed(head, parts.get(head["id"], {})) for head in heads], total
+
+
+def _listed(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
+    return ListedRun(**head_fields(head), **head["counts"], **parts)
+
+
+async def _with_steps(connection: Connection, heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to the rows of runs the `definition_steps`, and the `counts` of these and of their items."""
+    versions = {(head["automation_id"], head["version"]) for head in heads}
+    cursor = await connection.execute(
+        "select v.automation_id, v.version, " + DEFINITION_STEPS + " as steps from automation_versions v"
+        " join unnest(%s::uuid[], %s::int[]) n (automation_id, version) using (automation_id, version)",
+        ([automation_id for automation_id, _ in versions], [version for _, version in versions]),
+    )
+    defined: dict[Any, list[Any]] = {
+        (row["automation_id"], row["version"]): row["steps"] or [] for row in await cursor.fetchall()
+    }
+    cursor = await connection.execute(
+        "select run_id, count(*) filter (where status = 'completed')::int as steps_completed,"
+        " sum(items_total)::int as items_total, sum(items_failed)::int as items_failed"
+        " from run_steps where run_id = any(%s) group by run_id",
+        ([head["id"] for head in heads],),
+    )
+    counts = {row.pop("run_id"): row for row in await cursor.fetchall()}
+    none_done = {"steps_completed": 0, "items_total": None, "items_failed": None}
+    for head in heads:
+        steps = defined.get((head["automation_id"], head["version"]), [])
+        head["definition_steps"] = steps
+        head["counts"] = {"steps_total": len(steps), **counts.get(head["id"], none_done)}
+    return heads
+
+
+async def _parts(
+    connection: Connection, heads: Sequence[Mapping[str, Any]], include: Collection[Part]
+) -> dict[UUID, dict[str, Any]]:
+    """By run the parts that have room, and which have none."""
+    fitting = await _fitting(connection, heads, include)
+    inputs = await _inputs(connection, [run_id for run_id, parts in fitting.items() if "input" in parts])
+    outputs = await _outputs(connection, [head for head in heads if "output" in fitting[head["id"]]])
+    steps = await _steps(connection, [head for head in heads if "steps" in fitting[head["id"]]])
+    return {
+        run_id: {
+            "omitted": [part for part in PARTS if part in include and part not in parts],
+            **({"input": inputs.get(run_id)} if "input" in parts else {}),
+            **({"output": outputs.get(run_id)} if "output" in parts else {}),
+            **({"steps": steps[run_id]} if "steps" in parts else {}),
+        }
+        for run_id, parts in fitting.items()
+    }
+
+
+# As they are stored, maybe compressed, which is known without reading them; then as the JSON that they are.
+_MEASURES: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("pg_column_size(", ")"),
+    ("octet_length(", "::text)"),
+)
+
+
+async def _fitting(
+    connection: Connection, heads: Sequence[Mapping[str, Any]], include: Collection[Part]
+) -> dict[UUID, set[Part]]:
+    """By run the parts that have room: the newest runs choose first."""
+    fitting = {head["id"]: set(include) for head in heads}
+    for measure in _MEASURES:
+        sizes = await _sizes(connection, measure, heads, fitting)
+        left = MAX_BYTES
+        for head in heads:
+            size = {"input": head["input_bytes"], **sizes.get(head["id"], {})}
+            for part in [part for part in PARTS if part in fitting[head["id"]]]:
+                if size.get(part, 0) <= left:
+                    left -= size.get(part, 0)
+                else:
+                    fitting[head["id"]].discard(part)
+    return fitting
+
+
+async def _sizes(
+    connection: Connection,
+    measure: tuple[LiteralString, LiteralString],
+    heads: Sequence[Mapping[str, Any]],
+    wanted: Mapping[UUID, Collection[Part]],
+) -> dict[UUID, dict[str, int]]:
+    """By run the bytes of its output and of its steps, as far as they are wanted."""
+    head, tail = measure
+    whole = [run["id"] for run in heads if "steps" in wanted[run["id"]]]
+    alone = [run for run in heads if "output" in wanted[run["id"]] and "steps" not in wanted[run["id"]]]
+    query: LiteralString = (
+        "select s.run_id, s.step_id, coalesce(" + head + "s.input" + tail + ", 0)::bigint as input,"
+        " (coalesce(" + head + "s.output" + tail + ", 0) + coalesce(i.bytes, 0))::bigint as output"
+        " from run_steps s"
+        " left join lateral (select sum(" + head + "output" + tail + ") as bytes from run_step_items"
+        "  where run_id = s.run_id and step_id = s.step_id) i on s.gathered"
+        " where s.run_id = any(%(whole)s) or s.run_id = any(%(alone)s) and (s.run_id, s.step_id) in"
+        " (select * from unnest(%(alone)s::uuid[], %(outputs)s::text[]))"
+    )
+    cursor = await connection.execute(
+        query,
+        {
+            "whole": whole,
+            "alone": [run["id"] for run in alone],
+            "outputs": [run["output_of"] for run in alone],
+        },
+    )
+    output_of = {run["id"]: run["output_of"] for run in heads}
+    sizes: dict[UUID, dict[str, int]] = {}
+    for row in await cursor.fetchall():
+        size = sizes.setdefault(row["run_id"], {"output": 0, "steps": 0})
+        size["steps"] += row["input"] + row["output"]
+        if row["step_id"] == output_of[row["run_id"]]:
+            size["output"] = row["output"]
+    return sizes
+
+
+async def _inputs(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, StoredJson]:
+    loaded = await run_values.load(connection, [ValueRef(run_id, THE_RUN, "input") for run_id in run_ids])
+    return {ref.run_id: value for ref, value in loaded.items()}
+
+
+async def _outputs(connection: Connection, heads: Sequence[Mapping[str, Any]]) -> dict[UUID, StoredJson]:
+    refs = [ValueRef(run["id"], run["output_of"], "output") for run in heads if run["output_of"] is not None]
+    return {ref.run_id: value for ref, value in (await run_values.load(connection, refs)).items()}
+
+
+async def _steps(connection: Connection, heads: Sequence[Mapping[str, Any]]) -> dict[UUID, list[StepView]]:
+    steps = await read_steps(connection, [head["id"] for head in heads])
+    refs = [
+        ValueRef(run_id, step["step_id"], part)
+        for run_id, rows in steps.items()
+        for step in rows
+        for part in ("input", "output")
+    ]
+    loaded = await run_values.load(connection, refs)
+    shown = {run_id: [with_values(run_id, step, loaded) for step in rows] for run_id, rows in steps.items()}
+    return {
+        head["id"]: view_of({**head, "input": None, "output": None}, shown.get(head["id"], [])).steps
+        for head in heads
+    }

@@ -1,0 +1,387 @@
+"""Work: a narrow row for each run that has not ended, which is gone at its end.
+
+A run is `queued`, `running` while its carrier takes it forward, or `waiting` until something that it waits
+for happens. Whatever ends a wait does the same to the row: it is queued again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    SmallInteger,
+    Text,
+    text,
+)
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models.gates import NONE
+from models.priorities import ALONE, BULK, WAITED
+from models.runs.claim_order import KEPT, WINDOW, Turn, priorities_to_serve
+
+MAX_ROWS = 256
+MAX_BYTES = 4 * 1024 * 1024
+"""How many runs are claimed at a time at most, and how much they were started with."""
+ACCOUNT_WINDOW = 512
+"""How many of them may be of one account."""
+# How often a claim looks on at once when all that it has found were runs to hold.
+_MOST_LOOKS = 32
+
+
+class RunWork(SQLModel, table=True):
+    """A run that has not ended.
+
+    Attributes:
+        begun: it has been claimed before.
+        available_at: since when it may be claimed.
+        bytes: of what it was started with, as JSON.
+        version: of its workflow.
+        priority: see `models.priorities`.
+        gate: its workflow, if that limits how many may be under way; else `models.gates.NONE`.
+        claim_id: what the last claim gave it, while it runs: the fence of all that is written of it.
+        carrier: the shift that takes it forward, or `models.runs.own_runs.WORKFLOW`.
+        own: it is to be taken forward by a workflow of its own, and waits for a place.
+        handed_at: since when it is its workflow's without having been taken up. Of one that was queued for
+            that, a shift takes it on.
+        progress_no: how often `progress` was written.
+        wake_at: when it goes on by itself, if it only waits.
+        woken: somebody wants it to go on before: who would park it queues it instead.
+        progress: see `language.progress`.
+        lost: how often in a row it was lost with its worker, without a write between.
+        setbacks: our code's failures with it: since when, how often, and of which builds.
+        parent_run_id: the run whose step it is.
+        upload_id: the upload that it is a row of.
+        root_run_id: of a run that is a step of another, the first above it.
+        held: queued, but no claim looks at it: as many runs of its workflow as may be are under way.
+    """
+
+    __tablename__ = "run_work"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint("status in ('queued', 'running', 'waiting')", name="status"),
+        Index("ix_run_work_account_id_run_id", "account_id", "run_id"),
+        Index("ix_run_work_carrier", "carrier", postgresql_where="carrier is not null"),
+        Index(
+            "ix_run_work_gate", "gate",
+            postgresql_where="begun and gate <> '00000000-0000-0000-0000-000000000000'",
+        ),
+        Index("ix_run_work_handed", "handed_at", postgresql_where="handed_at is not null"),
+        Index("ix_run_work_woken", "run_id", postgresql_where="woken"),
+        Index(
+            "ix_run_work_queued", "own", "priority", "account_id", "gate", text("begun desc"), "available_at",
+            "run_id", postgresql_where="status = 'queued' and not held",
+        ),
+        Index("ix_run_work_held", "gate", "priority", "available_at", "run_id", postgresql_where="held"),
+        Index("ix_run_work_wake", "wake_at", postgresql_where="status = 'waiting'"),
+        Index("ix_run_work_parent_run_id", "parent_run_id", postgresql_where="parent_run_id is not null"),
+        Index("ix_run_work_upload_id", "upload_id", postgresql_where="upload_id is not null"),
+        Index("ix_run_work_root_run_id", "root_run_id", postgresql_where="root_run_id is not null"),
+        {"postgresql_with": {"fillfactor": 50, "autovacuum_vacuum_scale_factor": 0.01}},
+    )  # fmt: skip
+
+    run_id: UUID = Field(primary_key=True)
+    account_id: UUID = Field(sa_column=Column(ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False))
+    automation_id: UUID = Field(
+        sa_column=Column(ForeignKey("automations.id", ondelete="CASCADE"), nullable=False)
+    )
+    version: int
+    priority: int = Field(sa_type=SmallInteger)
+    gate: UUID
+    status: str = Field(sa_type=Text)
+    started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    begun: bool
+    available_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    bytes: int
+    claim_id: UUID | None
+    carrier: UUID | None
+    own: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    handed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    progress_no: int = Field(sa_column_kwargs={"server_default": text("0")})
+    wake_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    woken: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    progress: Any = Field(sa_column=Column(JSON))
+    lost: int = Field(sa_column=Column(SmallInteger, nullable=False, server_default="0"))
+    setbacks: Any = Field(sa_column=Column(JSON))
+    parent_run_id: UUID | None
+    upload_id: UUID | None
+    root_run_id: UUID | None
+    held: bool = Field(sa_column_kwargs={"server_default": text("false")})
+
+
+class Queue(NamedTuple):
+    """A queue of runs: what an account has at a priority, and of a gate."""
+
+    priority: int
+    account_id: UUID
+    gate: UUID
+
+
+@dataclass(frozen=True)
+class Mark:
+    """From where on a queue has work: of runs that have begun, and of those that have not."""
+
+    queue: Queue
+    begun_from: datetime
+    new_from: datetime
+
+
+class Of(NamedTuple):
+    """Whose a run is, and of what."""
+
+    account_id: UUID
+    automation_id: UUID
+    version: int
+
+
+@dataclass(frozen=True)
+class ClaimedRun:
+    """A run as its rows have it, to be taken forward.
+
+    Attributes:
+        claim_id: by which what is written of it is known as its carrier's.
+        size: of trigger and request together, in bytes of JSON; where they are large, they stay in the row.
+        recorded: there may be records of its steps.
+        progress: of the steps that have begun, as `language.progress` writes it.
+        unloaded: trigger and request are not kept in memory: whoever needs them reads the row.
+        queued_at: when it was accepted.
+        parent_run_id: the run whose step it is.
+        priority: that it was claimed with.
+        had_workflow: a workflow of its own waits for it.
+        kind: what started it.
+    """
+
+    run_id: UUID
+    claim_id: UUID
+    started_at: datetime
+    trigger: Any
+    request: Any
+    size: int
+    recorded: bool
+    progress: Mapping[str, Any] | None
+    unloaded: bool = False
+    queued_at: datetime | None = None
+    parent_run_id: UUID | None = None
+    priority: int = BULK
+    had_workflow: bool = False
+    kind: str = "manual"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a claim has seen of a queue: how much it took, and up to where.
+
+    Attributes:
+        last_begun: the `available_at` of the last of these runs that had begun; None if none had.
+        last_new: the same of those that had not.
+    """
+
+    runs: int
+    last_begun: datetime | None
+    last_new: datetime | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Runs that were claimed together.
+
+    Attributes:
+        groups: the runs, by whose they are.
+        queues: those that they were taken from.
+        begun: how many of them begin, by workflow.
+        more: there may be more that waits.
+        asked_at: by the database's clock.
+    """
+
+    groups: dict[Of, list[ClaimedRun]]
+    queues: dict[Queue, Found]
+    begun: dict[UUID, int]
+    more: bool
+    asked_at: datetime
+
+    @property
+    def size(self) -> int:
+        """How many runs."""
+        return sum(map(len, self.groups.values()))
+
+
+_CLAIM: LiteralString = """
+select * from claim_runs_2(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
+  %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])
+"""
+
+
+async def claim(
+    connection: Connection,
+    shift_id: UUID,
+    *,
+    room: int = WINDOW,
+    rows: int = MAX_ROWS,
+    account_window: int = ACCOUNT_WINDOW,
+    at_work: Mapping[UUID, int] | None = None,
+    turn: Turn | None = None,
+    marks: Sequence[Mark] = (),
+    first: int = WAITED,
+    alone: bool = False,
+    own: bool = False,
+) -> Claim | bool:
+    """Claim what waits in many queues, a share of each account, up to `rows` runs and `MAX_BYTES` of input.
+
+    Args:
+        connection: outside a transaction.
+        shift_id: that will carry them.
+        room: how many more runs the worker has room for.
+        rows: how many to claim at most.
+        account_window: how many of an account it may have at work.
+        at_work: how many it has, by account.
+        turn: whose turn it is; goes on, also where nothing may be served now: others may have what can be.
+        marks: of queues with much behind them: what is older need not be looked at.
+        first: the priority that is served first.
+        alone: claim what was lost with its worker twice, and nothing else.
+        own: claim what is to have a workflow of its own, and nothing else.
+
+    Returns:
+        The claim; else whether anything waits that may not be served now.
+    """
+    turn, at_work, waits = turn or Turn(), at_work or {}, False
+    priorities = priorities_to_serve(room, first=first, alone=alone)
+    most = min(rows, room - KEPT) if room > KEPT else rows
+    for _ in range(_MOST_LOOKS):
+        values = (
+            shift_id, own, most, MAX_BYTES, room, WINDOW, account_window, priorities,
+            [turn.after.get(priority, NONE) for priority in priorities],
+            list(at_work), list(at_work.values()),
+            [priority for priority, _ in turn.gates], [account_id for _, account_id in turn.gates],
+            list(turn.gates.values()),
+            [mark.queue.priority for mark in marks], [mark.queue.account_id for mark in marks],
+            [mark.queue.gate for mark in marks], [mark.begun_from for mark in marks],
+            [mark.new_from for mark in marks],
+        )  # fmt: skip
+        found = await (await connection.execute(_CLAIM, values)).fetchall()
+        if not found:
+            return waits
+        turn.go_on(dict(zip(priorities, found[0]["last_accounts"], strict=True)), _last_gates(found))
+        if found[0]["run_id"] is not None:
+            return _claim_of(found)
+        waits = True
+        if not found[0]["more"]:
+            break
+    return waits
+
+
+def _last_gates(found: Sequence[Mapping[str, Any]]) -> dict[tuple[int, UUID], UUID]:
+    """Of each account that has several, and at each priority, the gate that the next claim goes on after."""
+    first = found[0]
+    passed = zip(first["passed_priorities"], first["passed_accounts"], first["passed_gates"], strict=True)
+    last = {(priority, account_id): gate for priority, account_id, gate in passed}
+    gates: dict[tuple[int, UUID], set[UUID]] = {}
+    for row in found if first["run_id"] is not None else ():
+        gates.setdefault((row["priority"], row["account_id"]), set()).add(row["gate"])
+    return last | {of: max(some) for of, some in gates.items() if some != {NONE}}
+
+
+def _claim_of(found: Sequence[Mapping[str, Any]]) -> Claim:
+    groups: dict[Of, list[ClaimedRun]] = {}
+    queues: dict[Queue, list[Mapping[str, Any]]] = {}
+    begun: dict[UUID, int] = {}
+    for row in found:
+        of = Of(row["account_id"], row["automation_id"], row["version"])
+        groups.setdefault(of, []).append(_claimed_run(row))
+        queues.setdefault(Queue(row["priority"], row["account_id"], row["gate"]), []).append(row)
+        if not row["begun"]:
+            begun[row["automation_id"]] = begun.get(row["automation_id"], 0) + 1
+    return Claim(
+        groups,
+        {queue: _found(rows) for queue, rows in queues.items()},
+        begun,
+        found[0]["more"],
+        found[0]["asked_at"],
+    )
+
+
+def _found(rows: Sequence[Mapping[str, Any]]) -> Found:
+    return Found(
+        len(rows),
+        max((row["available_at"] for row in rows if row["begun"]), default=None),
+        max((row["available_at"] for row in rows if not row["begun"]), default=None),
+    )
+
+
+def _claimed_run(row: Mapping[str, Any]) -> ClaimedRun:
+    return ClaimedRun(
+        row["run_id"], row["claim_id"], row["started_at"], row["input"], row["request"], row["bytes"],
+        row["begun"] or row["restarted"], row["progress"], queued_at=row["queued_at"],
+        parent_run_id=row["parent_run_id"], priority=row["priority"], had_workflow=row["had_workflow"],
+        kind=row["trigger"],
+    )  # fmt: skip
+
+
+# ---- waiting
+
+# By the time of the statement: what changes within one is no bound of an index, and all that wait were read.
+_QUEUE_DUE: LiteralString = """
+update run_work w set status = 'queued', available_at = clock_timestamp(), wake_at = null
+from (select run_id from run_work where status = 'waiting' and wake_at <= statement_timestamp()
+        and (carrier is null or wake_at <= statement_timestamp() - interval '1 second')
+      order by wake_at limit %s for update skip locked) as due
+where w.run_id = due.run_id returning w.carrier is not null as had_workflow
+"""
+
+
+async def queue_due(connection: Connection, limit: int = 1000) -> tuple[int, int]:
+    """Queue runs whose wait is over, and whose workflow, if they have one, did not.
+
+    Returns:
+        How many, and how many of them have a workflow.
+    """
+    rows = await (await connection.execute(_QUEUE_DUE, (limit,))).fetchall()
+    return len(rows), sum(row["had_workflow"] for row in rows)
+
+
+# ---- sweeping
+
+# One that a claim has just made its carrier's is there with its shift: the claim holds that. The carrier that
+# is no shift, a workflow, is the least: those of workflows, which may be many, are not read.
+_STRAY: LiteralString = (
+    "status = 'running' and carrier > '00000000-0000-0000-0000-000000000000'"
+    " and not exists (select from shifts s where s.id = carrier)"
+)
+
+
+async def queue_strays(connection: Connection) -> int:
+    """Queue runs that are `running` in a shift that is not there; returns how many. Nobody has them."""
+    cursor = await connection.execute(
+        "with stray as materialized (select run_id from run_work where "
+        + _STRAY
+        + " order by run_id limit 1000 for update skip locked)"
+        " update run_work w set status = 'queued', available_at = clock_timestamp(), carrier = null,"
+        " claim_id = null from stray where w.run_id = stray.run_id and w." + _STRAY
+    )
+    return cursor.rowcount
+
+
+async def count_strays(connection: Connection) -> int:
+    """Count the runs that are `running` in a shift that is not there."""
+    cursor = await connection.execute("select count(*)::int as n from run_work where " + _STRAY)
+    row = await cursor.fetchone()
+    return row["n"] if row else 0
+
+
+async def waits_alone(connection: Connection) -> bool:
+    """Tell whether a run waits that was lost with its worker twice: nothing is to be beside it."""
+    cursor = await connection.execute(
+        "select exists (select from run_work where status = 'queued' and not held and priority > %s"
+        " and available_at <= clock_timestamp()) as waits",
+        (ALONE,),
+    )
+    row = await cursor.fetchone()
+    return bool(row and row["waits"])

@@ -1,0 +1,397 @@
+"""Fenced writes: record what a carrier did with its runs, if they are still its own.
+
+The fence is the run's own row: its `claim_id` is that of its last claim. One short transaction, in two round
+trips of plain statements. The first locks the runs, then the parents that will be woken, and tells which
+changes may be written; where it misses a row, another one tells why. The last writes and commits.
+
+No statement both locks rows and reads a partitioned table. Where one did, a lock that had to wait made
+Postgres 18 check the row again, and it crashed as it chose partitions of `runs`
+(`perform_pruning_base_step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, LiteralString, NamedTuple
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncCursor
+from psycopg.rows import DictRow
+
+from database import Connection
+from language.records import StepError, StepRecord
+from models import gates
+from models.priorities import ALONE, BULK
+from models.runs.own_runs import WORKFLOW
+
+Cursor = AsyncCursor[DictRow]
+
+MAX_DEPTH = 5
+"""How many runs may be above one: those that it is a step of, and those whose failure it follows."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The run waits, or something of it is under way for so long that it is to be seen.
+
+    Attributes:
+        wake_at: when it goes on, if it only waits.
+        progress: as `language.progress` has it, as JSON.
+        leaves: its carrier lets go of it.
+    """
+
+    wake_at: datetime | None
+    progress: str
+    leaves: bool = False
+
+
+@dataclass(frozen=True)
+class End:
+    """The run has ended. Its output is that of the step `output_of`: it is kept once.
+
+    Attributes:
+        handler: of a run that has failed, the workflow that runs for that.
+        has_children: runs that it has begun as steps may be under way: they are cancelled.
+        waited_version: if somebody waits for its answer, the version of the workflow that it ran.
+    """
+
+    status: Literal["completed", "failed", "cancelled"]
+    error: StepError | None = None
+    output_of: str | None = None
+    handler: UUID | None = None
+    has_children: bool = False
+    waited_version: int | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a run's carrier has to write of it: steps that are done, and whether it waits or has ended.
+
+    Attributes:
+        claim_id: of the claim under which it was done.
+        parent_run_id: the run whose step it is: its end wakes that.
+        progress_no: how often progress was written when this was made; None where nobody else writes it.
+    """
+
+    claim_id: UUID
+    run_id: UUID
+    records: Sequence[StepRecord] = field(default_factory=list[StepRecord])
+    then: Wait | End | None = None
+    parent_run_id: UUID | None = None
+    progress_no: int | None = None
+
+    @cached_property
+    def written_steps(self) -> bytes:
+        """The records of steps as JSON, each with a comma after it: those of several changes follow on."""
+        return _written_records(record for record in self.records if record.item is None)
+
+    @cached_property
+    def written_items(self) -> bytes:
+        """The records of items, likewise."""
+        return _written_records(record for record in self.records if record.item is not None)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of it."""
+        progress = self.then.progress if isinstance(self.then, Wait) else ""
+        return len(self.written_steps) + len(self.written_items) + len(progress)
+
+    @property
+    def woken_parent(self) -> UUID | None:
+        """The parent that this change wakes: that of a run that ends."""
+        return self.parent_run_id if isinstance(self.then, End) else None
+
+
+class Written(NamedTuple):
+    """What became of changes.
+
+    Attributes:
+        runs: those whose change is stored.
+        busy: those whose row, or whose parent's, somebody else has locked: their change can be tried again.
+        queued_others: runs can be claimed that could not before: parents, handlers of failures, held runs.
+        stale: those whose progress somebody else has written meanwhile.
+    """
+
+    runs: set[UUID]
+    busy: set[UUID]
+    queued_others: bool
+    stale: set[UUID]
+
+
+class _Locked(NamedTuple):
+    """A run's own row, which is locked until the transaction ends.
+
+    Attributes:
+        is_heard: its account has an endpoint that may be told of its end.
+    """
+
+    run_id: UUID
+    claim_id: UUID
+    started_at: datetime | None
+    progress_no: int
+    gate: UUID
+    is_heard: bool
+
+
+# A writer waits for no row, so two can never wait for each other: what is locked elsewhere is tried again.
+_LOCK_RUNS = """
+select run_id, claim_id, started_at, progress_no, gate,
+  exists (select from endpoints p where p.account_id = w.account_id and p.is_active) as is_heard
+from run_work w where run_id = any(%s) and status = 'running' order by run_id for update of w skip locked
+"""
+_LOCK_PARENTS = (
+    "select run_id from run_work where run_id = any(%s) order by run_id for no key update skip locked"
+)
+_FIND = (
+    "select run_id, case when status = 'running' then claim_id end as claim_id from run_work"
+    " where run_id = any(%s)"
+)
+
+
+async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> Written:
+    """Write what became of runs, each fenced by its claim, in one transaction.
+
+    Args:
+        connection: outside a transaction.
+        changes: one a run at the most, and of no run beside one of its parent.
+
+    Returns:
+        The runs that were written. One that is neither there nor busy is its carrier's no longer.
+    """
+    async with connection.pipeline(), connection.transaction():
+        locked, busy, stale = await _lock(connection, changes)
+        held = [change for change in changes if change.run_id in locked]
+        promoted = await _write(connection, held, locked) if held else None
+    # Read after the commit: to read it before would be another round trip.
+    row = await promoted.fetchone() if promoted else None
+    queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
+    return Written({change.run_id for change in held}, busy, queued_others, stale)
+
+
+def _queues_others(change: Change) -> bool:
+    end = change.then
+    return isinstance(end, End) and (change.parent_run_id is not None or end.handler is not None)
+
+
+async def _lock(
+    connection: Connection, changes: Sequence[Change]
+) -> tuple[dict[UUID, _Locked], set[UUID], set[UUID]]:
+    """Lock what the changes concern.
+
+    Returns:
+        The rows of runs that may be written, the runs that are busy, and those that are stale.
+    """
+    parent_ids = list({parent for change in changes if (parent := change.woken_parent)})
+    runs = await connection.execute(_LOCK_RUNS, ([change.run_id for change in changes],))
+    parents = await connection.execute(_LOCK_PARENTS, (parent_ids,)) if parent_ids else None
+    own = {row["run_id"]: _Locked(**row) for row in await runs.fetchall()}
+    free = {row["run_id"] for row in await parents.fetchall()} if parents else set[UUID]()
+    claim_of = {run_id: row.claim_id for run_id, row in own.items()}
+    missing = [run_id for run_id in (*(change.run_id for change in changes), *parent_ids)
+               if run_id not in own and run_id not in free]  # fmt: skip
+    if missing:
+        there = await connection.execute(_FIND, (missing,))
+        claim_of |= {row["run_id"]: row["claim_id"] for row in await there.fetchall()}
+    locked: dict[UUID, _Locked] = {}
+    busy: set[UUID] = set()
+    stale: set[UUID] = set()
+    for change in changes:
+        if claim_of.get(change.run_id) != change.claim_id:
+            continue
+        parent_is_busy = change.woken_parent in claim_of and change.woken_parent not in free
+        if change.run_id not in own or parent_is_busy:
+            busy.add(change.run_id)
+        elif change.progress_no not in (None, own[change.run_id].progress_no):
+            stale.add(change.run_id)
+        else:
+            locked[change.run_id] = own[change.run_id]
+    return locked, busy, stale
+
+
+_RECORD = """run_id uuid, step_id text, position smallint, status text, input text, output text, error json,
+  attempts smallint, credits_used bigint, started_at timestamptz, completed_at timestamptz, item smallint,
+  gathered boolean, items_total smallint, items_failed smallint, attempt_log json, performed_by text"""
+_INSERT_ITEMS = f"""
+insert into run_step_items (run_id, step_id, item, status, output, error, attempts, credits_used)
+select run_id, step_id, item, status, output::json, error, attempts, credits_used
+from json_to_recordset(%(records)s::json) as n ({_RECORD}) order by run_id, step_id, item
+on conflict do nothing
+"""
+_INSERT_STEPS = f"""
+insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
+                       started_at, completed_at, gathered, items_total, items_failed, attempt_log,
+                       performed_by)
+select run_id, step_id, position, status, input::json, output::json, error, attempts, credits_used,
+  started_at, completed_at, gathered, items_total, items_failed, attempt_log, performed_by
+from json_to_recordset(%(records)s::json) as n ({_RECORD}) order by run_id, step_id
+on conflict do nothing
+"""
+_END = """
+update runs r set status = e.status, error = e.error, completed_at = now(), output_of = e.output_of,
+  started_at = e.started_at
+from unnest(%(ids)s::uuid[], %(statuses)s::text[], %(errors)s::json[], %(outputs)s::text[],
+            %(started)s::timestamptz[])
+  as e (id, status, error, output_of, started_at)
+where r.id = e.id and r.id = any(%(ids)s)
+"""
+_EMIT: LiteralString = """
+select emit_events(array_agg(time_ordered_id()), array_agg(r.account_id),
+  array_agg('workflow.run.' || r.status), array_agg(run_event(r, n.name)))
+from runs r join automations n on n.id = r.automation_id
+where r.id = any(%(ids)s)
+having count(*) > 0
+"""
+_HANDLE = """
+select start_after_failure_2(r, n.name, f.handler, %(priority)s, %(deepest)s) as run_id
+from unnest(%(ids)s::uuid[], %(handlers)s::uuid[]) as f (id, handler)
+join runs r on r.id = f.id and r.id = any(%(ids)s) join automations n on n.id = r.automation_id
+"""
+# Gates are locked once, and last.
+_LEAVE: LiteralString = """
+select leave_gates_1(%(gates)s::uuid[]
+  || array(select c.gate from cancel_children_2(%(orphaning)s) c where c.gate is not null)) as promoted
+"""
+# What has taken a step forward was no loss, and no setback, and is no longer to be alone. That something is
+# under way says nothing: it may be what its workers die of.
+_WAIT: LiteralString = """
+update run_work w set progress = a.progress, lost = case when a.went_on then 0 else w.lost end,
+  setbacks = case when not a.went_on then w.setbacks end,
+  priority = case when a.went_on then w.priority %% %(alone)s else w.priority end,
+  status = case when not a.leaves then w.status when w.woken then 'queued' else 'waiting' end,
+  progress_no = w.progress_no + 1,
+  carrier = case when a.leaves and w.carrier <> %(workflow)s then null else w.carrier end,
+  claim_id = case when a.leaves and w.carrier <> %(workflow)s then null else w.claim_id end,
+  wake_at = case when a.leaves and w.woken then null else a.wake_at end,
+  available_at = case when a.leaves and w.woken then now() else w.available_at end
+from unnest(%(ids)s::uuid[], %(wake_at)s::timestamptz[], %(progress)s::json[], %(leaves)s::boolean[],
+            %(went_on)s::boolean[]) as a (run_id, wake_at, progress, leaves, went_on)
+where w.run_id = a.run_id
+"""
+_WENT_ON = (
+    "update run_work set lost = 0, setbacks = null, priority = priority %% %(alone)s"
+    " where run_id = any(%(ids)s) and (lost > 0 or setbacks is not null)"
+)
+
+
+async def _write(
+    connection: Connection, changes: Sequence[Change], locked: Mapping[UUID, _Locked]
+) -> Cursor | None:
+    """Write changes of runs that are locked; the cursor tells how many held runs their ends have promoted."""
+    await _insert_records(
+        connection,
+        b"".join(change.written_steps for change in changes),
+        b"".join(change.written_items for change in changes),
+    )
+    promoted: Cursor | None = None
+    if ends := [(change, change.then) for change in changes if isinstance(change.then, End)]:
+        promoted = await _write_ends(connection, ends, locked)
+    waits = [
+        (change.run_id, change.then, change.then.leaves or bool(change.records))
+        for change in changes
+        if isinstance(change.then, Wait)
+    ]
+    if waits:
+        await connection.execute(
+            _WAIT,
+            {
+                "ids": [run_id for run_id, _, _ in waits],
+                "wake_at": [wait.wake_at for _, wait, _ in waits],
+                "progress": [wait.progress for _, wait, _ in waits],
+                "leaves": [wait.leaves for _, wait, _ in waits],
+                "went_on": [went_on for _, _, went_on in waits],
+                "alone": ALONE,
+                "workflow": WORKFLOW,
+            },
+        )
+    if others := [change.run_id for change in changes if change.then is None]:
+        await connection.execute(_WENT_ON, {"ids": others, "alone": ALONE})
+    return promoted
+
+
+async def _insert_records(connection: Connection, steps: bytes, items: bytes) -> None:
+    """Insert records, given as JSON with a comma after each; those that stand already stay as they are."""
+    if items:
+        await connection.execute(_INSERT_ITEMS, {"records": f"[{items[:-1].decode()}]"})
+    if steps:
+        await connection.execute(_INSERT_STEPS, {"records": f"[{steps[:-1].decode()}]"})
+
+
+async def _write_ends(
+    connection: Connection, ends: Sequence[tuple[Change, End]], locked: Mapping[UUID, _Locked]
+) -> Cursor | None:
+    """End runs, with their events, and what their ends begin, wake, cancel and make room for."""
+    rows = [locked[change.run_id] for change, _ in ends]
+    ids = [row.run_id for row in rows]
+    await connection.execute(
+        _END,
+        {
+            "ids": ids,
+            "statuses": [end.status for _, end in ends],
+            "errors": [end.error and end.error.model_dump_json(exclude_none=True) for _, end in ends],
+            "outputs": [end.output_of for _, end in ends],
+            "started": [row.started_at for row in rows],
+        },
+    )
+    if heard := [row.run_id for row in rows if row.is_heard]:
+        await connection.execute(_EMIT, {"ids": heard})
+    failed = [(change.run_id, end.handler) for change, end in ends if end.handler is not None]
+    if failed:
+        handled = {"ids": [run_id for run_id, _ in failed], "handlers": [handler for _, handler in failed]}
+        await connection.execute(_HANDLE, {**handled, "priority": BULK, "deepest": MAX_DEPTH})
+    parents = list({parent for change, _ in ends if (parent := change.woken_parent)})
+    if parents:
+        await connection.execute("select wake_runs_2(%s)", (parents,))
+    orphaning = [change.run_id for change, end in ends if end.has_children]
+    left = [row.gate for row in rows if row.gate != gates.NONE]
+    promoted: Cursor | None = None
+    if left or orphaning:
+        promoted = await connection.execute(_LEAVE, {"gates": left, "orphaning": orphaning})
+    await connection.execute("delete from run_work where run_id = any(%s)", (ids,))
+    return promoted
+
+
+_FIND_CANCELLED = "select id, completed_at from runs where id = any(%s) and status = 'cancelled'"
+
+
+async def record_cancelled_steps(connection: Connection, records: Sequence[StepRecord]) -> None:
+    """Write what an executor did in runs until they were cancelled, where they are without it."""
+    cursor = await connection.execute(_FIND_CANCELLED, (list({record.run_id for record in records}),))
+    ended: dict[UUID, datetime] = {row["id"]: row["completed_at"] for row in await cursor.fetchall()}
+    late = [record for record in records if _belongs_to_cancelled(record, ended)]
+    steps = _written_records(record for record in late if record.item is None)
+    items = _written_records(record for record in late if record.item is not None)
+    async with connection.transaction():
+        await _insert_records(connection, steps, items)
+
+
+def _belongs_to_cancelled(record: StepRecord, ended: dict[UUID, datetime]) -> bool:
+    ended_at = ended.get(record.run_id)
+    if ended_at is None:
+        return False
+    return record.status == "cancelled" or record.completed_at <= ended_at
+
+
+def _written_records(records: Iterable[StepRecord]) -> bytes:
+    return b"".join(orjson.dumps(_written_record(record)) + b"," for record in records)
+
+
+def _written_record(record: StepRecord) -> dict[str, Any]:
+    """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail.
+
+    So it goes as text.
+    """
+    return {
+        **record._asdict(),
+        "input": _text(record.input),
+        "output": _text(record.output),
+        "error": record.error and record.error.model_dump(exclude_none=True),
+        "attempt_log": [one.model_dump(mode="json", exclude_none=True) for one in record.attempt_log] or None,
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()

@@ -1,0 +1,356 @@
+"""Runs: one execution of one version of a workflow. The row is the record; Temporal only does the work.
+
+The tables are divided by the id of the run, and thus by time (`models/runs/history.py`). So a statement names
+the ids that it is about (`id = any(…)`): then it looks into their weeks alone, whatever it joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Index,
+    SmallInteger,
+    Text,
+)
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models import run_values
+from models.errors import NotFound
+from models.run_values import (
+    MAX_BYTES,
+    OUTPUT_BYTES,
+    ROOM,
+    SMALL,
+    THE_RUN,
+    Omitted,
+    ValueRef,
+    choose,
+    shown,
+    url_of,
+)
+from models.runs import carriers
+from models.runs.run_views import RunStatus, RunView, view_of
+from models.views import StoredJson
+
+QUEUED_CHANNEL = "runs_queued"
+"""Notified after runs were queued. It reaches one worker that has room, on a channel of its own."""
+CANCELLED_CHANNEL = "runs_cancelled"
+"""Notified after runs were ended from outside, with their comma-separated ids: who has one drops it."""
+FINISHED_CHANNEL = "runs_finished"
+"""Notified after runs ended, with their comma-separated ids: who waits for one wakes."""
+
+
+def worker_channel(worker_id: UUID) -> str:
+    """Name the channel on which a worker hears that runs were queued."""
+    return f"{QUEUED_CHANNEL}_{worker_id.hex}"
+
+
+class Run(SQLModel, table=True):
+    """What was asked for, and what came of it. Between the two, a run is a row of `run_work`.
+
+    Attributes:
+        status: how it ended; none until then.
+        output_of: the step whose output is the run's.
+        progress: of a run that was cancelled, how far the steps were that were under way.
+        parent_run_id: the run that has this one as a step, or whose failure it follows.
+        depth: how many runs are above it; none is null.
+        upload_id: the upload that it is a row of.
+        takeovers: how often a worker that had it under way was lost, so that another took it over.
+        taken_over_at: when that was last.
+    """
+
+    __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint(
+            "(status in ('completed', 'failed', 'cancelled')) = (completed_at is not null)", name="status"
+        ),
+        # Most runs complete: these are what one looks for among them, and they cost the others nothing.
+        Index(
+            "ix_runs_rare_status",
+            "account_id",
+            "status",
+            "id",
+            postgresql_where="status in ('failed', 'cancelled')",
+        ),
+        Index("ix_runs_account_id_id", "account_id", "id"),
+        Index("ix_runs_automation_id_id", "automation_id", "id"),
+        {"postgresql_partition_by": "RANGE (id)"},
+    )
+
+    id: UUID = Field(primary_key=True)
+    account_id: UUID
+    automation_id: UUID
+    version: int
+    status: str | None = Field(sa_type=Text)
+    trigger: str = Field(sa_type=Text)
+    input: Any = Field(sa_column=Column(JSON))
+    request: Any = Field(sa_column=Column(JSON))
+    input_bytes: int
+    error: Any = Field(sa_column=Column(JSON))
+    progress: Any = Field(sa_column=Column(JSON))
+    credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    restarted_from: UUID | None
+    queued_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+    started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    output_of: str | None = Field(sa_type=Text)
+    parent_run_id: UUID | None
+    depth: int | None = Field(sa_column=Column(SmallInteger))
+    upload_id: UUID | None
+    takeovers: int = Field(sa_column_kwargs={"server_default": "0"})
+    taken_over_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+
+
+class RunStep(SQLModel, table=True):
+    """What one step of a run did. Written once: the first result stands, whoever repeats the work.
+
+    The output of one that is `gathered` is that of its items.
+    """
+
+    __tablename__ = "run_steps"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = ({"postgresql_partition_by": "RANGE (run_id)"},)
+
+    run_id: UUID = Field(primary_key=True)
+    step_id: str = Field(sa_column=Column(Text, primary_key=True))
+    position: int = Field(sa_type=SmallInteger)
+    status: str = Field(sa_type=Text)
+    input: Any = Field(sa_column=Column(JSON))
+    output: Any = Field(sa_column=Column(JSON))
+    error: Any = Field(sa_column=Column(JSON))
+    attempts: int = Field(sa_type=SmallInteger)
+    credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    started_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    completed_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    gathered: bool = Field(sa_column=Column(Boolean, nullable=False, server_default="false"))
+    items_total: int | None = Field(sa_column=Column(SmallInteger))
+    items_failed: int | None = Field(sa_column=Column(SmallInteger))
+    attempt_log: Any = Field(sa_column=Column(JSON))
+    performed_by: str | None = Field(sa_type=Text)
+
+
+class RunStepItem(SQLModel, table=True):
+    """What one item of an iterating step did. Written once, like a step."""
+
+    __tablename__ = "run_step_items"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = ({"postgresql_partition_by": "RANGE (run_id)"},)
+
+    run_id: UUID = Field(primary_key=True)
+    step_id: str = Field(sa_column=Column(Text, primary_key=True))
+    item: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    status: str = Field(sa_type=Text)
+    output: Any = Field(sa_column=Column(JSON))
+    error: Any = Field(sa_column=Column(JSON))
+    attempts: int = Field(sa_type=SmallInteger)
+    credits_used: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+
+
+STATUS: LiteralString = (
+    "coalesce(r.status,"
+    " case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
+)
+"""The status of a run `r` that may be work `w`: one that only naps has its executor still."""
+DEFINITION_STEPS: LiteralString = (
+    "(select json_agg(json_build_object('id', s->'id', 'type', s->'type')) from json_array_elements("
+    " case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"
+    " where s->>'id' is not null and s->>'type' is not null)"
+)
+"""The `id` and `type` of each step of a version `v`."""
+_SELECT: tuple[LiteralString, LiteralString] = (
+    "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error,"
+    " coalesce(octet_length(r.input::text), 0) as input_bytes, r.credits_used,"
+    " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
+    " r.parent_run_id, r.takeovers, r.taken_over_at, r.output_of,"
+    " coalesce(r.progress, w.progress) as progress, a.name, "
+    + carriers.SHOWN
+    + " as carrier, "
+    + DEFINITION_STEPS
+    + " as definition_steps from (",
+    ") r left join run_work w on w.run_id = r.id"
+    " join automations a on a.id = r.automation_id"
+    " join automation_versions v on v.automation_id = r.automation_id and v.version = r.version"
+    " order by r.id desc",
+)
+_STEPS: LiteralString = """
+select s.run_id, s.step_id, s.status, s.error, s.started_at, s.completed_at, s.performed_by,
+  s.items_total, s.items_failed, coalesce(s.attempt_log, '[]') as attempt_log,
+  coalesce(i.attempts, s.attempts) as attempts, coalesce(i.credits_used, s.credits_used) as credits_used,
+  coalesce(octet_length(s.input::text), 0) as input_bytes, {output_bytes} as output_bytes
+from run_steps s
+left join lateral (select max(attempts) as attempts, sum(credits_used)::bigint as credits_used
+                   from run_step_items i where i.run_id = s.run_id and i.step_id = s.step_id) i on s.gathered
+where s.run_id = any(%(ids)s) order by s.position
+""".replace("{output_bytes}", OUTPUT_BYTES)
+
+
+async def get(connection: Connection, account_id: UUID, run_id: UUID, *, room: int = ROOM) -> RunView:
+    """Return the run object. Inputs and outputs for which it has no room are `Omitted`.
+
+    Args:
+        connection: any.
+        account_id: whose run it is.
+        run_id: the run.
+        room: how many bytes its inputs and outputs have together, as JSON.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    head, tail = _SELECT
+    chosen: LiteralString = "select * from runs where account_id = %(account_id)s and id = %(id)s"
+    views = await _views(connection, head + chosen + tail, {"account_id": account_id, "id": run_id}, room)
+    if not views:
+        raise NotFound("run")
+    return views[0]
+
+
+async def get_automation_id(connection: Connection, run_id: UUID) -> UUID:
+    """The workflow of a run, which must exist."""
+    cursor = await connection.execute("select automation_id from runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row["automation_id"]
+
+
+async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunView]:
+    """Return those of these runs that have ended, whosever they are, each with its `SMALL` values."""
+    head, tail = _SELECT
+    chosen: LiteralString = "select * from runs where id = any(%(ids)s) and completed_at is not null"
+    views = await _views(connection, head + chosen + tail, {"ids": list(run_ids)}, SMALL)
+    return {view.id: view for view in views}
+
+
+async def get_output(connection: Connection, run_id: UUID) -> StoredJson | Omitted | None:
+    """Return the output of a run that has ended, whosever it is."""
+    query: LiteralString = (
+        "select r.output_of, " + OUTPUT_BYTES + " as bytes from runs r"
+        " join run_steps s on s.run_id = r.id and s.step_id = r.output_of"
+        " where r.id = %(id)s and s.run_id = %(id)s"
+    )
+    cursor = await connection.execute(query, {"id": run_id, "most": MAX_BYTES})
+    if (row := await cursor.fetchone()) is None or not row["bytes"]:
+        return None
+    ref = ValueRef(run_id, row["output_of"], "output")
+    loaded = await run_values.load(connection, [ref]) if row["bytes"] <= ROOM else {}
+    return loaded.get(ref) or Omitted(bytes=row["bytes"], url=url_of(ValueRef(run_id, THE_RUN, "output")))
+
+
+async def _views(
+    connection: Connection, query: LiteralString, wanted: dict[str, Any], room: int
+) -> list[RunView]:
+    cursor = await connection.execute(query, wanted)
+    found = await cursor.fetchall()
+    if not found:
+        return []
+    steps = await read_steps(connection, [run["id"] for run in found])
+    refs = [ref for run in found for ref in choose(_sizes(run, steps.get(run["id"], [])), room)]
+    loaded = await run_values.load(connection, refs)
+    return [_view(run, steps.get(run["id"], []), loaded) for run in found]
+
+
+async def read_steps(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[dict[str, Any]]]:
+    """Return the steps of these runs that are done, in list order, without what they were given and gave."""
+    cursor = await connection.execute(_STEPS, {"ids": list(run_ids), "most": MAX_BYTES})
+    steps: dict[UUID, list[dict[str, Any]]] = {}
+    for step in await cursor.fetchall():
+        steps.setdefault(step["run_id"], []).append(step)
+    return steps
+
+
+def _sizes(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[ValueRef, int]]:
+    """What the values of a run take in its object, which has the output of one step twice."""
+    yield ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"]
+    for step in steps:
+        times = 2 if step["step_id"] == run["output_of"] else 1
+        yield ValueRef(run["id"], step["step_id"], "input"), step["input_bytes"]
+        yield ValueRef(run["id"], step["step_id"], "output"), times * step["output_bytes"]
+
+
+def with_values(
+    run_id: UUID, step: Mapping[str, Any], loaded: Mapping[ValueRef, StoredJson]
+) -> dict[str, Any]:
+    """The row of a step, with its input and output as they are shown."""
+    refs = (ValueRef(run_id, step["step_id"], "input"), ValueRef(run_id, step["step_id"], "output"))
+    return {**step, **{ref.part: shown(ref, step[f"{ref.part}_bytes"], loaded) for ref in refs}}
+
+
+def _view(
+    run: dict[str, Any], steps: Sequence[Mapping[str, Any]], loaded: Mapping[ValueRef, StoredJson]
+) -> RunView:
+    rows = [with_values(run["id"], step, loaded) for step in steps]
+    output = next((row["output"] for row in rows if row["step_id"] == run["output_of"]), None)
+    if isinstance(output, Omitted):
+        output = output.model_copy(update={"url": url_of(ValueRef(run["id"], THE_RUN, "output"))})
+    given = shown(ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"], loaded)
+    return view_of(run | {"input": given, "output": output}, rows)
+
+
+async def get_status(connection: Connection, run_id: UUID) -> RunStatus | None:
+    """The status of a run, whosever it is; None if there is none."""
+    select: LiteralString = "select " + STATUS + " as status"
+    cursor = await connection.execute(
+        select + " from runs r left join run_work w on w.run_id = r.id where r.id = %s", (run_id,)
+    )
+    row = await cursor.fetchone()
+    return row["status"] if row else None
+
+
+class Origin(NamedTuple):
+    """What a run came of, beside its input: the request, if it is kept, and when it was accepted."""
+
+    request: Any
+    queued_at: datetime
+
+
+async def get_origin(connection: Connection, run_id: UUID) -> Origin:
+    """What a run, which must exist, came of."""
+    cursor = await connection.execute("select request, queued_at from runs where id = %s", (run_id,))
+    row = await cursor.fetchone()
+    assert row is not None
+    return Origin(**row)
+
+
+class Pulse(NamedTuple):
+    """What is cheap to know of a run; while it stays the same, so does the run object.
+
+    Attributes:
+        status: of the run.
+        steps: how many are done.
+        progress: a digest of what is under way.
+    """
+
+    status: RunStatus
+    steps: int
+    progress: str | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status in ("completed", "failed", "cancelled")
+
+
+async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse:
+    """How far the run is.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    select: LiteralString = (
+        "select " + STATUS + " as status, md5(w.progress::text) as progress,"
+        " (select count(*)::int from run_steps where run_id = r.id) as steps"
+        " from runs r left join run_work w on w.run_id = r.id where r.account_id = %s and r.id = %s"
+    )
+    cursor = await connection.execute(select, (account_id, run_id))
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("run")
+    return Pulse(**row)

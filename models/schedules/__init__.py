@@ -1,0 +1,1 @@
+"""Schedules: calendars, and when what has one is due."""

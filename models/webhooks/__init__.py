@@ -1,0 +1,1 @@
+"""Webhooks: endpoints, and the deliveries of events to them."""

@@ -1,0 +1,258 @@
+"""Deliveries: an event on its way to an endpoint, and the log of the attempts to bring it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, LiteralString
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Json
+from pydantic import Field as Described
+from sqlalchemy import JSON, CheckConstraint, Column, DateTime, Index, Integer, Text
+from sqlmodel import Field, SQLModel
+
+from database import Connection
+from models.errors import NotFound
+from models.events import event_types
+from models.events.event_data import WebhookTest
+from models.events.events import envelope
+from models.views import View
+from models.webhooks.delivery_work import Delivery
+from models.webhooks.delivery_writes import Attempt
+
+DeliveryStatus = Literal["pending", "delivered", "failed"]
+
+
+class DeliveryRow(SQLModel, table=True):
+    """An event for one endpoint. While it is `pending`, it is a row of `delivery_work` too."""
+
+    __tablename__ = "deliveries"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint("status in ('pending', 'delivered', 'failed')", name="status"),
+        Index("ix_deliveries_account_id_id", "account_id", "id"),
+        Index("ix_deliveries_endpoint_id_id", "endpoint_id", "id"),
+        Index(
+            "ix_deliveries_rare_status",
+            "account_id",
+            "status",
+            "id",
+            postgresql_where="status <> 'delivered'",
+        ),
+        Index("ix_deliveries_account_id_event_type_id", "account_id", "event_type", "id"),
+        {"postgresql_partition_by": "RANGE (id)"},
+    )
+
+    id: UUID = Field(primary_key=True)
+    account_id: UUID
+    endpoint_id: UUID
+    event_id: UUID
+    event_type: str = Field(sa_type=Text)
+    status: str = Field(sa_type=Text)
+    attempts: int
+    last_attempt_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    next_attempt_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    created_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+
+
+class DeliveryAttempt(SQLModel, table=True):
+    """One attempt: what was answered, or why nothing was."""
+
+    __tablename__ = "delivery_attempts"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = ({"postgresql_partition_by": "RANGE (delivery_id)"},)
+
+    delivery_id: UUID = Field(primary_key=True)
+    number: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    trigger: str = Field(sa_type=Text)
+    started_at: datetime = Field(sa_type=DateTime(timezone=True))  # pyright: ignore[reportArgumentType]
+    duration_ms: int
+    response_status: int | None
+    response_body: str | None = Field(sa_type=Text)
+    error: Any = Field(sa_column=Column(JSON))
+
+
+class AttemptError(View):
+    """Why an attempt was no success."""
+
+    code: str = Described(description="A stable snake_case word.")
+    message: str = Described(description="The same in a sentence.")
+
+
+class AttemptView(View):
+    """An attempt at a delivery."""
+
+    attempt: int = Described(description="Its number, from 1.")
+    trigger: Literal["scheduled", "manual"] = Described(
+        description="Whether it was made by itself or because somebody asked for it."
+    )
+    started_at: datetime = Described(description="When it began.")
+    duration_ms: int = Described(description="How long it took, in milliseconds.")
+    response_status: int | None = Described(description="The status of the answer; null if none came.")
+    response_body: str | None = Described(description="The first 16 KiB of it; null if none came.")
+    error: AttemptError | None = Described(description="Why it was no success; null if it was one.")
+
+
+class DeliveryView(View):
+    """An event for one webhook, and what became of it."""
+
+    id: UUID = Described(description="The delivery's id.")
+    webhook_id: UUID = Described(description="The webhook that it is for.")
+    event_id: UUID = Described(description="The event's id, sent as `webhook-id`.")
+    event_type: str = Described(description="The type of the event.")
+    payload: dict[str, Any] | None = Described(
+        description="The event as it is sent; null once it is kept no longer."
+    )
+    status: DeliveryStatus = Described(description="What became of it so far.")
+    attempts: int = Described(description="How many attempts there were.")
+    response_status: int | None = Described(
+        description="The status of the answer to the last attempt; null if none came."
+    )
+    response_body: str | None = Described(description="The first 16 KiB of that answer; null if none came.")
+    last_attempt_at: datetime | None = Described(description="When the last attempt began.")
+    next_attempt_at: datetime | None = Described(description="When the next attempt is due; null if none is.")
+    created_at: datetime = Described(description="When the event happened.")
+
+
+class DeliveryDetail(DeliveryView):
+    """A delivery with all attempts at it."""
+
+    attempt_log: list[AttemptView] = Described(description="The attempts, the first one first.")
+
+
+async def list_page(
+    connection: Connection,
+    account_id: UUID,
+    *,
+    endpoint_id: UUID | None = None,
+    status: DeliveryStatus | None = None,
+    event_type: str | None = None,
+    before: UUID | None = None,
+    limit: int = 20,
+) -> tuple[list[DeliveryView], UUID | None]:
+    """The account's deliveries, newest first, and the id to continue `before`, if there is more."""
+    wanted = {
+        "account_id": account_id, "endpoint_id": endpoint_id, "status": status, "event_type": event_type,
+        "id": before, "limit": limit + 1,
+    }  # fmt: skip
+    query: LiteralString = "select * from deliveries where account_id = %(account_id)s"
+    query += " and endpoint_id = %(endpoint_id)s" if endpoint_id is not None else ""
+    query += " and status = %(status)s" if status is not None else ""
+    query += " and event_type = %(event_type)s" if event_type is not None else ""
+    query += " and id < %(id)s" if before is not None else ""
+    cursor = await connection.execute(query + " order by id desc limit %(limit)s", wanted)
+    found = await cursor.fetchall()
+    rows = found[:limit]
+    payloads, answers = await _payloads(connection, rows), await _last_answers(connection, rows)
+    views = [
+        DeliveryView(
+            **_shown(row), payload=payloads.get(row["event_id"]), **answers.get(row["id"], _NO_ANSWER)
+        )
+        for row in rows
+    ]
+    return views, rows[-1]["id"] if len(found) > limit else None
+
+
+async def get(connection: Connection, account_id: UUID, delivery_id: UUID) -> DeliveryDetail:
+    """A delivery with the log of its attempts.
+
+    Raises:
+        NotFound: unknown, or another account's.
+    """
+    cursor = await connection.execute(
+        "select * from deliveries where id = %s and account_id = %s", (delivery_id, account_id)
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("delivery")
+    payloads = await _payloads(connection, [row])
+    cursor = await connection.execute(
+        "select number as attempt, trigger, started_at, duration_ms, response_status, response_body, error"
+        " from delivery_attempts where delivery_id = %s order by number",
+        (delivery_id,),
+    )
+    log = [AttemptView(**attempt) for attempt in await cursor.fetchall()]
+    last = {name: getattr(log[-1], name) for name in _NO_ANSWER} if log else _NO_ANSWER
+    return DeliveryDetail(**_shown(row), payload=payloads.get(row["event_id"]), **last, attempt_log=log)
+
+
+_NO_ANSWER: dict[str, Any] = {"response_status": None, "response_body": None}
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    shown = row | {"webhook_id": row["endpoint_id"]}
+    return {name: shown[name] for name in DeliveryView.model_fields if name in shown}
+
+
+async def _payloads(connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[UUID, dict[str, Any]]:
+    """The events of deliveries as they are sent, by id; found in their weeks alone, as they are named."""
+    cursor = await connection.execute(
+        "select id, type, data::text as data, created_at from events where id = any(%s)",
+        ([row["event_id"] for row in rows],),
+    )
+    return {
+        event["id"]: orjson.loads(envelope(event["type"], event["data"], event["created_at"]))
+        for event in await cursor.fetchall()
+    }
+
+
+async def _last_answers(connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[UUID, dict[str, Any]]:
+    ids = [row["id"] for row in rows]
+    cursor = await connection.execute(
+        "select a.delivery_id, a.response_status, a.response_body from delivery_attempts a"
+        " join unnest(%s::uuid[], %s::int[]) as last (delivery_id, number)"
+        "  on last.delivery_id = a.delivery_id and last.number = a.number"
+        " where a.delivery_id = any(%s)",
+        (ids, [row["attempts"] for row in rows], ids),
+    )
+    return {row.pop("delivery_id"): row for row in await cursor.fetchall()}
+
+
+# ---- tests of an endpoint
+
+
+async def new_test(connection: Connection, account_id: UUID, endpoint_id: UUID) -> Delivery:
+    """Make up the delivery of a `webhook.test`: it is sent first and stored then, by `store_test`.
+
+    Raises:
+        NotFound: no such endpoint of the account.
+    """
+    cursor = await connection.execute(
+        "select id as endpoint_id, account_id, url, sealed, time_ordered_id() as event_id,"
+        " time_ordered_id() as delivery_id, now() as created_at from endpoints"
+        " where id = %s and account_id = %s",
+        (endpoint_id, account_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("webhook")
+    data = WebhookTest(webhook_id=endpoint_id, message="This is a test.")
+    return Delivery(
+        **row, attempts=0, tries=0, manual=True,
+        event_type=event_types.name_of(data), data=data.model_dump_json(),
+    )  # fmt: skip
+
+
+async def store_test(connection: Connection, sent: Delivery, attempt: Attempt) -> None:
+    """Write down a test that was sent, with its event; call it in a transaction."""
+    error = None if attempt.code is None else {"code": attempt.code, "message": attempt.message}
+    await connection.execute(
+        "insert into events (id, account_id, type, data, created_at) values (%s, %s, %s, %s, %s)",
+        (sent.event_id, sent.account_id, sent.event_type, sent.data, sent.created_at),
+    )
+    await connection.execute(
+        "insert into deliveries (id, account_id, endpoint_id, event_id, event_type, status, attempts,"
+        " last_attempt_at, created_at) values (%s, %s, %s, %s, %s, %s, 1, %s, %s)",
+        (
+            sent.delivery_id, sent.account_id, sent.endpoint_id, sent.event_id, sent.event_type,
+            "failed" if error else "delivered", attempt.started_at, sent.created_at,
+        ),
+    )  # fmt: skip
+    await connection.execute(
+        "insert into delivery_attempts (delivery_id, number, trigger, started_at, duration_ms,"
+        " response_status, response_body, error) values (%s, 1, 'manual', %s, %s, %s, %s, %s)",
+        (
+            sent.delivery_id, attempt.started_at, attempt.duration_ms, attempt.response_status,
+            attempt.response_body, Json(error) if error else None,
+        ),
+    )  # fmt: skip

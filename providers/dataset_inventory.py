@@ -1,0 +1,78 @@
+"""The lookup data that is wanted on this machine: what is there, and what nobody fills without the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from providers.datasets import installed
+from providers.datasets.downloads import Dataset
+from providers.lookup.source_status import switched_off
+from providers.registry import DATASETS, KINDS
+from providers.sources.base import Source
+from settings import Settings
+
+State = Literal["installed", "not_refreshed", "missing"]
+
+
+@dataclass(frozen=True)
+class Stock:
+    """How one dataset stands.
+
+    Attributes:
+        name: of the dataset.
+        state: `not_refreshed`: an older version is in use, for the last one that came was not usable, or none
+            did; `missing`: nothing of it is in use.
+        fields: what its sources fill; without it, perhaps nobody does.
+        optional: doing without it is no failure.
+        known: the version that is in use.
+        failure: why the last fetch failed, if it did.
+    """
+
+    name: str
+    state: State
+    fields: tuple[str, ...]
+    optional: bool
+    known: installed.Installed | None
+    failure: str | None
+
+
+def take_stock(settings: Settings) -> list[Stock]:
+    """How each dataset stands that is wanted."""
+    known = installed.read_manifest(settings.data).datasets
+    failures = installed.read_failures(settings.data)
+    return [
+        _stock(dataset, settings, known.get(dataset.name), failures.get(dataset.name))
+        for dataset in DATASETS.values()
+        if is_wanted(dataset, settings)
+    ]
+
+
+def _stock(
+    dataset: Dataset, settings: Settings, known: installed.Installed | None, failure: str | None
+) -> Stock:
+    usable = known if known and installed.is_whole(settings.data, known) else None
+    state: State = "missing" if usable is None else "not_refreshed" if failure else "installed"
+    return Stock(dataset.name, state, fields_of(dataset.name), dataset.optional, usable, failure)
+
+
+def is_wanted(dataset: Dataset, settings: Settings) -> bool:
+    """Whether a source of the dataset is on; one that is no source's own serves them all."""
+    sources = _sources(dataset.name)
+    return not sources or any(switched_off(source, settings) is None for source in sources)
+
+
+def fields_of(dataset: str) -> tuple[str, ...]:
+    """The fields that the dataset's sources fill, in the order of their names."""
+    return tuple(sorted({field for source in _sources(dataset) for field in source.spec.fields}))
+
+
+@cache
+def _sources(dataset: str) -> tuple[Source, ...]:
+    return tuple(
+        source
+        for kind in KINDS.values()
+        for source in kind.sources
+        if source.spec.dataset == dataset and source.spec.kind == kind.name
+    )

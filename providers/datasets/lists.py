@@ -1,0 +1,144 @@
+"""Lists that their publishers keep as small files, most of address ranges: fetched together, packed as one.
+
+All files of a list arrive, or the list stays as it was. A version is a day: no publisher is asked twice a
+day for the same list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import ip_network
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from outbound.addresses import without_credentials
+from outbound.errors import OutboundError
+from providers.datasets.downloads import Download, DownloadError, Tools, downloaded, progress_of, stem_of
+from providers.datasets.ranges import Range
+from settings import Settings
+
+_MOST_BYTES = 64 * 1024 * 1024
+_CONNECT_SECONDS = 2.0  # a start must not wait long for lists that it can do without
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The files of one list, at their publishers.
+
+    Attributes:
+        name: the publisher, as people say it.
+        source: the lookup source whose base URL setting leads to a mirror with the same paths.
+        files: name → URL.
+        licence: under which the data may be used.
+    """
+
+    name: str
+    source: str
+    files: Mapping[str, str]
+    licence: str
+
+    @property
+    def label(self) -> str:
+        """The publisher's name."""
+        return self.name
+
+    def address(self, settings: Settings) -> str:
+        """The files at their publishers, or the operator's server in their place."""
+        mirror = settings.provider(self.source).base_url
+        return " ".join(self.files.values()) if mirror is None else without_credentials(mirror)
+
+    async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
+        """Download all files at once; who cannot be reached is given up after two seconds."""
+        version = f"{datetime.now(UTC):%Y-%m-%d}"
+        if version == have:
+            return None
+        address = self.address(tools.settings)
+        stem = f"{stem_of(dataset, address)}-{version}"
+        parts = {name: tools.folder / f"{stem}-{name}.part" for name in self.files}
+        file = f"{stem}.zip"
+        try:
+            await asyncio.gather(*(self._get(dataset, name, path, tools) for name, path in parts.items()))
+            await asyncio.to_thread(_pack, parts, tools.folder / f"{file}.part")
+            (tools.folder / f"{file}.part").replace(tools.folder / file)
+        finally:
+            for path in parts.values():
+                path.unlink(missing_ok=True)
+        mirror = tools.settings.provider(self.source).base_url
+        return downloaded(self.label, version, self.licence, file, address, mirror)
+
+    async def _get(self, dataset: str, name: str, path: Path, tools: Tools) -> None:
+        url, mirror = self.files[name], tools.settings.provider(self.source).base_url
+        if mirror is not None:
+            url = mirror.rstrip("/") + urlsplit(url).path
+        host = urlsplit(url).netloc
+        try:
+            status = await tools.outbound.download(
+                self.source,
+                url,
+                path,
+                max_bytes=_MOST_BYTES,
+                connect_timeout=_CONNECT_SECONDS,
+                progress=progress_of(f"{dataset}: from {host}", tools.report),
+            )
+        except OutboundError as error:
+            raise DownloadError(f"{host} cannot be reached ({error.code})") from None
+        if status != 200:
+            raise DownloadError(f"{host} answers {status}")
+
+
+def _pack(parts: Mapping[str, Path], target: Path) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in parts.items():
+            archive.write(path, name)
+
+
+def read(download: Path) -> dict[str, bytes]:
+    """The files of a download: name → content."""
+    try:
+        with zipfile.ZipFile(download) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    except zipfile.BadZipFile:
+        raise ValueError("the download is damaged") from None
+
+
+def lines(content: bytes) -> Iterator[str]:
+    """The lines of a text file, without comments and blank ones."""
+    for line in content.decode().splitlines():
+        line = line.partition("#")[0].strip()
+        if line:
+            yield line
+
+
+def merged(networks: Iterable[str], label: str, *, fewest: int) -> list[Range]:
+    """Networks and addresses as ranges with one label; those that overlap or touch become one.
+
+    Raises:
+        ValueError: if one is no network, or there are not at least `fewest`: then it is not the list that it
+            should be.
+    """
+    found: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
+    for text in networks:
+        network = ip_network(text, strict=False)
+        found[network.version].append((int(network.network_address), int(network.broadcast_address)))
+    count = len(found[4]) + len(found[6])
+    if count < fewest:
+        raise ValueError(f"only {count} networks")
+    ranges: list[Range] = []
+    for version, size in ((4, 4), (6, 16)):
+        for start, end in _joined(sorted(found[version])):
+            ranges.append(Range(start.to_bytes(size), end.to_bytes(size), label))
+    return ranges
+
+
+def _joined(rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in rows:
+        if joined and start <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,0 +1,1 @@
+"""The pipeline of a lookup: from a query to sources, and from their answers to one."""

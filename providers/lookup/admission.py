@@ -1,0 +1,177 @@
+"""May a source be asked now? Its windows and breaker, in Postgres for all processes or in this one alone.
+
+A refusal is remembered here until it ends, so that a source which may not be asked costs nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from uuid import UUID
+
+import psycopg
+
+import logs
+from database import Database
+from models.lookups import provider_states, source_quotas
+from models.lookups.lookups import Status
+from models.lookups.provider_states import FAILURES_TO_OPEN, MOST_OPEN_SECONDS, OPEN_SECONDS, Admission
+from providers.lookup.result import REFUSING
+from providers.lookup.waiter import Waiter
+from providers.sources.base import RemoteSource, RemoteSpec, SourceError
+from settings import Settings
+
+_log = logs.get(__name__)
+
+# After this failure the next requests would fail alike; how long to leave the source alone.
+_AUTH_FAILED_SECONDS = 300.0
+
+_STATUS: dict[str, Status] = {
+    "rate_limited": "rate_limited",
+    REFUSING: "rate_limited",
+    "auth_failed": "auth_failed",
+    "cooling_down": "error",
+}
+# Beyond so many refused accounts, those that may ask again are forgotten.
+_MANY = 1000
+
+
+class Gates:
+    """The windows and breakers of all remote sources, as this process sees them."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        self._refused: dict[str, tuple[float, str]] = {}
+        # Until when a caller finds no place in a bucket: an account that waits, or None for who does not.
+        self._full: dict[tuple[str, UUID | None], float] = {}
+        self._failures: Counter[str] = Counter()
+        self._failing: set[str] = set()
+
+    async def admit(self, source: RemoteSource, waiter: Waiter | None) -> None:
+        """Take leave to ask `source` once.
+
+        Raises:
+            SourceError: if it may not be asked now; `retry_after` says when.
+        """
+        spec = source.spec
+        refusal = self.refusal(source, waiter)
+        if refusal is not None:
+            raise refusal
+        if not spec.shared:
+            return
+        account_id = waiter and waiter.account_id
+        try:
+            async with self._database.connection() as connection:
+                rates = spec.allowed(self._settings)
+                admission = await source_quotas.admit(connection, spec.name, spec.bucket, rates, account_id)
+        except psycopg.Error as fault:
+            # Not knowing whether the source may be asked, it is better not to.
+            _log.warning("admission_unavailable", source=spec.name, error=type(fault).__name__)
+            raise SourceError("error", "database") from fault
+        if admission.quota:
+            self._remember_full((spec.bucket, account_id), admission.retry_after)
+        else:
+            self._remember(spec.bucket if spec.server else spec.name, admission)
+        if not admission.admitted:
+            assert admission.reason is not None
+            raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
+
+    def refusal(self, source: RemoteSource, waiter: Waiter | None) -> SourceError | None:
+        """Why the caller may not ask the source now, as far as this process knows; None if it may."""
+        now = time.monotonic()
+        for row in (source.spec.name, source.spec.bucket):
+            until, reason = self._refused.get(row, (0.0, ""))
+            if until > now:
+                return SourceError(_STATUS[reason], reason, until - now)
+        until = self._full.get((source.spec.bucket, waiter and waiter.account_id), 0.0)
+        return SourceError("rate_limited", "rate_limited", until - now) if until > now else None
+
+    async def enter(self, source: RemoteSource, server: str) -> None:
+        """Take leave to ask another server of the source, as for a caller that does not wait.
+
+        Raises:
+            SourceError: as `admit`.
+        """
+        await self.admit(source.at(server), None)
+
+    async def failed(self, source: RemoteSource, error: SourceError) -> None:
+        """Note that the source, asked with leave, failed.
+
+        What its server says of the caller, that it asks too often or may not ask, is true of the account.
+        """
+        name = row = source.spec.name
+        if error.status in ("timeout", "error") and not source.spec.server:
+            self._failing.add(name)
+        reason, block = None, None
+        if source.spec.server or error.status in ("rate_limited", "auth_failed"):
+            row = source.spec.bucket
+        if error.status == "rate_limited":
+            reason, block = "rate_limited", error.retry_after
+        elif error.status == "auth_failed":
+            reason, block = "auth_failed", _AUTH_FAILED_SECONDS
+        # Where nobody says which server to ask, none was admitted whose row others could read.
+        if source.spec.shared and bool(source.spec.server) == source.spec.per_server:
+            try:
+                async with self._database.connection() as connection:
+                    admission = await provider_states.fail(
+                        connection, name, bucket=row, reason=reason, block=block
+                    )
+            except psycopg.Error as fault:
+                # The lookup has its outcome; that others do not hear of it is no reason to lose it.
+                _log.warning("failure_not_noted", source=source.spec.name, error=type(fault).__name__)
+                return
+        else:
+            admission = self._count(source.spec.name)
+        self._remember(row, admission)
+
+    async def answered(self, source: RemoteSource) -> None:
+        """Note that its server is there, though it did not take the query: its breaker may close."""
+        self.succeeded(source)
+        if not source.spec.shared:
+            return
+        try:
+            async with self._database.connection() as connection:
+                await provider_states.close(connection, source.spec.name, source.spec.bucket)
+        except psycopg.Error as fault:
+            _log.warning("answer_not_noted", source=source.spec.name, error=type(fault).__name__)
+
+    def succeeded(self, source: RemoteSource) -> None:
+        """Note that it answered. Postgres learns that when the answer is kept."""
+        self._failures.pop(source.spec.name, None)
+        self._failing.discard(source.spec.name)
+
+    def failing(self, name: str) -> bool:
+        """Whether the last request to the source `name` from here brought no answer."""
+        return name in self._failing
+
+    def open(self, spec: RemoteSpec) -> bool:
+        """Whether the source may be asked, as far as this process knows."""
+        until = max(self._refused.get(row, (0.0, ""))[0] for row in (spec.name, spec.bucket))
+        return until <= time.monotonic()
+
+    def _count(self, name: str) -> Admission:
+        """The breaker of a source that has it in the process alone."""
+        until, reason = self._refused.get(name, (0.0, ""))
+        if reason == "cooling_down" and (left := until - time.monotonic()) > 0:
+            return Admission(
+                admitted=False, reason="cooling_down", retry_after=left
+            )  # asked before it opened
+        self._failures[name] += 1
+        over = self._failures[name] - FAILURES_TO_OPEN
+        if over < 0:
+            return Admission(admitted=True)
+        seconds = min(MOST_OPEN_SECONDS, OPEN_SECONDS * 2 ** min(over, 10))
+        return Admission(admitted=False, reason="cooling_down", retry_after=seconds)
+
+    def _remember_full(self, caller: tuple[str, UUID | None], seconds: float) -> None:
+        now = time.monotonic()
+        if len(self._full) >= _MANY:
+            self._full = {one: until for one, until in self._full.items() if until > now}
+        self._full[caller] = now + seconds
+
+    def _remember(self, name: str, admission: Admission) -> None:
+        if admission.admitted:
+            self._refused.pop(name, None)
+        else:
+            self._refused[name] = (time.monotonic() + admission.retry_after, admission.reason or "")

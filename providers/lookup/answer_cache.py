@@ -1,0 +1,233 @@
+"""Answers of sources from before: the process's own, over those in Postgres that all processes share.
+
+The reads of all lookups that are under way go together, and with them the question whether a query is a
+person about whom nothing is looked up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+import psycopg
+
+import logs
+from database import Database
+from micro_batcher import MicroBatcher
+from models.accounts import suppressions
+from models.lookups import cached_answers
+from models.lookups.cached_answers import Kept, Key
+from providers.sources.base import Fields, Query, RemoteSource
+from sealing import Keyring, UnsealError
+from settings import Settings
+
+_log = logs.get(__name__)
+
+Asked = tuple[RemoteSource, Query]
+"""A source, and the query as in the source's own kind."""
+
+# Of an answer in this process: source, kind and query.
+_Place = tuple[str, str, str]
+# What this process keeps itself. Answers of shared sources are looked up again after a minute, so that
+# what another process deletes is soon gone here too.
+_KEPT_HERE = 4096
+# As JSON or sealed; what is larger is read again each time.
+_LARGEST_HERE_BYTES = 32 * 1024
+_KEPT_HERE_SECONDS = 60.0
+# Under which the names of the unsure fields are kept beside the fields.
+_UNSURE = "?"
+_SURE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kept answer; times are Unix seconds. `here_until`: until when this process may trust its copy."""
+
+    fields: Fields
+    fetched_at: float
+    expires_at: float
+    stale_until: float
+    here_until: float
+    unsure: frozenset[str] = _SURE
+
+    def usable(self, now: float, max_age: float | None) -> bool:
+        """Whether it may be given at all: no older than `max_age`; what is empty, only while it is fresh."""
+        until = self.stale_until if self.fields else self.expires_at
+        return now < until and (max_age is None or now - self.fetched_at <= max_age)
+
+    def fresh(self, now: float, max_age: float | None) -> bool:
+        """Whether it may be given without asking the source."""
+        return now < self.expires_at and self.usable(now, max_age)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is kept, by the names of the sources; and whether the query is a person to be left alone."""
+
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    suppressed: bool = False
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    keys: list[Key]
+    person: list[bytes]
+
+
+@dataclass(frozen=True)
+class _Read:
+    kept: list[Kept]
+    suppressed: bool
+
+
+@dataclass
+class _Look:
+    """A look into this process: what it has, and what it has to read of."""
+
+    moment: float
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    unknown: dict[Key, Asked] = field(default_factory=dict[Key, Asked])
+    wanted: _Wanted | None = None
+
+
+class KeptAnswers:
+    """The kept answers, as this process sees them."""
+
+    def __init__(self, database: Database, keyring: Keyring, settings: Settings) -> None:
+        self._database = database
+        self._keyring = keyring
+        self._settings = settings
+        self._addresses: dict[str, str | None] = {}
+        self._entries: OrderedDict[_Place, Entry] = OrderedDict()
+        self._reads: MicroBatcher[_Wanted, _Read] = MicroBatcher(self._read_together, in_flight=2)
+
+    async def find(self, asked: Sequence[Asked], person: str | None) -> Found:
+        """Find what is kept, fresh or stale.
+
+        Args:
+            asked: the sources, and for what.
+            person: the e-mail address or phone number that the query is.
+
+        Raises:
+            psycopg.Error: if it cannot be found out whether the person is suppressed. Without a person,
+                nothing is found while the database is away, for the sources may still answer.
+        """
+        look = self._look(asked, person)
+        if look.wanted is None:
+            return Found(look.entries)
+        try:
+            read = await self._reads.submit(look.wanted)
+        except psycopg.Error as error:
+            if person is not None:
+                raise
+            _log.warning("kept_answers_unreadable", error=type(error).__name__)
+            return Found(look.entries)
+        return self._found(look, read)
+
+    async def find_many(self, asked: Sequence[tuple[Sequence[Asked], str | None]]) -> list[Found]:
+        """Find what is kept for many queries, by one statement; for each, as `find`.
+
+        Raises:
+            psycopg.Error: the database is away.
+        """
+        looks = [self._look(sources, person) for sources, person in asked]
+        wanted = [look.wanted for look in looks if look.wanted is not None]
+        reads = iter(await self._read_all(wanted) if wanted else ())
+        return [
+            Found(look.entries) if look.wanted is None else self._found(look, next(reads)) for look in looks
+        ]
+
+    def _look(self, asked: Sequence[Asked], person: str | None) -> _Look:
+        """Look into this process."""
+        look = _Look(time.time())
+        for source, query in asked:
+            entry = self._entries.get(_place(source, query))
+            if entry is not None:
+                look.entries[source.spec.name] = entry
+            if source.spec.shared and (
+                entry is None or look.moment >= min(entry.here_until, entry.expires_at)
+            ):
+                look.unknown[self._key(source, query)] = (source, query)
+        if look.unknown or person is not None:
+            hashes = suppressions.identifier_hashes(self._keyring, person) if person else []
+            look.wanted = _Wanted(list(look.unknown), hashes)
+        return look
+
+    def _found(self, look: _Look, read: _Read) -> Found:
+        """What was found here, and in Postgres."""
+        for source, query in look.unknown.values():
+            # What this process has was deleted, unless it is among what was read.
+            look.entries.pop(source.spec.name, None)
+            self._entries.pop(_place(source, query), None)
+        for kept in read.kept:
+            source, query = look.unknown[kept.key]
+            try:
+                fields: Fields = orjson.loads(self._keyring.open("lookups", kept.sealed, kept.key.source))
+            except UnsealError:
+                continue  # sealed with a key that is gone: as good as not kept
+            here_until = look.moment + _KEPT_HERE_SECONDS
+            unsure = frozenset(fields.pop(_UNSURE, ()))
+            entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure)
+            look.entries[source.spec.name] = entry
+            self._remember(_place(source, query), entry, len(kept.sealed))
+        return Found(look.entries, read.suppressed)
+
+    async def keep(
+        self, source: RemoteSource, query: Query, fields: Fields, unsure: frozenset[str] = _SURE
+    ) -> None:
+        """Keep an answer that just came, and note that its source works."""
+        spec, now = source.spec, time.time()
+        ttl = spec.ttl if fields else spec.negative_ttl
+        stale = max(ttl, spec.stale_ttl) if fields else ttl
+        here_until = now + _KEPT_HERE_SECONDS if spec.shared else now + stale
+        text = orjson.dumps({**fields, _UNSURE: sorted(unsure)} if unsure else fields)
+        entry = Entry(fields, now, now + ttl, now + stale, here_until, unsure)
+        self._remember(_place(source, query), entry, len(text))
+        if not spec.shared:
+            return
+        key = self._key(source, query)
+        sealed = self._keyring.seal("lookups", text, spec.name)
+        try:
+            async with self._database.connection() as connection:
+                await cached_answers.keep(connection, key, sealed, bucket=spec.bucket, ttl=ttl, stale=stale)
+        except psycopg.Error as fault:
+            _log.warning("answer_not_kept", source=spec.name, error=type(fault).__name__)
+
+    async def _read_together(self, group: list[_Wanted]) -> list[_Read | Exception]:
+        return [*await self._read_all(group)]
+
+    async def _read_all(self, group: Sequence[_Wanted]) -> list[_Read]:
+        keys = list({key: None for wanted in group for key in wanted.keys})
+        persons = [digest for wanted in group for digest in wanted.person]
+        async with self._database.connection() as connection:
+            rows, suppressed = await cached_answers.read(connection, keys, persons)
+        kept = {row.key: row for row in rows}
+        return [
+            _Read(
+                [kept[key] for key in wanted.keys if key in kept],
+                not suppressed.isdisjoint(wanted.person),
+            )
+            for wanted in group
+        ]
+
+    def _key(self, source: RemoteSource, query: Query) -> Key:
+        name = source.spec.name
+        if name not in self._addresses:
+            self._addresses[name] = source.spec.address(self._settings)
+        digest = cached_answers.query_hash(self._keyring, query.kind, query.text)
+        return source.key(digest, self._addresses[name])
+
+    def _remember(self, place: _Place, entry: Entry, size: int) -> None:
+        self._entries.pop(place, None)
+        if size > _LARGEST_HERE_BYTES:
+            return
+        self._entries[place] = entry
+        while len(self._entries) > _KEPT_HERE:
+            self._entries.popitem(last=False)
+
+
+def _place(source: RemoteSource, query: Query) -> _Place:
+    return (source.spec.name, query.kind, query.text)

@@ -1,0 +1,180 @@
+"""What all sources said → one answer.
+
+A source that has not answered leaves unknown what it could have said: nothing is none, and nothing false,
+before everyone who could know has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from providers.lookup.coverage import credits_for, leaves_open
+from providers.lookup.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept
+from providers.sources.aggregate import Merged, merge, nest
+from providers.sources.base import Fields, Kind, Query, Source
+from providers.sources.verdicts import COMPUTED, judge
+
+
+def compose(
+    kind: Kind,
+    query: Query,
+    outcomes: Outcomes,
+    moment: datetime,
+    offset: int = 0,
+    limit: int | None = None,
+    fields: Collection[str] | None = None,
+) -> LookupResult:
+    """Make the answer to `query`.
+
+    Args:
+        kind: of the lookup.
+        query: normalised.
+        outcomes: what became of every source.
+        moment: of the answer: what the clocks show.
+        offset: how many results to leave out, for a kind that has pages.
+        limit: the most results to deliver; None: as the kind has it.
+        fields: the only ones that are delivered, and so paid for; None for all.
+    """
+    said = {source.spec.name: _sure(outcome) for source, outcome in outcomes if outcome.fields}
+    told, of_others = kind.apart(said)
+    silent = [source for source, outcome in outcomes if outcome.silent]
+    merged = merge(told.items(), kind.rules, kind.together)
+    _contradict(merged, told, of_others)
+    _credit(merged, outcomes)
+    _doubt(merged, kind, silent)
+    _show_doubts(merged, outcomes)
+    _add_what_follows(merged, kind, told, moment)
+    _say_none(merged, kind, outcomes)
+    _name_asked(merged, kind, outcomes)
+    if kind.message is not None:
+        merged.fields["message"] = kind.message(merged.fields, [source.spec.name for source in silent])
+    if kind.count is not None:
+        answered = [outcome.fields for _, outcome in outcomes if outcome.status in ANSWERS]
+        merged.fields[kind.count] = sum(own.get(kind.count, 1) for own in answered)
+        merged.sources.pop(kind.count, None)  # all of them have a part in it
+    merged.fields[kind.echo] = query.words
+    delivered = kind.cut(merged.fields, offset, limit)
+    if delivered is not merged.fields:
+        for path in merged.fields.keys() - delivered.keys():
+            merged.sources.pop(path, None)
+            merged.conflicts.pop(path, None)
+    failed = {path for _, outcome in outcomes for path in outcome.doubts}
+    data = nest({**dict.fromkeys(failed), **delivered}, kind.answer)
+    for name in kind.absent - delivered.keys():
+        del data[name]
+    if kind.signs:
+        signs = () if kind.judged.isdisjoint(delivered) else kind.signs
+        unheard = _unheard(outcomes)
+        data["verdict"] = judge(signs, delivered, merged.sources, told, moment, unheard=unheard)
+    for path in kind.scored:
+        if delivered.get(path.rpartition(".")[0]):
+            merged.sources[path] = [COMPUTED]
+    return LookupResult(
+        kind=kind.name,
+        query=query.text,
+        echo=kind.echo,
+        data=data,
+        credits=credits_for(kind, outcomes, delivered, fields),
+        cached=all_kept(outcomes),
+        partial=bool(silent) or any(outcome.failures for _, outcome in outcomes),
+        outcomes=outcomes,
+        sources=merged.sources,
+        conflicts=merged.conflicts,
+        block=offset // kind.block if kind.block else 0,
+    )
+
+
+def _add_what_follows(merged: Merged, kind: Kind, told: Mapping[str, Fields], moment: datetime) -> None:
+    """Add what follows from comparing the sources, and then from all that is known.
+
+    Sources stand above the latter, but may have counted less than they name together.
+    """
+    for path, value in kind.compare(told).items():
+        if path not in merged.fields:
+            merged.fields[path] = value
+            merged.sources[path] = [COMPUTED]
+    for path, (value, origin) in kind.derive(merged.fields, moment).items():
+        if value is None:
+            continue
+        if path not in merged.fields or (kind.rules.get(path) == "max" and value > merged.fields[path]):
+            merged.fields[path] = value
+            if origin in merged.sources:
+                merged.sources[path] = merged.sources[origin]
+
+
+def _unheard(outcomes: Outcomes) -> set[str]:
+    """Name the fields of which a source may know more, or otherwise, than it has said now."""
+    return {
+        path for source, outcome in outcomes for path in (source.fields if outcome.silent else outcome.unsure)
+    }
+
+
+def _sure(outcome: Outcome) -> Fields:
+    """What a source says; but not that there was nothing, when it said so some time ago."""
+    if not outcome.stale:
+        return outcome.fields
+    return {path: value for path, value in outcome.fields.items() if value}
+
+
+def _contradict(merged: Merged, told: Mapping[str, Fields], of_others: Mapping[str, Fields]) -> None:
+    """Note what sources say of somebody else, where the answer has another value."""
+    for source, fields in of_others.items():
+        for path, value in fields.items():
+            if path in merged.fields and merged.fields[path] != value:
+                given = {name: told[name][path] for name in merged.sources[path]}
+                merged.conflicts[path] = merged.conflicts.get(path, given) | {source: value}
+
+
+def _name_asked(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
+    """List what was asked, whether or not it has answered."""
+    asked = {source.spec.name for source, one in outcomes if one.silent or one.status != "skipped"}
+    for path, names in kind.asked.items():
+        merged.fields[path] = [names[name] for name in names if name in asked]
+
+
+def _credit(merged: Merged, outcomes: Outcomes) -> None:
+    """Name those whose data it is in the place of a source that only passes it on."""
+    for source, _ in outcomes:
+        if not source.spec.credited:
+            continue
+        for path in source.spec.credited.keys() & merged.sources.keys():
+            owner = source.spec.credited[path]
+            merged.sources[path] = [
+                owner if name == source.spec.name else name for name in merged.sources[path]
+            ]
+
+
+def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
+    """Forget each `False`, and each zero that is the greatest of counts, that a silent source could lift."""
+    if not silent:
+        return
+    for path, value in list(merged.fields.items()):
+        liftable = value is False or (value == 0 and kind.rules.get(path) == "max")
+        if liftable and any(path in source.fields for source in silent):
+            del merged.fields[path], merged.sources[path]
+            merged.conflicts.pop(path, None)
+
+
+def _show_doubts(merged: Merged, outcomes: Outcomes) -> None:
+    """Show what those whom a source has asked say against each other."""
+    for _, outcome in outcomes:
+        for path, doubt in outcome.doubts.items():
+            if doubt.said:
+                merged.conflicts[path] = {**merged.conflicts.get(path, {}), **dict(doubt.said)}
+
+
+def _say_none(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
+    """Say that there is none where nobody has named one and everyone who could know has answered.
+
+    A field that counts says so as soon as anyone who could know has answered.
+    """
+    for path, (value, origin) in kind.none.items():
+        if path in merged.fields:
+            continue
+        could = [(source, outcome) for source, outcome in outcomes if origin in source.fields]
+        told = [source.spec for source, outcome in could if outcome.status in ANSWERS]
+        complete = path in kind.counted or not any(leaves_open(outcome, origin) for _, outcome in could)
+        if complete and any(spec.proves_absence for spec in told):
+            merged.fields[path] = value
+            merged.sources[path] = [spec.name for spec in told]

@@ -1,0 +1,107 @@
+"""Who was heard, what that costs, and what is said although somebody who could know is silent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from models.lookups.silence import Reason
+from providers.lookup.result import ANSWERS, NO_DATA, LookupResult, Outcome, Outcomes, is_heard, within
+from providers.lookup.source_status import BULK_USE, NO_KEY
+from providers.sources.base import Fields, Kind, Source
+
+
+def credits_for(kind: Kind, outcomes: Outcomes, delivered: Fields, fields: Collection[str] | None) -> int:
+    """Tell what an answer costs: nothing where nobody was heard, else by what is delivered.
+
+    Args:
+        kind: of the lookup.
+        outcomes: what became of every source.
+        delivered: path → value.
+        fields: the only ones that the caller gets; None for all.
+    """
+    if not any(is_heard(source, outcome) for source, outcome in outcomes):
+        return 0
+    if fields is not None:
+        wanted = {*fields, *kind.priced}
+        delivered = {path: value for path, value in delivered.items() if within(path, wanted)}
+    return kind.cost(delivered)
+
+
+def credits_for_query(result: LookupResult) -> int:
+    """Tell what an answer costs where a query is paid, whatever it brings: nothing where nobody was heard."""
+    return int(result.heard)
+
+
+def answering(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> set[str]:
+    """Name the sources of these dotted fields that have answered now, be it that they know nothing."""
+    needed = kind.needed(fields)
+    return {
+        source.spec.name
+        for source, outcome in outcomes
+        if outcome.status in ANSWERS and not outcome.stale and _fills(source, needed)
+    }
+
+
+def silences(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> dict[str, Reason]:
+    """Name the sources of these dotted fields that have not said now what they know, and why.
+
+    One that has answered, but failed to find out some of the fields, is among them.
+    """
+    needed = kind.needed(fields)
+    return {
+        source.spec.name: why
+        for source, outcome in outcomes
+        if _fills(source, needed) and (why := _silence(outcome, needed)) is not None
+    }
+
+
+def _fills(source: Source, needed: Collection[str]) -> bool:
+    return any(within(path, needed) for path in source.fields)
+
+
+def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
+    """Why a source is silent; None if it is not."""
+    if outcome.detail == NO_DATA:
+        return "no_data"
+    if outcome.detail == NO_KEY:
+        return "no_key"
+    if outcome.detail == BULK_USE:
+        return "bulk_use"
+    if "rate_limited" in (outcome.status, outcome.failure):
+        return "limited"
+    if outcome.silent or any(within(path, needed) for path in outcome.failures):
+        return "failed"
+    return None
+
+
+def is_heard_of(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> bool:
+    """Tell whether a source that fills one of these dotted fields has answered now.
+
+    An older answer that stands in for a source that failed does not count.
+    """
+    needed = kind.needed(fields)
+    spoken = [source for source, outcome in outcomes if is_heard(source, outcome) and not outcome.stale]
+    return any(_fills(source, needed) for source in spoken)
+
+
+def unheard_fields(kind: Kind, result: LookupResult) -> frozenset[str]:
+    """Name the counts that are 0 because nobody who knows of any was heard.
+
+    They are no word for a baseline, a verdict or a condition on changes: what was known before stands.
+    """
+    return frozenset(
+        path
+        for path, (none, origin) in kind.none.items()
+        if path in kind.counted
+        and result.data.get(path) == none
+        and (path not in result.sources or _is_open(result.outcomes, origin))
+    )
+
+
+def _is_open(outcomes: Outcomes, path: str) -> bool:
+    return any(leaves_open(outcome, path) for source, outcome in outcomes if path in source.fields)
+
+
+def leaves_open(outcome: Outcome, path: str) -> bool:
+    """Tell whether a source that fills this field may know of something that it has not said now."""
+    return outcome.silent or path in outcome.unsure

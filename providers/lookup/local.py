@@ -1,0 +1,154 @@
+"""The sources on this machine, and which sources of a kind are asked at all, whatever the query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from models.lookups.lookups import Status
+from providers.datasets.installed import Datasets
+from providers.lookup.result import Outcome, within
+from providers.lookup.source_status import BULK_USE
+from providers.sources.aggregate import Types, declared
+from providers.sources.base import Fields, Kind, LocalSource, Query, RemoteSource, Source, SourceError
+
+NOT_WANTED = "not_wanted"
+"""Why a source was skipped that fills none of the fields that are wanted."""
+
+NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
+"""What becomes of a source that is asked over the network, unless it is."""
+
+
+Told = tuple[Source, Outcome]
+"""A source, and what became of it, with its fields named as in the kind that it stands in."""
+
+
+class Plan(NamedTuple):
+    """Who is asked for certain fields of a kind.
+
+    Attributes:
+        outcomes: every source in the order of precedence, with what becomes of it unless it is asked.
+        local: those on this machine that are asked, each with its place in `outcomes`.
+        remote: the same of those that are asked over the network.
+    """
+
+    outcomes: list[Told]
+    local: list[tuple[int, LocalSource]]
+    remote: list[tuple[int, RemoteSource]]
+
+
+class LocalSources:
+    """Asks the sources on this machine."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind],
+        off: Mapping[str, str | None],
+        types: Mapping[str, Types],
+        datasets: Datasets,
+        left_out: Collection[str] = (),
+    ) -> None:
+        """Prepare.
+
+        Args:
+            kinds: what can be looked up, and where.
+            off: source → why the settings keep it from being asked, if they do.
+            types: source → of what sort its fields are.
+            datasets: the data on this machine.
+            left_out: the sources that are not asked where many targets are looked up.
+        """
+        self._kinds = kinds
+        self._off = off
+        self._types = types
+        self._datasets = datasets
+        self._left_out = left_out
+        self._plans = lru_cache(256)(self._make_plan)
+
+    def plan(self, kind: str, fields: Collection[str] | None, *, many: bool = False) -> Plan:
+        """Who is asked for `fields`, None for all. All who want the same share it, and must not change it.
+
+        `many`: one of many targets is looked up, by a job or a monitor.
+        """
+        return self._plans(kind, None if fields is None else frozenset(fields), many)
+
+    def _make_plan(self, kind: str, fields: frozenset[str] | None, many: bool) -> Plan:
+        chosen = self._kinds[kind]
+        needed = None if fields is None else chosen.needed(fields)
+        plan = Plan([], [], [])
+        for source in chosen.sources:
+            off = self._off[source.spec.name]
+            outcome = NOT_ITS_SORT
+            if off is not None:
+                outcome = Outcome("skipped", detail=off)
+            elif needed is not None and not source.spec.exclusive and not _fills(source, needed):
+                outcome = Outcome("skipped", detail=NOT_WANTED)
+            elif many and source.spec.name in self._left_out:
+                outcome = Outcome("skipped", detail=BULK_USE)
+            elif isinstance(source, LocalSource):
+                plan.local.append((len(plan.outcomes), source))
+            else:
+                plan.remote.append((len(plan.outcomes), source))
+            plan.outcomes.append((source, outcome))
+        return plan
+
+    def ask(self, plan: Plan, queries: Sequence[Query]) -> list[list[Told]]:
+        """Ask about all queries, one source after the other: that keeps at hand what a source reads.
+
+        Returns:
+            For each query, what becomes of every source unless it is asked over the network.
+        """
+        answers = [plan.outcomes.copy() for _ in queries]
+        asked, open_answers = queries, answers
+        for place, source in plan.local:
+            for answer, told in zip(open_answers, self.find(source, asked), strict=True):
+                answer[place] = told
+            if not source.spec.exclusive:
+                continue
+            known = {n for n, answer in enumerate(open_answers) if answer[place][1].status == "ok"}
+            if known:
+                alone = Outcome("skipped", detail=f"{source.spec.name}_knows")
+                for n in known:
+                    open_answers[n][place + 1 :] = [(other, alone) for other, _ in plan.outcomes[place + 1 :]]
+                asked = [query for n, query in enumerate(asked) if n not in known]
+                open_answers = [answer for n, answer in enumerate(open_answers) if n not in known]
+        return answers
+
+    def find(self, source: LocalSource, queries: Sequence[Query]) -> list[Told]:
+        """What the source says of each query; of the time, each has an equal part."""
+        spec = source.spec
+        started = time.perf_counter()
+        found: list[Fields | Outcome] = []
+        for query in queries:
+            try:
+                found.append(source.find(query, self._datasets))
+            except SourceError as error:
+                found.append(_without_fields(error.status, 0, error.detail, None))
+        ms = round((time.perf_counter() - started) * 1000 / max(1, len(queries)))
+        fetched_at = self._datasets.fetched_at(spec.dataset) if spec.dataset else None
+        nothing = source, _without_fields("empty", ms, None, fetched_at)
+        return [
+            nothing
+            if not one
+            else (source, one if isinstance(one, Outcome) else self._checked(source, one, ms, fetched_at))
+            for one in found
+        ]
+
+    def _checked(self, source: LocalSource, found: Fields, ms: int, fetched_at: float | None) -> Outcome:
+        fields, unsure, drifted, doubts = declared(source.spec, found, self._types[source.spec.name])
+        if drifted:
+            outcome = Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
+        else:
+            status = "ok" if fields else "empty"
+            outcome = Outcome(status, fields, ms, fetched_at=fetched_at, unsure=unsure, doubts=doubts)
+        return outcome.placed(source)
+
+
+@lru_cache(256)
+def _without_fields(status: Status, ms: int, detail: str | None, fetched_at: float | None) -> Outcome:
+    return Outcome(status, ms=ms, detail=detail, fetched_at=fetched_at)
+
+
+def _fills(source: Source, needed: Collection[str]) -> bool:
+    return any(within(path, needed) for path in source.fields)

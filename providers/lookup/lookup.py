@@ -1,0 +1,399 @@
+"""The one call for every lookup: by a request, a step, a monitor or a job.
+
+Sources on this machine answer at once. For the others: answers kept in the process, then those kept in
+Postgres, then the sources themselves, all at the same time under one deadline; a query that is already on
+its way to a source is not sent again. A source that fails is named in the answer, and never fails the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import logs
+from database import Database
+from models.accounts import suppressions
+from models.lookups import provider_states, source_quotas
+from models.lookups.lookups import ProviderRow
+from models.lookups.source_quotas import WindowUse
+from outbound.client import Outbound
+from providers.datasets.installed import Datasets
+from providers.lookup import samples
+from providers.lookup.admission import Gates
+from providers.lookup.answer_cache import Asked, Found, KeptAnswers
+from providers.lookup.billing import Payer, Till
+from providers.lookup.composition import compose
+from providers.lookup.local import NOT_ITS_SORT, LocalSources
+from providers.lookup.lookup_events import LookupTeller
+from providers.lookup.networks import network_of
+from providers.lookup.offline_answers import LEFT_ALONE, KnownAnswers, lack_of
+from providers.lookup.recent_cache import RecentAnswers
+from providers.lookup.result import NOT_ASKED, LookupResult, Outcome, suppressed
+from providers.lookup.source_fetcher import Asker
+from providers.lookup.source_status import BULK_USE, is_left_out, name_unknown, quota_of, row, switched_off
+from providers.lookup.waiter import Waiter
+from providers.registry import KINDS
+from providers.sources.aggregate import types_of
+from providers.sources.base import Kind, LocalSource, Query, RemoteSource, Resolve, Source
+from sealing import Keyring
+from settings import Settings
+
+_log = logs.get(__name__)
+_DEADLINE_SECONDS = 8.0
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked, and how; see `Lookups.lookup`. `kept_only`: send nothing."""
+
+    kind: Kind
+    query: Query
+    fields: Collection[str] | None
+    max_age: float | None
+    deadline: float
+    offset: int = 0
+    limit: int | None = None
+    waiter: Waiter | None = None
+    kept_only: bool = False
+
+    @property
+    def place(self) -> Hashable:
+        """What tells it from other questions to which another answer would be given."""
+        fields = None if self.fields is None else frozenset(self.fields)
+        return self.kind.name, self.query.words, fields, self.offset, self.limit
+
+    def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
+        """The sources, each with the query as in its own kind."""
+        return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
+
+
+class AskedSources(NamedTuple):
+    """The sources that are asked for certain fields: over the network, and on this machine; and the others.
+
+    `left_out`: those that would be asked about a single target.
+    """
+
+    remote: Sequence[RemoteSource]
+    local: Sequence[LocalSource]
+    left_out: Sequence[Source] = ()
+
+
+class Lookups:
+    """All lookups of this process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        keyring: Keyring,
+        outbound: Outbound,
+        *,
+        kinds: Mapping[str, Kind] = KINDS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: which sources are on, their keys and addresses, and whether all stays local.
+            database: where all processes keep answers and limits.
+            keyring: seals what is kept.
+            outbound: the clients of the sources; open.
+            kinds: what can be looked up, and where.
+        """
+        self._settings = settings
+        self._database = database
+        self.till = Till(database, keyring)
+        self.teller = LookupTeller(database)
+        self._kinds = kinds
+        self._datasets = Datasets(settings.data)
+        self._types = {
+            source.spec.name: types_of(source, kind.answer)
+            for kind in kinds.values()
+            for source in kind.sources
+        }
+        self._gates = Gates(settings, database)
+        self._kept = KeptAnswers(database, keyring, settings)
+        self._recent = RecentAnswers()
+        self._asker = Asker(settings, self._gates, self._kept, outbound, self._datasets, self._types)
+        self._off = {
+            source.spec.name: switched_off(source, settings)
+            for kind in kinds.values()
+            for source in kind.sources
+        }
+        sources = [source for kind in kinds.values() for source in kind.sources]
+        left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
+        self._leaves_out = bool(left_out)
+        self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
+        self.known = KnownAnswers(kinds, self._local, self._kept, self._asker)
+
+    async def open(self) -> None:
+        """Open the data on this machine now, so that the first lookup need not wait for that."""
+        self.teller.start()
+        if unknown := name_unknown(self._kinds, self._settings):
+            _log.warning("commercial_terms_unknown", sources=unknown)
+        for kind in self._kinds.values():
+            for source in kind.sources:
+                spec = source.spec
+                if isinstance(source, LocalSource) and spec.dataset and self._off[spec.name] is None:
+                    self._local.find(source, [kind.normalise(kind.example, "")])
+
+    async def close(self) -> None:
+        """Give up what is on its way."""
+        await self._asker.close()
+        await self.teller.stop()
+
+    async def lookup(
+        self,
+        kind: str,
+        query: str,
+        *,
+        pointer: str | None = None,
+        fields: Collection[str] | None = None,
+        max_age: float | None = None,
+        deadline: float = _DEADLINE_SECONDS,
+        offset: int = 0,
+        limit: int | None = None,
+        payer: Payer | None = None,
+        waiter: Waiter | None = None,
+    ) -> LookupResult:
+        """Look `query` up at every source of `kind` that is on.
+
+        Args:
+            kind: `ip` …
+            query: as the caller gave it.
+            pointer: where in the caller's input it stood, for the error; `/<kind>` by default.
+            fields: the only dotted fields that matter; sources that fill none of them are not asked.
+            max_age: seconds; no kept answer older than that is used, 0 for none at all.
+            deadline: seconds for everything.
+            offset: how many results to leave out, for a kind that has pages.
+            limit: the most results to deliver, for a kind that has many.
+            payer: whose lookup it is, and who pays, if it costs something; None for nobody's.
+            waiter: the caller, if it comes back where sources are over their limits; None if it cannot wait.
+
+        Raises:
+            models.errors.Invalid: if `query` is not of this kind.
+            AllProvidersFailed: if every source that was asked failed.
+            NoProvider: if no source could be asked at all.
+            InsufficientCredits: if the payer cannot pay.
+        """
+        chosen = self._kinds[kind]
+        parsed = chosen.normalise(query, pointer or f"/{kind}")
+        terms = None
+        if payer is not None and chosen.price:
+            terms = await self.till.terms(payer, chosen, parsed, offset, limit)
+            limit = terms.limit
+        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, waiter)
+        result = await self._answer(question)
+        if payer is None:
+            return result
+        tell = partial(self.teller.tell, payer) if await self.teller.wants(payer.account_id) else None
+        if terms is not None:
+            return await self.till.charge(payer, terms, result, by_block=chosen.block > 0, tell=tell)
+        if tell is not None:
+            await tell(result)
+        return result
+
+    def network_of(self, address: str) -> str:
+        """Say where an address is, by the data here: `AS15169 US`; the address itself if that is unknown."""
+        return network_of(self._kinds["ip"], self._local, address)
+
+    def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
+        """Who is asked by a job or a monitor for these fields of a kind; None for all.
+
+        Returns:
+            The sources over the network that are on, with the rates at which they may be asked here, those on
+            this machine that have their data, and those that are on and are left out.
+        """
+        plan = self._local.plan(kind, fields, many=True)
+        here = [source for _, source in plan.local if self._has_data(source.spec.dataset)]
+        left_out = [source for source, outcome in plan.outcomes if outcome.detail == BULK_USE]
+        return AskedSources([self._as_allowed(source) for _, source in plan.remote], here, left_out)
+
+    def _as_allowed(self, source: RemoteSource) -> RemoteSource:
+        return replace(source, spec=replace(source.spec, rates=source.spec.allowed(self._settings)))
+
+    def _has_data(self, dataset: str | None) -> bool:
+        return dataset is None or self._datasets.usable(dataset) is not None
+
+    async def charged(self, payer: Payer) -> int:
+        """The credits that the work of `payer` has cost, although it may have failed since."""
+        return (await self.till.funds(payer)).charged
+
+    async def dry_run(
+        self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
+    ) -> LookupResult:
+        """The answer to `query` in a dry run: nothing is sent to anyone, and nothing charged.
+
+        It is of the data on this machine and, for a kind that costs nothing, of kept answers. What sources
+        could add that are set up and were not asked is made up, and said to be from the source `sample`.
+
+        Args:
+            kind: `ip` …
+            query: as the caller gave it.
+            pointer: where in the caller's input it stood, for the error.
+            fields: the only dotted fields that matter.
+
+        Raises:
+            models.errors.Invalid: if `query` is not of this kind.
+            AllProvidersFailed, NoProvider: as `lookup`, if no source is left that could be asked.
+        """
+        chosen = self._kinds[kind]
+        parsed = chosen.normalise(query, pointer)
+        # What is kept of a kind that costs credits, somebody has paid for.
+        max_age = 0 if chosen.price else None
+        question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
+        outcomes = await self._ask(question)
+        left_alone = suppressed(outcomes)
+        if not left_alone:
+            outcomes += samples.added(chosen, outcomes)
+        result = compose(chosen, parsed, outcomes, datetime.now(UTC), fields=fields)
+        could_be_asked = any(outcome.detail == NOT_ASKED for _, outcome in outcomes)
+        refusal = None if left_alone or could_be_asked else lack_of(result)
+        if refusal is not None:
+            raise refusal
+        return result
+
+    async def _answer(self, question: _Question) -> LookupResult:
+        """The answer: one of the last moments, or a new one.
+
+        Raises:
+            AllProvidersFailed: if every source that was asked failed.
+            NoProvider: if no source could be asked at all.
+        """
+        place = question.place, self._leaves_out and question.waiter is not None
+        result = self._recent.find(place) if question.max_age is None else None
+        if result is None or await self._is_suppressed(question.query):
+            outcomes = await self._ask(question)
+            moment = datetime.now(UTC)
+            result = compose(
+                question.kind,
+                question.query,
+                outcomes,
+                moment,
+                question.offset,
+                question.limit,
+                question.fields,
+            )
+            if suppressed(outcomes):
+                return result
+            # Who waits is refused earlier than others.
+            if question.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
+                self._recent.add(place, result)
+        refusal = lack_of(result)
+        if refusal is not None:
+            raise refusal
+        return result
+
+    async def _is_suppressed(self, query: Query) -> bool:
+        person = suppressions.identifier(query.text)
+        return person is not None and (await self._kept.find([], person)).suppressed
+
+    async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
+        """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
+        kind, query = question.kind, question.query
+        plan = self._local.plan(kind.name, question.fields, many=question.waiter is not None)
+        [outcomes] = self._local.ask(plan, [query])
+        remote = [source for place, source in plan.remote if outcomes[place][1] is NOT_ITS_SORT]
+        first = [source for source in remote if source.takes(query)]
+        found = await self._look(first, question)
+        if found.suppressed:
+            return [(source, LEFT_ALONE) for source in kind.sources]
+        if not remote:
+            return outcomes
+        if kind.resolve is None:
+            answered = await self._ask_remote(first, question, found)
+        else:
+            answered = await self._ask_in_two_rounds(kind.resolve, remote, question, found)
+        return [
+            (source, answered[source.spec.name].placed(source) if source.spec.name in answered else outcome)
+            for source, outcome in outcomes
+        ]
+
+    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> Found:
+        """Look for what is kept; and whether nothing is to be looked up."""
+        person = suppressions.identifier(question.query.text)
+        return await self._kept.find(question.of(sources) if question.max_age != 0 else [], person)
+
+    async def _ask_remote(
+        self, sources: Sequence[RemoteSource], question: _Question, found: Found
+    ) -> dict[str, Outcome]:
+        """Ask all at once, each as in its own kind."""
+        return await self._asker.ask(
+            question.of(sources),
+            found.entries,
+            max_age=question.max_age,
+            deadline=question.deadline,
+            waiter=question.waiter,
+            kept_only=question.kept_only,
+        )
+
+    async def _ask_in_two_rounds(
+        self,
+        resolve: Resolve,
+        sources: Sequence[RemoteSource],
+        question: _Question,
+        found: Found,
+    ) -> dict[str, Outcome]:
+        """Find out first what exactly the query means, then ask every source about just that.
+
+        Where a source has failed in the first round, the others are unsure of all that they said in it alone:
+        with its help it might have been known which one is meant.
+        """
+        started = time.perf_counter()
+        searching = [source for source in sources if source.takes(question.query)]
+        half = replace(question, deadline=question.deadline / 2)
+        first = await self._ask_remote(searching, half, found)
+        told = {name: outcome.fields for name, outcome in first.items()}
+        # An older answer that stands in for a failure names what was found then: it is not silence.
+        heard = not any(outcome.silent and not outcome.stale for outcome in first.values())
+        resolution = resolve(question.query, told, heard)
+        left = question.deadline - (time.perf_counter() - started)
+        exact = replace(question, query=resolution.query, deadline=left)
+        knowing = [source for source in sources if source.takes(exact.query)]
+        second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
+        failed = any(outcome.silent for outcome in first.values())
+        stayed: dict[str, Outcome] = {}
+        for source in searching:
+            name = source.spec.name
+            unsure = source.spec.fields if failed else first[name].unsure
+            stayed[name] = first[name]._replace(fields=resolution.fields.get(name, {}), unsure=unsure)
+        about = {source.spec.name: source.asks(exact.query).text for source in knowing}
+        return stayed | {name: one._replace(about=about[name]) for name, one in second.items()}
+
+    async def describe(self) -> list[ProviderRow]:
+        """Every source of every kind, and how it is doing."""
+        async with self._database.connection() as connection:
+            states = await provider_states.states(connection)
+            use = await source_quotas.read_use(connection)
+        return [
+            self._standing(source, states, use)
+            for kind in self._kinds.values()
+            for source in kind.sources
+            if source.spec.kind == kind.name
+        ]
+
+    def _standing(
+        self,
+        source: Source,
+        states: Mapping[str, Mapping[str, Any]],
+        use: Mapping[tuple[str, int], WindowUse],
+    ) -> ProviderRow:
+        spec = source.spec
+        known = states.get(spec.name, {})
+        installed = self._datasets.usable(spec.dataset) if spec.dataset else None
+        if not isinstance(source, RemoteSource):
+            return row(source, self._off[spec.name], installed, known, cooling_down=False)
+        account = states.get(source.spec.bucket, {})
+        cooling_down = bool(known.get("blocked") or account.get("blocked"))
+        return row(
+            source,
+            self._off[spec.name],
+            installed,
+            known,
+            cooling_down=cooling_down or not self._gates.open(source.spec),
+            quota=quota_of(source.spec, self._settings, use),
+            address=source.spec.address(self._settings),
+        )

@@ -1,0 +1,104 @@
+"""Telling of lookups: the event `lookup.completed`, for accounts with an endpoint that wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from database import Connection, Database, Listener
+from micro_batcher import MicroBatcher
+from models.events import events
+from models.events.event_data import LookupCompleted
+from models.webhooks import endpoints
+from providers.lookup.billing import Payer
+from providers.lookup.result import ANSWERS, LookupResult
+
+_EVENT = "lookup.completed"
+
+
+class LookupTeller:
+    """Knows who wants to hear of lookups, and writes the events.
+
+    Who wants it is remembered until an endpoint changes; while that cannot be heard, it is asked each time.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._listener = Listener(database, {endpoints.CHANGED_CHANNEL: self._changed})
+        self._known: tuple[int, frozenset[UUID]] | None = None
+        self._changes = 0
+        self._asking = asyncio.Lock()
+        self._batcher = MicroBatcher(self._emit_all)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._listener.start()
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        await self._listener.stop()
+
+    def forget(self) -> None:
+        """Ask again who wants to hear of lookups: an endpoint has changed."""
+        self._changes += 1
+        self._known = None
+
+    def _changed(self, _payload: str) -> None:
+        self.forget()
+
+    async def wants(self, account_id: UUID) -> bool:
+        """Say whether an endpoint of the account wants to hear of lookups."""
+        hearing = self._listener.connections if self._listener.connected.is_set() else 0
+        known = self._known
+        if known is None or not hearing or known[0] != hearing:
+            known = await self._ask(hearing)
+        return account_id in known[1]
+
+    async def _ask(self, hearing: int) -> tuple[int, frozenset[UUID]]:
+        async with self._asking:
+            if self._known is not None and hearing and self._known[0] == hearing:
+                return self._known
+            changes = self._changes
+            async with self._database.connection() as connection:
+                found = hearing, await endpoints.subscribers(connection, _EVENT)
+            if changes == self._changes:
+                self._known = found
+            return found
+
+    async def tell(self, payer: Payer, result: LookupResult, connection: Connection | None = None) -> None:
+        """Write the event of a lookup, together with those of others at this moment.
+
+        Args:
+            payer: whose lookup it was.
+            result: what it gave.
+            connection: in whose transaction to write it instead.
+        """
+        data = _told(payer, result)
+        if connection is not None:
+            await events.emit(connection, payer.account_id, data)
+        else:
+            await self._batcher.submit((payer.account_id, data))
+
+    async def tell_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
+        """Write the events of one or more lookups of a payer, in the transaction of `connection`."""
+        await events.emit_all(connection, [(payer.account_id, _told(payer, result)) for result in results])
+
+    async def _emit_all(self, told: Sequence[tuple[UUID, LookupCompleted]]) -> list[Exception | None]:
+        async with self._database.connection() as connection:
+            await events.emit_all(connection, told)
+        return [None] * len(told)
+
+
+def _told(payer: Payer, result: LookupResult) -> LookupCompleted:
+    return LookupCompleted(
+        kind=result.kind,
+        query=result.data[result.echo],
+        credits_used=result.credits,
+        cached=result.cached,
+        partial=result.partial,
+        sources=[source.spec.name for source, outcome in result.outcomes if outcome.status in ANSWERS],
+        via="api" if payer.run_id is None else "workflow",
+        key_id=payer.key_id,
+        run_id=payer.run_id,
+    )

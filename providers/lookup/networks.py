@@ -1,0 +1,30 @@
+"""Where an address is: its network and its country, of the data on this machine alone."""
+
+from __future__ import annotations
+
+from models.errors import Invalid
+from providers.lookup.local import LocalSources
+from providers.sources.aggregate import merge
+from providers.sources.base import Kind
+
+_WANTED = frozenset({"asn.asn", "location.country_code"})
+
+
+def network_of(kind: Kind, local: LocalSources, address: str) -> str:
+    """Name the network and the country of an address: `AS15169 US`, without the country if that is unknown.
+
+    Args:
+        kind: `ip`.
+        local: the sources on this machine.
+        address: in any form. What is no address, or is in no known network, stands for itself.
+    """
+    try:
+        query = kind.normalise(address, "")
+    except Invalid:
+        return address
+    [outcomes] = local.ask(local.plan(kind.name, _WANTED), [query])
+    answers = [(source.spec.name, outcome.fields) for source, outcome in outcomes if outcome.fields]
+    found = merge(answers, kind.rules, kind.together).fields
+    if found.get("asn.asn") is None:
+        return address
+    return f"AS{found['asn.asn']} {found.get('location.country_code') or ''}".rstrip()

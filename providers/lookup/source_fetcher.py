@@ -1,0 +1,301 @@
+"""Asking sources over the network: no query twice at once, and what is kept stands in for who fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import logs
+from models.lookups.lookups import FAILURES
+from outbound.client import Outbound
+from outbound.errors import OutboundError
+from providers.datasets.installed import Datasets
+from providers.lookup.admission import Gates
+from providers.lookup.answer_cache import Asked, Entry, KeptAnswers
+from providers.lookup.result import NOT_ASKED, Outcome
+from providers.lookup.waiter import Waiter
+from providers.sources.aggregate import Declared, Types, declared
+from providers.sources.base import Context, Query, RemoteSource, SourceError
+from settings import Settings
+
+_log = logs.get(__name__)
+
+# How long a lookup waits for a source whose last request failed. Where there is no way to it, that is all
+# that it costs until its breaker opens, and for the one request that tries it again after that.
+_PATIENCE_SECONDS = 0.5
+
+SomeAnswer = TypeVar("SomeAnswer")
+_Target = tuple[str, str, str]
+"""A source, and the kind and text of what it is asked."""
+
+
+class Asker:
+    """Asks the remote sources of all kinds for this process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        gates: Gates,
+        kept: KeptAnswers,
+        outbound: Outbound,
+        datasets: Datasets,
+        types: Mapping[str, Types],
+    ) -> None:
+        """Prepare; `types`: by the names of the sources, of what sort their fields are."""
+        self._settings = settings
+        self._gates = gates
+        self._kept = kept
+        self._outbound = outbound
+        self._datasets = datasets
+        self._types = types
+        chosen = settings.providers.items()
+        self._disabled = frozenset(name for name, one in chosen if one.enabled is False)
+        self._flights: dict[tuple[_Target, Waiter | None], asyncio.Task[Outcome]] = {}
+        self._requests: dict[_Target, asyncio.Task[Outcome]] = {}
+
+    async def close(self) -> None:
+        """Give up what is on its way."""
+        flights = [*self._flights.values(), *self._requests.values()]
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
+    async def ask(
+        self,
+        asked: Sequence[Asked],
+        entries: Mapping[str, Entry],
+        *,
+        max_age: float | None,
+        deadline: float,
+        waiter: Waiter | None = None,
+        kept_only: bool = False,
+    ) -> dict[str, Outcome]:
+        """Ask all sources at once of which nothing fresh is kept; returns source → outcome.
+
+        Args:
+            asked: the sources, and for what.
+            entries: what is kept of them.
+            max_age: seconds; no kept answer older than that is used, 0 for none at all.
+            deadline: seconds after which a source that has not answered counts as timed out. What is on its
+                way then still arrives, and is kept.
+            waiter: the caller, if it can wait for a source that is over its limit.
+            kept_only: send nothing: those of which no answer is kept are skipped.
+        """
+        started, now = time.perf_counter(), time.time()
+        outcomes: dict[str, Outcome] = {}
+        flights: dict[str, asyncio.Task[Outcome]] = {}
+        for source, query in asked:
+            name = source.spec.name
+            entry = entries.get(name)
+            if kept_only or (entry is not None and entry.fresh(now, max_age)):
+                outcomes[name] = _kept(entry, now, max_age)
+            else:
+                flights[name] = self._join_flight(source, query, waiter)
+        if flights:
+            await _landed(
+                [flight for name, flight in flights.items() if not self._gates.failing(name)],
+                deadline - (time.perf_counter() - started),
+            )
+            spent = time.perf_counter() - started
+            await _landed(flights.values(), min(deadline, _PATIENCE_SECONDS) - spent)
+        for name, flight in flights.items():
+            outcomes[name] = _landing(flight, entries.get(name), now, max_age, _ms(started))
+        return outcomes
+
+    def settled(
+        self, source: RemoteSource, entry: Entry | None, waiter: Waiter | None = None
+    ) -> Outcome | None:
+        """What becomes of a source without it being asked; None if it is to be.
+
+        One that is known to be over its limit is not asked now.
+
+        Args:
+            source: the source.
+            entry: what is kept of its answer.
+            waiter: the caller, if it can wait.
+        """
+        now = time.time()
+        if entry is not None and entry.fresh(now, None):
+            return _kept(entry, now, None)
+        refusal = self._gates.refusal(source, waiter)
+        if refusal is None:
+            return None
+        return _stood_in(_failure(refusal, time.perf_counter(), source), entry, now, None)
+
+    def _join_flight(
+        self, source: RemoteSource, query: Query, waiter: Waiter | None
+    ) -> asyncio.Task[Outcome]:
+        """Join the request to the source that is on its way, or the caller's attempt to send one."""
+        target = (source.spec.name, query.kind, query.text)
+        flight = self._requests.get(target) or self._flights.get((target, waiter))
+        if flight is None:
+            flight = asyncio.create_task(self._fetch(source, query, waiter))
+            self._flights[target, waiter] = flight
+            flight.add_done_callback(lambda _: self._flights.pop((target, waiter)))
+        return flight
+
+    async def _fetch(self, source: RemoteSource, query: Query, waiter: Waiter | None) -> Outcome:
+        """Ask the source if this caller may, and keep what it says. Never raises.
+
+        Who waits is refused earlier than others, so a refusal is the caller's alone; a request is everyone's.
+        """
+        started = time.perf_counter()
+        try:
+            source = await self._locate(source, query)
+            await self._gates.admit(source, waiter)
+        except SourceError as error:
+            return _failure(error, started, source)
+        target = (source.spec.name, query.kind, query.text)
+        request = self._requests.get(target)
+        if request is None:
+            request = asyncio.create_task(self._send_request(source, query))
+            self._requests[target] = request
+            request.add_done_callback(lambda _: self._requests.pop(target))
+        return await asyncio.shield(request)
+
+    async def _locate(self, source: RemoteSource, query: Query) -> RemoteSource:
+        """Find the server that this query is for, and return the source as it is asked there.
+
+        Raises:
+            SourceError: there is none, or nobody says now which one it is.
+        """
+        if source.server_of is None:
+            return source
+        refusal = self._gates.refusal(source, None)
+        if refusal is not None:
+            raise refusal
+        try:
+            server = await self._run(source, source.server_of, query)
+        except SourceError as error:
+            if error.status != "skipped":
+                await self._gates.failed(source, error)
+            raise
+        return source.at(server)
+
+    async def _send_request(self, source: RemoteSource, query: Query) -> Outcome:
+        """Send the request, and keep what the source says. Never raises."""
+        started = time.perf_counter()
+        try:
+            fields, unsure, drifted, doubts = await self._answer(source, query)
+        except SourceError as error:
+            # A target that does not answer, a query that is not taken, a source that has no say: none of that
+            # is a reason to leave the source alone.
+            if error.status == "rejected":
+                await self._gates.answered(source)
+            elif error.status != "skipped" and not source.spec.active:
+                await self._gates.failed(source, error)
+            return _failure(error, started, source)
+        if drifted:
+            _log.warning("source_drifted", source=source.spec.name, fields=sorted(drifted))
+            error = SourceError("bad_response", "drifted")
+            await self._gates.failed(source, error)
+            return _failure(error, started, source)._replace(fields=fields)
+        self._gates.succeeded(source)
+        if not doubts:  # what has failed in part is asked again the next time
+            await self._kept.keep(source, query, fields, unsure)
+        status = "ok" if fields or doubts else "empty"
+        return Outcome(status, fields, _ms(started), fetched_at=time.time(), unsure=unsure, doubts=doubts)
+
+    async def _answer(self, source: RemoteSource, query: Query) -> Declared:
+        """What the source says.
+
+        Raises:
+            SourceError: whatever went wrong: a source is not trusted to fail in a known way.
+        """
+        name = source.spec.name
+        raw = await self._run(source, source.fetch, query)
+        try:
+            return declared(source.spec, source.parse(raw), self._types.get(name))
+        except SourceError:
+            raise
+        except Exception as error:
+            # Not what the parser was written for. The answer may hold personal data, so it is not logged.
+            _log.warning("source_unreadable", source=name, error=type(error).__name__)
+            raise SourceError("bad_response", "unexpected_shape") from error
+
+    async def _run(
+        self, source: RemoteSource, act: Callable[[Query, Context], Awaitable[SomeAnswer]], query: Query
+    ) -> SomeAnswer:
+        """Have a function of the source do its I/O.
+
+        Raises:
+            SourceError: whatever went wrong.
+        """
+        name = source.spec.name
+        settings = self._settings.provider(name)
+        context = Context(
+            client=self._outbound.provider_client(name, guarded=source.spec.active),
+            base_url=(settings.base_url or source.spec.base_url).rstrip("/"),
+            key=source.spec.secret(self._settings),
+            timeout=source.spec.timeout,
+            allowed=self._settings.allow_private_networks,
+            datasets=self._datasets,
+            disabled=self._disabled,
+            guarded=self._outbound.provider_client("referrals", guarded=True),
+            enter=partial(self._gates.enter, source),
+        )
+        try:
+            async with asyncio.timeout(source.spec.timeout):
+                return await act(query, context)
+        except TimeoutError:
+            raise SourceError("timeout", "timeout") from None
+        except OutboundError as error:
+            raise _source_error(error) from error
+        except SourceError:
+            raise
+        except Exception as error:
+            _log.exception("source_fetch_broken", source=name)
+            raise SourceError("error", "internal_error") from error
+
+
+async def _landed(flights: Collection[asyncio.Task[Outcome]], seconds: float) -> None:
+    if any(not flight.done() for flight in flights):
+        await asyncio.wait(flights, timeout=max(0.0, seconds))
+
+
+def _landing(
+    flight: asyncio.Task[Outcome], entry: Entry | None, now: float, max_age: float | None, waited: int
+) -> Outcome:
+    """What the flight brought; if it failed, what is kept."""
+    outcome = flight.result() if flight.done() else Outcome("timeout", ms=waited, detail="deadline")
+    return _stood_in(outcome, entry, now, max_age)
+
+
+def _stood_in(outcome: Outcome, entry: Entry | None, now: float, max_age: float | None) -> Outcome:
+    """The outcome; of a failure, what is kept."""
+    if outcome.status in FAILURES and not outcome.fields and entry and entry.usable(now, max_age):
+        return Outcome(
+            "cached", entry.fields, outcome.ms, True, outcome.retry_after, outcome.detail, entry.fetched_at,
+            failure=outcome.status, server=outcome.server,
+        )  # fmt: skip
+    return outcome
+
+
+def _kept(entry: Entry | None, now: float, max_age: float | None) -> Outcome:
+    if entry is None or not entry.usable(now, max_age):
+        return Outcome("skipped", detail=NOT_ASKED)
+    stale = now >= entry.expires_at
+    return Outcome("cached", entry.fields, stale=stale, fetched_at=entry.fetched_at, unsure=entry.unsure)
+
+
+def _source_error(error: OutboundError) -> SourceError:
+    """How a source failed when its request did."""
+    if error.code == "timeout":
+        return SourceError("timeout", error.code)
+    if error.code in ("too_large", "too_many_redirects", "bad_response"):
+        return SourceError("bad_response", error.code)
+    return SourceError("error", error.code)
+
+
+def _failure(error: SourceError, started: float, source: RemoteSource) -> Outcome:
+    server = source.spec.server or None
+    return Outcome(
+        error.status, ms=_ms(started), retry_after=error.retry_after, detail=error.detail, server=server
+    )
+
+
+def _ms(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)

@@ -1,0 +1,1 @@
+"""What sources of all kinds share: how one is declared, asked and read."""

@@ -1,0 +1,168 @@
+"""Sources that one GET answers, as tables: what is sent, what a status means, which fields are ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from outbound.response import retry_after
+from providers.sources.base import (
+    Context,
+    Fields,
+    Query,
+    RemoteSource,
+    RemoteSpec,
+    SourceError,
+    any_query,
+    json_answer,
+)
+
+_T = TypeVar("_T")
+Meaning = Literal["empty", "rejected", "rate_limited", "auth_failed", "timeout", "error"]
+Converter = Callable[[Any], Any]
+Table = Mapping[str, tuple[str, Converter]]
+"""Our dotted path → theirs, and what makes our value of theirs. A `?` after the name of a member of theirs
+says that it may be missing; all others must be there. Null stays null."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Get:
+    """The one request. `{query}` stands for the query, and `{key}` for the operator's key.
+
+    Attributes:
+        path: below the base URL; what stands for the query is percent-encoded.
+        params: of the query string. An entry with `{key}` is left out where there is no key, here and below.
+        headers: of the request.
+        statuses: what a status means where it is not what it means by default, see `json_answer`.
+        words: what a word in the body of an answer that is no success means, whatever its status.
+        pauses: seconds after which asking again makes sense, by status, where the source does not say so;
+            such a status is `rate_limited` unless `statuses` has it.
+        again: the statuses with which the source says that it is still looking → seconds after which it is
+            asked again, for as long as the source's own timeout lets it.
+    """
+
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    statuses: Mapping[int, Meaning] = field(default_factory=dict[int, Meaning])
+    words: Mapping[str, Meaning] = field(default_factory=dict[str, Meaning])
+    pauses: Mapping[int, float] = field(default_factory=dict[int, float])
+    again: Mapping[int, float] = field(default_factory=dict[int, float])
+
+    async def fetch(self, query: Query, context: Context) -> Any:
+        """Send it; returns the JSON of the answer, or None where its status means `empty`.
+
+        Raises:
+            SourceError: for every other answer.
+        """
+        while (response := await self._send(query, context)).status_code in self.again:
+            await asyncio.sleep(self.again[response.status_code])
+        status = response.status_code
+        meaning = self.statuses.get(status)
+        if meaning is None and status in self.pauses:
+            meaning = "rate_limited"
+        if not response.is_success:
+            for word in self.words:
+                if word in response.text:
+                    meaning = self.words[word]
+        if meaning == "empty":
+            return None
+        if meaning is not None:
+            pause = retry_after(response.headers) or self.pauses.get(status)
+            raise SourceError(meaning, f"http_{status}", pause)
+        return json_answer(response)
+
+    async def _send(self, query: Query, context: Context) -> httpx.Response:
+        return await context.client.get(
+            context.base_url + self.path.replace("{query}", quote(query.text, safe="")),
+            params=_filled(self.params, query.text, context.key),
+            headers={"accept": "application/json", **_filled(self.headers, query.text, context.key)},
+            timeout=context.timeout,
+        )
+
+
+@dataclass(frozen=True)
+class RestSource(RemoteSource):
+    """A source that one GET answers. `request`: which, so that its standard outcomes can be tried."""
+
+    request: Get = field(kw_only=True)
+
+
+def rest(
+    spec: RemoteSpec,
+    request: Get,
+    parse: Callable[[Any], Fields] | Table,
+    *,
+    takes: Callable[[Query], bool] = any_query,
+) -> RestSource:
+    """Make a source of tables. `parse` reads an answer that is not empty: a function, or a table."""
+    read = parse if callable(parse) else partial(mapped, parse)
+    return RestSource(
+        spec, request.fetch, lambda raw: {} if raw is None else read(raw), takes, request=request
+    )
+
+
+def mapped(table: Table, raw: Any) -> Fields:
+    """Read the fields that `table` names from an answer.
+
+    Raises:
+        KeyError, TypeError, ValueError: if a member is missing, or is not what the converter takes.
+    """
+    return {ours: _value(raw, theirs, convert) for ours, (theirs, convert) in table.items()}
+
+
+def _value(raw: Any, path: str, convert: Converter) -> Any:
+    value = raw
+    for name in path.split("."):
+        if value is None:
+            return None
+        value = value.get(name[:-1]) if name.endswith("?") else value[name]
+    return None if value is None else convert(value)
+
+
+def text(value: Any) -> str:
+    """Take a text."""
+    return _of(value, str)
+
+
+def flag(value: Any) -> bool:
+    """Take true or false."""
+    return _of(value, bool)
+
+
+def integer(value: Any) -> int:
+    """Take a whole number."""
+    if isinstance(value, bool):
+        raise TypeError
+    return _of(value, int)
+
+
+def number(value: Any) -> float:
+    """Take a number."""
+    return value if isinstance(value, float) else integer(value)
+
+
+def moment(value: Any) -> str:
+    """Take a time in ISO 8601; returns it in UTC, to the second."""
+    return datetime.fromisoformat(text(value)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _of(value: Any, sort: type[_T]) -> _T:
+    if not isinstance(value, sort):
+        raise TypeError
+    return value
+
+
+def _filled(entries: Mapping[str, str], query: str, key: str | None) -> dict[str, str]:
+    return {
+        name: value.replace("{query}", query).replace("{key}", key or "")
+        for name, value in entries.items()
+        if key or "{key}" not in value
+    }

@@ -1,0 +1,155 @@
+"""Delivering an event: one attempt, signed and guarded, and what follows from how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import logs
+from models.events import events
+from models.webhooks import endpoints
+from models.webhooks.delivery_work import Delivery
+from models.webhooks.delivery_writes import Attempt, Ending
+from outbound import chain
+from outbound.client import Outbound
+from outbound.errors import OutboundError
+from outbound.lease import LeaseLost
+from outbound.response import Answer
+from outbound.signing import signed_headers
+from sealing import Keyring, UnsealError
+
+_log = logs.get(__name__)
+SECONDS = 15.0
+"""How long an attempt may take."""
+_BODY_BYTES = 16 * 1024
+_LONGEST_RETRY_AFTER = 3600.0
+# A whole endpoint is paused for as long as its receiver asks, within this; the one delivery longer.
+_LONGEST_PAUSE = 60.0
+# Delays are up to so much longer, so that what failed together does not come back together.
+_JITTER = 0.2
+_GONE, _THROTTLED = 410, frozenset({429, 503})
+# Faults of the endpoint itself, which no repetition mends.
+_FINAL = frozenset({"forbidden_address", "forbidden_header", "invalid_request"})
+_OURS = frozenset({"internal_error", "secret_not_opened"})
+
+
+class Plan(NamedTuple):
+    """What follows from an attempt.
+
+    Attributes:
+        ending: what becomes of the delivery.
+        delay: seconds until its next attempt, if there is one.
+        pause: seconds for which the whole endpoint gets nothing.
+        gone: the endpoint is to be switched off.
+        ours: the fault is the service's own, and is not held against the endpoint.
+    """
+
+    ending: Ending
+    delay: float = 0.0
+    pause: float = 0.0
+    gone: bool = False
+    ours: bool = False
+
+
+class _Fault(NamedTuple):
+    """Why an attempt is no success."""
+
+    code: str
+    message: str
+
+
+async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> Attempt:
+    """Send a delivery once. Whatever comes of it is the attempt that is returned.
+
+    Raises:
+        LeaseLost: it was not sent, since others may be sending it.
+    """
+    loop = asyncio.get_running_loop()
+    began_at, began = datetime.now(UTC), loop.time()
+    answer: Answer | None = None
+    fault: _Fault | None = None
+    try:
+        sending = endpoints.unseal(keyring, delivery.endpoint_id, delivery.sealed)
+        body = events.envelope(delivery.event_type, delivery.data, delivery.created_at)
+
+        headers = {**sending.headers, "Content-Type": "application/json"}
+        if delivery.depth is not None:
+            headers = chain.with_depth(headers, delivery.depth)
+
+        def sign() -> Mapping[str, str]:
+            # When its turn has come: a signature is good for five minutes.
+            nonlocal began_at, began
+            began_at, began = datetime.now(UTC), loop.time()
+            secrets = sending.secrets_at(began_at)
+            return signed_headers(secrets, str(delivery.event_id), int(began_at.timestamp()), body)
+
+        answer = await outbound.send(
+            "POST",
+            delivery.url,
+            headers=headers,
+            headers_at_start=sign,
+            body=body,
+            timeout=SECONDS,
+            max_bytes=_BODY_BYTES,
+            truncate=True,
+            # The claim shares among accounts; of one that hangs, the account's others are not to wait.
+            owner=f"deliveries/{delivery.endpoint_id}",
+        )
+        fault = _judge(answer.status)
+    except OutboundError as error:
+        fault = _Fault(error.code, str(error))
+    except UnsealError:
+        _log.error("endpoint_not_opened", endpoint_id=str(delivery.endpoint_id))
+        message = "The webhook's secret was sealed with a key that is no longer known."
+        fault = _Fault(code="secret_not_opened", message=message)
+    except LeaseLost:
+        raise
+    except Exception as error:
+        # A fault of ours, of which other deliveries know nothing: tried again by the schedule.
+        _log.error("delivery_not_sent", delivery_id=str(delivery.delivery_id), exc_info=error)
+        fault = _Fault(code="internal_error", message="The service failed to send this.")
+    return Attempt(
+        manual=delivery.manual,
+        started_at=began_at,
+        duration_ms=round((loop.time() - began) * 1000),
+        response_status=answer and answer.status,
+        # Postgres keeps no NUL in a text.
+        response_body=answer and answer.body.decode(errors="replace").replace("\0", ""),
+        code=fault and fault.code,
+        message=fault and fault.message,
+        retry_after=answer and answer.retry_after(),
+    )
+
+
+def _judge(status: int) -> _Fault | None:
+    """What is wrong with an answer, if it is no success."""
+    if 200 <= status < 300:
+        return None
+    if 300 <= status < 400:
+        message = f"The receiver answered {status}. Redirects are not followed: change the webhook's URL."
+        return _Fault(code="redirected", message=message)
+    return _Fault(code="http_status", message=f"The receiver answered {status}; only 2xx is success.")
+
+
+def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
+    """Say what follows from an attempt.
+
+    Args:
+        attempt: how it went.
+        tries: how many there were before it since the delivery began its schedule.
+        schedule: the delays between attempts, in seconds.
+    """
+    if attempt.code is None:
+        return Plan("delivered")
+    status, asked = attempt.response_status, attempt.retry_after or 0.0
+    pause = min(asked, _LONGEST_PAUSE) if status in _THROTTLED else 0.0
+    if status == _GONE:
+        return Plan("failed", gone=True)
+    ours = attempt.code in _OURS
+    if attempt.code in _FINAL or tries >= len(schedule):
+        return Plan("failed", pause=pause, ours=ours)
+    delay = schedule[tries] * random.uniform(1, 1 + _JITTER)
+    return Plan("retry", max(delay, min(asked, _LONGEST_RETRY_AFTER)), pause, ours=ours)

@@ -1,0 +1,313 @@
+"""What an operator does at the command line, straight on the database, audited as done by `operator`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast, get_args
+from uuid import UUID
+
+from database import Connection, Database
+from models import audit
+from models.accounts import accounts, keys, passwords, suppressions
+from models.accounts.accounts import Account
+from models.accounts.suppressions import Erased
+from models.audit import Actor, Target
+from models.credits import credits
+from models.errors import FieldError, Invalid
+from models.identifiers import new_id, parse_id
+from models.installation import key_rotation, processes, root_key
+from providers.registry import KINDS
+from sealing import Keyring
+from services.operator.connections import check_database
+from settings import ExitCode, Settings, StartError
+
+_MOST_NAME_CHARACTERS = 200  # as over the API
+
+
+@dataclass(frozen=True)
+class CreatedAccount:
+    """A new account. `password` is None where the caller gave it."""
+
+    id: str
+    email: str
+    credits: int
+    password: str | None
+
+
+@dataclass(frozen=True)
+class CreatedKey:
+    """A new API key; `key` is shown this once."""
+
+    id: str
+    account: str
+    name: str
+    scopes: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """Whether lookups of a person are suppressed now, and whether that is new."""
+
+    suppressed: bool
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Resealed:
+    """What became of the sealed values of one kind: sealed anew, and those that no key of the ring opens."""
+
+    resealed: int
+    unreadable: int
+
+
+@contextlib.asynccontextmanager
+async def opened(database_url: str) -> AsyncGenerator[Database]:
+    """Open a database for the time of the block; see `check_database` for what is refused."""
+    await check_database(database_url)
+    database = Database(database_url, name="vedette command", size=1)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@contextlib.asynccontextmanager
+async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
+    async with opened(database_url) as database, database.transaction() as connection:
+        yield connection
+
+
+async def open_keyring(database_url: str, settings: Settings, *, may_make_key: bool) -> Keyring:
+    """Load the keyring, and see that it opens what the database holds; see `models.installation.root_key`."""
+    async with opened(database_url) as database, database.connection() as connection:
+        return await root_key.open_keyring(connection, settings, may_make_key=may_make_key)
+
+
+async def create_account(
+    database_url: str, email: str, *, name: str | None, granted: int, password: str | None
+) -> CreatedAccount:
+    """Create an account; without a password it gets a generated one.
+
+    Raises:
+        ModelError: the e-mail or the password does not fit, or the e-mail is taken.
+    """
+    name = None if name is None else checked_name(name)
+    password, generated = _checked_or_generated(password)
+    hashed = await passwords.hashed(password)
+    async with _transaction(database_url) as connection:
+        account = await accounts.create_account(
+            connection, email, hashed, name, granted, actor=operator(new_id())
+        )
+    return CreatedAccount(str(account.id), account.email, granted, generated)
+
+
+async def create_key(
+    database_url: str, email: str, *, name: str, scopes: Sequence[str] | None, days: int | None
+) -> CreatedKey:
+    """Create a key for the account with this e-mail.
+
+    Args:
+        database_url: of a migrated database.
+        email: whose key.
+        name: what it is for.
+        scopes: what it may do; all but `keys` when None.
+        days: after how many it stops by itself.
+
+    Raises:
+        ModelError: there is no such account or scope.
+    """
+    unknown = sorted(set(scopes or ()) - set(get_args(keys.Scope)))
+    if unknown:
+        text = f"There is no scope {unknown[0]}; there are {', '.join(get_args(keys.Scope))}."
+        raise Invalid([FieldError("/scopes", "unknown_scope", text)])
+    name = checked_name(name)
+    granted = cast("list[Any]", list(scopes)) if scopes else keys.DEFAULT_SCOPES
+    expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
+    async with _transaction(database_url) as connection:
+        account = await find_account(connection, email)
+        key, secret = await keys.create_key(connection, operator(account.id), name, granted, expires_at)
+    return CreatedKey(str(key.id), account.email, key.name, " ".join(key.scopes), secret)
+
+
+@dataclass(frozen=True)
+class ResetPassword:
+    """An account whose password is new. `password` is None where the caller gave it."""
+
+    email: str
+    password: str | None
+
+
+@dataclass(frozen=True)
+class Granted:
+    """Credits that an operator gave. `repeated`: the reference was used before; nothing was added now."""
+
+    account: str
+    amount: int
+    balance: int
+    reference: str
+    repeated: bool
+
+
+async def reset_password(database_url: str, email: str, *, password: str | None) -> ResetPassword:
+    """Give an account a new password, a generated one unless it is given, and end all its sessions.
+
+    Raises:
+        ModelError: there is no such account, or the password does not fit.
+    """
+    password, generated = _checked_or_generated(password)
+    hashed = await passwords.hashed(password)
+    async with _transaction(database_url) as connection:
+        account = await find_account(connection, email)
+        await accounts.change_password(connection, operator(account.id), hashed)
+    return ResetPassword(account.email, generated)
+
+
+async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None:
+    """Stop a key at once; with `permanent` remove its record too.
+
+    Raises:
+        Invalid: there is no such key.
+    """
+    parsed = parse_id(key_id)
+    async with _transaction(database_url) as connection:
+        owner = None if parsed is None else await keys.find_owner(connection, parsed)
+        if parsed is None or owner is None:
+            raise Invalid([FieldError("/key", "not_found", "There is no such key.")])
+        await keys.revoke(connection, operator(owner), parsed, keys.ALL_SCOPES, permanent=permanent)
+
+
+async def grant_credits(
+    database_url: str, email: str, amount: int, *, reason: str, reference: str | None
+) -> Granted:
+    """Add credits to an account; with a reference of the caller's, once however often it is repeated.
+
+    Raises:
+        ModelError: there is no such account, or another account's grant has the reference.
+    """
+    reference = f"grant/{reference or new_id()}"
+    async with _transaction(database_url) as connection:
+        account = await find_account(connection, email)
+        change = await credits.grant(connection, account.id, amount, reference, reason)
+        if not change.replayed:
+            target = Target("credits", name=reference)
+            changes = {"amount": amount, "reason": reason}
+            await audit.record(connection, operator(account.id), "credits.granted", target, changes)
+    return Granted(account.email, change.amount, change.balance, reference, change.replayed)
+
+
+def operator(account_id: UUID) -> Actor:
+    """Make the actor of what is done to an account at the command line."""
+    return Actor(account_id=account_id, kind="operator", name="operator")
+
+
+async def find_account(connection: Connection, email: str) -> Account:
+    """Find the account with an e-mail.
+
+    Raises:
+        ModelError: there is none, or this is no e-mail address.
+    """
+    found = await accounts.find_by_email(connection, accounts.normalised_email(email))
+    if found is None:
+        raise Invalid([FieldError("/account", "not_found", "There is no such account.")])
+    return found[0]
+
+
+def checked_name(name: str) -> str:
+    """Give a name without the space around it.
+
+    Raises:
+        Invalid: it has not 1 to 200 characters.
+    """
+    if not 1 <= len(name := name.strip()) <= _MOST_NAME_CHARACTERS:
+        message = f"A name has 1 to {_MOST_NAME_CHARACTERS} characters."
+        raise Invalid([FieldError("/name", "invalid_length", message)])
+    return name
+
+
+def _checked_or_generated(password: str | None) -> tuple[str, str | None]:
+    """The password to set, and the same once more if it was generated here."""
+    if password is None:
+        generated = passwords.generated()
+        return generated, generated
+    if not passwords.MIN_LENGTH <= len(password) <= passwords.MAX_LENGTH:
+        limits = f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH}"
+        raise Invalid([FieldError("/password", "invalid_length", f"A password has {limits} characters.")])
+    return password, None
+
+
+async def suppress_person(database_url: str, keyring: Keyring, person: str, *, lift: bool) -> Suppressed:
+    """Have nothing looked up about a person any more, or again.
+
+    Args:
+        database_url: of a migrated database.
+        keyring: under whose keys the person is remembered.
+        person: an e-mail address or a phone number with its country code.
+        lift: take the person off the list.
+
+    Raises:
+        ModelError: `person` is neither.
+    """
+    identifier = _identifier(person)
+    async with _transaction(database_url) as connection:
+        change = suppressions.remove if lift else suppressions.add
+        return Suppressed(not lift, await change(connection, keyring, identifier))
+
+
+async def erase_person(database_url: str, keyring: Keyring, person: str) -> list[Erased]:
+    """Delete what is kept of the sources' answers about a person, and say what that was.
+
+    Processes forget their own copies within a minute. What accounts have stored themselves is theirs.
+
+    Args:
+        database_url: of a migrated database.
+        keyring: under whose keys the answers are kept.
+        person: an e-mail address or a phone number with its country code.
+
+    Raises:
+        ModelError: `person` is neither.
+    """
+    identifier = _identifier(person)
+    async with _transaction(database_url) as connection:
+        return await suppressions.erase(connection, keyring, KINDS, identifier)
+
+
+async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
+    """Seal with the first key of the ring all that is kept for good; a repetition finds nothing to do.
+
+    Each batch is a transaction of its own, so that the service can go on meanwhile.
+
+    Raises:
+        StartError: a process that serves does not hold the first key, and could open nothing any more.
+    """
+    done: dict[str, Resealed] = {}
+    async with opened(database_url) as database:
+        async with database.connection() as connection:
+            lacking = await processes.find_lacking(connection, keyring.fingerprints[0])
+        if lacking:
+            raise StartError(
+                "The first key is to be held by every process that serves. These do not hold it: "
+                f"{', '.join(lacking)}. Nothing was changed.\n"
+                "Start each of them again with the new key before the old one, then rotate again.",
+                ExitCode.SECRET_KEY,
+            )
+        for noun, kept in key_rotation.KEPT.items():
+            resealed = unreadable = 0
+            after: key_rotation.Place | None = kept.start
+            while after is not None:
+                async with database.transaction() as connection:
+                    batch = await key_rotation.reseal_batch(connection, keyring, kept, after)
+                resealed += batch.resealed
+                unreadable += batch.unreadable
+                after = batch.last
+            done[noun] = Resealed(resealed, unreadable)
+    return done
+
+
+def _identifier(person: str) -> str:
+    kind = "email" if "@" in person else "phone"
+    return KINDS[kind].normalise(person, f"/{kind}").text

@@ -1,0 +1,27 @@
+"""The accounts and keys that there are, as an operator lists them at the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.accounts.keys import Key
+from models.installation import overview
+from services.operator.administration import find_account, opened
+
+
+async def list_accounts(database_url: str, limit: int) -> list[dict[str, Any]]:
+    """List accounts, newest first, with what each can spend and how many keys work."""
+    async with opened(database_url) as database, database.connection() as connection:
+        return await overview.list_accounts(connection, limit)
+
+
+async def list_keys(database_url: str, email: str | None, limit: int) -> list[dict[str, Any]]:
+    """List keys, newest first, without their secrets: of one account, or of all.
+
+    Raises:
+        ModelError: there is no account with this e-mail.
+    """
+    async with opened(database_url) as database, database.connection() as connection:
+        account_id = None if email is None else (await find_account(connection, email)).id
+        found = await overview.list_keys(connection, account_id, limit)
+    return [{"account": one.pop("account"), **Key(**one).model_dump(mode="json")} for one in found]

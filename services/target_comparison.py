@@ -1,0 +1,197 @@
+"""Looking at a target again: its answer and what was known of it → what is to be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import orjson
+
+from models.errors import Invalid, ModelError
+from models.lookups.silence import Reason
+from models.monitors import snapshots
+from models.monitors.comparison import compare
+from models.monitors.conditions import keep_wanted, read_conditions
+from models.monitors.defaults import DEFAULTS
+from models.monitors.fields import known_fields, watch
+from models.monitors.first_hearing import Dating
+from models.monitors.queue import Chunk, Found
+from models.monitors.snapshots import Snapshot, carry_over, content_hash
+from providers.lookup.composition import compose
+from providers.lookup.coverage import answering, is_heard_of, silences
+from providers.lookup.replay import WHOLE, editions, filled_up, retell, said
+from providers.lookup.result import REFUSING, LookupResult, Outcomes, outcome_of, suppressed
+from providers.registry import KINDS
+from providers.sources.base import Kind, Query
+
+Stored = tuple[bytes, bytes]
+"""The hash of what was known of a target, and that itself, as `models.monitors.queue` keeps them."""
+
+
+class Watching:
+    """What is the same for all targets of a chunk."""
+
+    def __init__(
+        self, chunk: Chunk, network_of: Callable[[str], str] | None = None, *, patient: bool = False
+    ) -> None:
+        """Prepare, from what the monitor tracks.
+
+        Args:
+            chunk: of the run.
+            network_of: address → its network and country; without it, addresses are compared as they are.
+            patient: targets have waited for sources that are over their limits, as long as they could.
+        """
+        self._chunk = chunk
+        self._patient = patient
+        self.kind: Kind = KINDS[chunk.type]
+        known = known_fields(self.kind.answer)
+        self._forms = watch(self.kind.name, known)
+        # The data may be replaced meanwhile: an address is asked for once, and both times the same.
+        network_of = network_of and cache(network_of)
+        self._allowed = watch(self.kind.name, known, (), (), chunk.tolerance, network_of)
+        self._watch = watch(
+            self.kind.name, known, chunk.tracked_fields, chunk.ignored_fields, chunk.tolerance, network_of
+        )
+        self._dating = Dating(chunk.created_at, DEFAULTS[chunk.type].dates)
+        self._conditions = read_conditions(chunk.when)
+        self.absent: dict[str, Reason] = {}
+        """The sources of tracked fields that never had a key or are left out, as far as answers have told."""
+
+    @property
+    def max_age(self) -> float:
+        """How old a kept answer may be, in seconds, to count as one of this run.
+
+        One that the run before has seen tells nothing of what has changed since. One from before the monitor
+        was made is no baseline.
+        """
+        # What was heard since the run began, for a target that waits, need not be asked again.
+        began = self._chunk.started_at
+        own = 0.0 if began is None else (datetime.now(UTC) - began).total_seconds()
+        if self._chunk.full_refresh:
+            return max(0.0, own)
+        half = self._chunk.period.total_seconds() / 2
+        since = self._chunk.before or self._chunk.created_at
+        return max(0.0, own, min(half, (datetime.now(UTC) - since).total_seconds()))
+
+    def waits_of(self, looked: LookupResult | ModelError) -> dict[str, float]:
+        """Return for how many seconds each source of tracked fields is over its limit.
+
+        Of a source with a server for each registry, the name is that of the server too.
+        """
+        outcomes = self._outcomes(looked)
+        limited = self._limited(outcomes)
+        return {
+            f"{source.spec.name}/{outcome.server}" if outcome.server else source.spec.name: (
+                outcome.retry_after or 1.0
+            )
+            for source, outcome in outcomes
+            if source.spec.name in limited and outcome.detail != REFUSING
+        }
+
+    def _limited(self, outcomes: Outcomes) -> set[str]:
+        """The sources of tracked fields that are over their limits, also those that nobody waits for."""
+        found = silences(self.kind, outcomes, self._watch)
+        return {name for name, why in found.items() if why == "limited"}
+
+    def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> Found:
+        """Compare the answer of a target with what was known of it.
+
+        Args:
+            position: of the target in the run.
+            target: in its normal form.
+            stored: what was known of it; None if nothing was.
+            result: of its lookup.
+        """
+        if suppressed(result.outcomes):
+            message = "Nothing is to be looked up of this person."
+            return self._failed(position, target, "suppressed", message, forgotten=True)
+        last = None if stored is None else snapshots.load(stored[1])
+        moment = datetime.now(UTC)
+        query = self.kind.normalise(target, "")
+        # As it will be read: what is equal now is equal then.
+        words = orjson.loads(orjson.dumps(said(result.outcomes)))
+        new = carry_over(last, words, moment, editions(result.outcomes))
+
+        def answer(words: snapshots.Said) -> dict[str, Any]:
+            return retell(self.kind, query, words, moment).data
+
+        comparison = compare(last, new, self._watch, answer, self._allowed, self._dating)
+        comparison = keep_wanted(last, comparison, self._watch, self._conditions)
+        digest = content_hash(comparison.snapshot.said, self._forms)
+        data = None
+        if stored is None or stored[0] != digest or self._chunk.full_refresh:
+            data = _text(self._data(query, result, last, moment))
+        return Found(
+            self._chunk.run_id,
+            position,
+            self._chunk.monitor_id,
+            target,
+            changes=None if comparison.changes is None else _text(comparison.changes),
+            details=_text(comparison.details) if comparison.details else None,
+            baseline=snapshots.dump(comparison.snapshot).decode(),
+            content_hash=digest,
+            data=data,
+            heard=is_heard_of(self.kind, result.outcomes, self._watch),
+            silent=self._silent(result.outcomes, last),
+            unheard=bool(self._limited(result.outcomes)),
+            first_heard=_text(comparison.first_heard) if comparison.first_heard else None,
+            answered=answering(self.kind, result.outcomes, self._watch),
+        )
+
+    def fail(self, position: int, target: str, stored: Stored | None, error: ModelError) -> Found:
+        """Say that a target could not be looked up: what was known of it stands."""
+        silent = self._silent(self._outcomes(error), None if stored is None else snapshots.load(stored[1]))
+        # There is no body of a request in which the target stood somewhere.
+        message = error.errors[0].message if isinstance(error, Invalid) else error.message
+        unheard = bool(self._limited(self._outcomes(error)))
+        return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
+
+    def _outcomes(self, looked: LookupResult | ModelError) -> Outcomes:
+        """What became of the sources; of a failure, as far as it names them."""
+        if isinstance(looked, LookupResult):
+            return looked.outcomes
+        reports = {report["name"]: report for report in looked.details.get("providers", ())}
+        return [
+            (source, outcome_of(reports[source.spec.name]))
+            for source in self.kind.sources
+            if source.spec.name in reports
+        ]
+
+    def _failed(
+        self, position: int, target: str, code: str, message: str, *, forgotten: bool = False
+    ) -> Found:
+        error = _text({"code": code, "message": message})
+        chunk = self._chunk
+        return Found(chunk.run_id, position, chunk.monitor_id, target, error=error, forgotten=forgotten)
+
+    def _silent(self, outcomes: Outcomes, last: Snapshot | None) -> str | None:
+        """Name the sources of tracked fields that were not heard.
+
+        That a source never had a key leaves an answer incomplete if the monitor names its fields.
+        """
+        silent: list[dict[str, Any]] = []
+        details = {source.spec.name: outcome.detail for source, outcome in outcomes}
+        for name, why in silences(self.kind, outcomes, self._watch).items():
+            if why == "no_key" and name not in self._chunk.heard_before:
+                why = "no_key" if self._chunk.tracked_fields else "not_set_up"
+                self.absent[name] = why
+            elif why == "bulk_use":
+                self.absent[name] = why
+            elif why == "limited" and self._patient and details[name] != REFUSING:
+                why = "quota"
+            since = None if last is None else last.heard.get(name)
+            silent.append({"source": name, "since": since, "why": why})
+        return _text(silent) if silent else None
+
+    def _data(
+        self, query: Query, result: LookupResult, last: Snapshot | None, moment: datetime
+    ) -> dict[str, Any]:
+        outcomes = filled_up(result.outcomes, {} if last is None else last.said)
+        return compose(self.kind, query, outcomes, moment, limit=WHOLE).data
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z).decode()

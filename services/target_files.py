@@ -1,0 +1,188 @@
+"""Tables of targets that an account uploads: which column has the targets, and what each of its cells is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+from uuid import UUID
+
+from models.errors import FieldError
+from models.jobs.acceptance import Given
+from services.csv_files import BadCsv, Bounds, CsvReader, Row, listed
+from services.process_pool import ProcessPool
+from services.targets import LONGEST, check_targets
+
+_BATCH_ROWS = 1_000
+_BATCH_CHARACTERS = 1024 * 1024
+_SAMPLED_ROWS = 20
+_EMPTY = FieldError("", "empty_target", "The cell has no target.")
+
+_NO_WORD = re.compile(r"[^\w]|_")
+_EMAIL_NAMES = ("email", "emailaddress", "mail", "mailaddress", "workemail", "businessemail")
+# As they are without case, spaces and punctuation, the likeliest first.
+_NAMES = {
+    "email": _EMAIL_NAMES,
+    "breach": _EMAIL_NAMES,
+    "validate": _EMAIL_NAMES,
+    "phone": ("phone", "phonenumber", "mobile", "mobilephone", "mobilenumber", "cell", "tel", "telephone"),
+    "ip": ("ip", "ipaddress", "ipaddr", "ipv4", "ipv6"),
+    "domain": ("domain", "domainname", "website", "host", "hostname"),
+    "company": ("company", "companyname", "organisation", "organization", "name", "domain", "website"),
+    "username": ("username", "user", "handle", "nickname", "login"),
+    "websearch": ("query", "search", "searchterm", "keyword", "term", "q"),
+    "darkweb": ("query", "search", "searchterm", "keyword", "term", "q"),
+}
+_ALWAYS = ("target", "targets")
+# The types whose targets can be told from other texts, and as targets of which kind they are told.
+_TOLD = {kind: kind for kind in ("email", "ip", "phone", "domain")} | {"breach": "email", "validate": "email"}
+
+Batch: TypeAlias = "list[Row]"
+Checking: TypeAlias = "tuple[ProcessPool, UUID, str]"
+"""What `check_targets` needs beside the texts."""
+
+
+class Upload:
+    """A table with a column of targets.
+
+    Attributes:
+        header: the names of its columns.
+        column: the position of the column that has the targets.
+    """
+
+    def __init__(
+        self, checking: Checking, header: list[str], column: int, batches: AsyncGenerator[Batch]
+    ) -> None:
+        self.header = header
+        self.column = column
+        self._checking = checking
+        self._batches = batches
+
+    async def rows(self) -> AsyncGenerator[list[Given]]:
+        """The rows in their order, in batches of at most 1,000. They can be read once.
+
+        Raises:
+            BadCsv: at the batch in which a row is wrong.
+            PoolBusy, WorkLost: as `check_targets`.
+        """
+        async with aclosing(self.numbered_rows()) as batches:
+            async for batch in batches:
+                yield [row for _, row in batch]
+
+    async def numbered_rows(self) -> AsyncGenerator[list[tuple[int, Given]]]:
+        """The same, each row with its number in the file, from 1 and with the header."""
+        async with aclosing(self._batches) as batches:
+            async for batch in batches:
+                numbers = [row.number for row in batch]
+                yield [*zip(numbers, await self._checked(batch), strict=True)]
+
+    async def _checked(self, batch: Batch) -> list[Given]:
+        texts = [row.cells[self.column].strip() for row in batch]
+        checked = await check_targets(*self._checking, [text for text in texts if text])
+        targets = iter(checked.targets)
+        errors = {one.position: (one.code, one.message) for one in checked.rejected}
+        given: list[Given] = []
+        position = 0
+        for (_, cells), text in zip(batch, texts, strict=True):
+            error = errors.get(position) if text else (_EMPTY.code, _EMPTY.message)
+            given.append(Given(cells, None if error else next(targets), error))
+            position += bool(text)
+        return given
+
+
+async def open_csv(
+    pool: ProcessPool,
+    account_id: UUID,
+    type: str,
+    chunks: AsyncIterable[bytes],
+    column: str | None,
+    most_rows: int = Bounds.rows,
+) -> Upload:
+    """Open a CSV file: its first rows are read, and the column with the targets is found.
+
+    Args:
+        pool: where targets are checked.
+        account_id: whose file it is.
+        type: the kind of lookup that the targets are for.
+        chunks: the file's bytes, however they are cut; they are read once.
+        column: the name of the column, of whatever case. Without it, the column is known by a usual name for
+            the type, or is the only one, or the one in whose first rows most targets of the type stand.
+        most_rows: how many rows the file may have.
+
+    Raises:
+        BadCsv: the file is none, is beyond the bounds, or has no header, no rows or no such column.
+        PoolBusy, WorkLost: as `check_targets`.
+    """
+    reader = CsvReader(chunks, Bounds(rows=most_rows))
+    header = await reader.read_header()
+    batches = _batches(reader)
+    first = await anext(batches)
+    checking = (pool, account_id, type)
+    found = await _found(checking, header, first) if column is None else reader.position_of(column)
+    if found is None:
+        message = f"Say in the field column which one has the targets. {listed(header)}"
+        raise BadCsv("column_required", reader.header_number, message)
+    kinds = {"email", "ip", _TOLD.get(type, "email")}
+    if column is not None:
+        kinds.discard("domain")  # such as `company.name`, which may well be the name of a column
+    for kind in kinds:
+        if (await check_targets(pool, account_id, kind, [header[found][: LONGEST + 1]])).targets:
+            message = "This is a target already; the first row must be a header that names the columns."
+            raise BadCsv("no_header", reader.header_number, message)
+    return Upload(checking, header, found, _preceded(first, batches))
+
+
+def open_targets(pool: ProcessPool, account_id: UUID, type: str, targets: Sequence[str]) -> Upload:
+    """Open an array of targets as a table with the one column `target`; see `open_csv`."""
+    return Upload((pool, account_id, type), ["target"], 0, _table(targets))
+
+
+async def _found(checking: Checking, header: list[str], rows: Batch) -> int | None:
+    """The column that has the targets, as far as one can tell."""
+    if len(header) == 1:
+        return 0
+    names = [_NO_WORD.sub("", name).casefold() for name in header]
+    for name in (*_NAMES[checking[2]], *_ALWAYS):
+        if name in names:
+            return names.index(name)
+    return await _fullest(checking, len(header), rows[:_SAMPLED_ROWS])
+
+
+async def _fullest(checking: Checking, width: int, rows: Batch) -> int | None:
+    """The column in which most of these rows have a target; None where that is not one alone."""
+    pool, account_id, type = checking
+    if type not in _TOLD:
+        return None
+    texts = [cell[: LONGEST + 1] for row in rows for cell in row.cells]
+    misses = [0] * width
+    for one in (await check_targets(pool, account_id, _TOLD[type], texts)).rejected:
+        misses[one.position % width] += 1
+    best, second = sorted(range(width), key=misses.__getitem__)[:2]
+    return best if misses[best] < misses[second] else None
+
+
+async def _batches(reader: CsvReader) -> AsyncGenerator[Batch]:
+    batch: Batch = []
+    characters = 0
+    async for row in reader.rows():
+        batch.append(row)
+        characters += sum(map(len, row.cells))
+        if len(batch) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+async def _preceded(first: Batch, others: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
+    yield first
+    async for batch in others:
+        yield batch
+
+
+async def _table(targets: Sequence[str]) -> AsyncGenerator[Batch]:
+    for start in range(0, len(targets), _BATCH_ROWS):
+        batch = targets[start : start + _BATCH_ROWS]
+        # As in a file, whose first row is the header.
+        yield [Row(number, [target]) for number, target in enumerate(batch, start + 2)]
