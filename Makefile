@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast lint bench abuse clean
+.PHONY: help run test test-fast lint bench containers abuse clean
 
 help: ## Show these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stack gets the terminal for itself (set -m), so that Ctrl-C reaches it alone: it stops in order and
 # ends with 0, and make does not call that an interrupt.
@@ -53,6 +53,11 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.monitors
 	@$(BIN)/python -m bench.schedules
 	@$(BIN)/python -m bench.uploads
+
+# As docs/docker.md has it. `up --wait` ends when every healthcheck succeeds, or with the one that does not.
+containers: ## Build the image and start all in containers, by Docker or Podman
+	@engine=$$(command -v docker || command -v podman) || { echo "Neither Docker nor Podman is installed."; exit 1; }; \
+	  "$$engine" compose up --detach --wait
 
 abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
 	@$(BIN)/python -m bench.abuse

@@ -21,11 +21,18 @@ def api() -> None:
     from api.server import serve
     from embedded import listener
     from embedded.process import watch_supervisor
+    from settings import ExitCode, StartError
     from temporal.client import connection
 
     logs.configure("api")
     watch_supervisor()
     settings = serving_settings()
+    if listener.inherited() is None and settings.api_processes > 1:
+        raise StartError(
+            f"VEDETTE_API_PROCESSES is {settings.api_processes}, but this is one process."
+            " `vedette up` starts several on one port. Elsewhere, unset it and start as many on other ports.",
+            ExitCode.SETTING,
+        )
     # The application does these too, but fails there with a trace.
     open_keyring(settings, may_make_key=True)
     connection(settings)

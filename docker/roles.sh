@@ -4,7 +4,7 @@
 set -eu
 
 # The passwords are read by psql itself, so that no command line shows them.
-psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres <<'SQL'
+psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-postgres}" --dbname postgres <<'SQL'
 \set vedette `cat "$CREDENTIALS/vedette_password"`
 \set temporal `cat "$CREDENTIALS/temporal_password"`
 create role vedette login password :'vedette';

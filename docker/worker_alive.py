@@ -1,7 +1,7 @@
-"""The healthcheck of a worker's container: whether the worker in it is at work; exits with 1 if it is not.
+"""The healthcheck of a worker's container: exits with 1 unless its worker claims runs and reaches Temporal.
 
-A worker signs in at the database every second. So a connection of it, from this container's address, was in
-use a moment ago. A process that stands still, or has lost the database, has none.
+A worker signs in at the database every second, and notes there whether Temporal has answered it lately. Its
+row is found by the address of this container. A process that stands still does not sign in.
 """
 
 from __future__ import annotations
@@ -13,25 +13,30 @@ import psycopg
 import settings
 
 _SECONDS = 15
-"""How long a worker may be silent; `/readyz` gives it as long."""
+"""How long a worker may be silent; `/readyz` allows as long."""
 
-_IN_USE = """
-    select count(*) from pg_stat_activity
-    where application_name = 'vedette worker' and client_addr is not distinct from inet_client_addr()
-      and state_change > now() - make_interval(secs => %s)
+_SIGNED_IN = """
+    select halted, reaches_temporal from workers
+    where address is not distinct from inet_client_addr() and seen_at > now() - make_interval(secs => %s)
+    order by seen_at desc limit 1
 """
 
 
 def main() -> str | None:
-    """Ask the database; the problem, if there is one."""
+    """Return what is wrong with the worker; None if nothing is."""
     url = settings.load().database_url
     assert url is not None
     try:
         with psycopg.connect(url.get_secret_value(), connect_timeout=3) as connection:
-            row = connection.execute(_IN_USE, (_SECONDS,)).fetchone()
-    except psycopg.OperationalError as error:
+            row = connection.execute(_SIGNED_IN, (_SECONDS,)).fetchone()
+    except psycopg.Error as error:
         return f"The database does not answer: {error}"
-    return None if row and row[0] else f"The worker has not asked the database for {_SECONDS} seconds."
+    if row is None:
+        return f"The worker has not signed in at the database for {_SECONDS} seconds."
+    halted, reaches_temporal = row
+    if halted:
+        return "The worker claims no runs: its log says why (`engine_halted`)."
+    return None if reaches_temporal else "The worker does not reach Temporal."
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class Edge:
             context.end_with_client()
         # A pipelined request inherits what the one before it had bound.
         structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        structlog.contextvars.bind_contextvars(request_id=request_id, client=client)
         answer = _Answer(send, context, self._headers_for(scope["path"]))
         try:
             if self._hosts.know(host):

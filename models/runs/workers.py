@@ -7,6 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Column, DateTime, text
+from sqlalchemy.dialects.postgresql import INET
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -21,6 +22,7 @@ class Worker(SQLModel, table=True):
         halted: it claims no runs, since it does not trust itself.
         loop_lag: the longest that its event loop lagged since it signed in before, in seconds.
         reaches_temporal: Temporal has answered it lately.
+        address: from where it connects to the database; None over a socket of this machine.
     """
 
     __tablename__ = "workers"  # pyright: ignore[reportAssignmentType]
@@ -31,6 +33,7 @@ class Worker(SQLModel, table=True):
     halted: bool = Field(sa_column_kwargs={"server_default": text("false")})
     loop_lag: float = Field(sa_column_kwargs={"server_default": text("0")})
     reaches_temporal: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    address: str | None = Field(sa_column=Column(INET, server_default=text("inet_client_addr()")))
 
 
 class Alive(NamedTuple):

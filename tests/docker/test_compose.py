@@ -23,7 +23,7 @@ _LASTING = {name: service for name, service in _SERVICES.items() if "restart" in
 _OF_MANY = ("DATABASE_URL", "TEMPORAL_API_KEY", "VEDETTE_SECRET_KEY", "VEDETTE_METRICS_TOKEN")
 _KNOWN = {*names(), *(f"{name}_FILE" for name in _OF_MANY)}
 # No setting: what the compose file alone reads.
-_OF_COMPOSE = {"PUBLISH"}
+_OF_COMPOSE = {"PUBLISH", "SUBNET_INSIDE", "SUBNET_OUTSIDE"}
 _FULL_VERSION = re.compile(r"[\w./-]+:\d+(\.\d+)+(-[a-z]+)?")
 
 
@@ -49,6 +49,32 @@ def test_no_container_can_change_its_system_or_gain_a_right(name: str) -> None:
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not service.keys() & {"privileged", "cap_add", "devices", "pid", "ipc"}
+
+
+@pytest.mark.parametrize("name", _SERVICES)
+def test_no_container_can_fill_the_disk_with_its_log_or_the_machine_with_processes(name: str) -> None:
+    logging = _SERVICES[name]["logging"]
+    assert logging == {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
+    assert _SERVICES[name]["pids_limit"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(_LASTING.keys() - {"data"}))
+def test_each_lasting_service_has_a_bound_on_its_memory(name: str) -> None:
+    assert re.fullmatch(r"[12]g", _SERVICES[name]["mem_limit"])
+
+
+def test_temporal_finds_itself_after_its_container_was_made_anew() -> None:
+    # Beside addresses of former containers in its database it would wait for these.
+    assert _SERVICES["temporal"]["environment"]["TEMPORAL_BROADCAST_ADDRESS"] == "127.0.0.1"
+
+
+def test_the_trusted_proxies_of_the_example_are_the_network_that_a_proxy_comes_from() -> None:
+    networks = yaml.safe_load(COMPOSE.read_text())["networks"]
+    example = _example()
+    for name in ("outside", "inside"):
+        (configured,) = networks[name]["ipam"]["config"]
+        assert example[f"SUBNET_{name.upper()}"] in configured["subnet"]
+    assert example["VEDETTE_TRUSTED_PROXIES"] == example["SUBNET_OUTSIDE"]
 
 
 def test_all_of_our_services_are_one_image_which_one_builds_and_nobody_pulls() -> None:
@@ -83,7 +109,7 @@ def test_only_this_machine_reaches_the_api_and_nobody_the_others() -> None:
 @pytest.mark.parametrize("name", ["postgres", "temporal", "temporal-schema", "temporal-namespace"])
 def test_what_needs_no_internet_has_none(name: str) -> None:
     inside = yaml.safe_load(COMPOSE.read_text())["networks"]["inside"]
-    assert (_SERVICES[name]["networks"], inside) == (["inside"], {"internal": True})
+    assert (_SERVICES[name]["networks"], inside["internal"]) == (["inside"], True)
 
 
 def test_there_can_be_several_workers() -> None:

@@ -289,7 +289,7 @@ async def test_a_worker_that_is_stopped_ends_well_and_its_healthcheck_fails(cont
     done = await containers.check("worker")
     assert (done.returncode, done.stderr.strip()) == (
         1,
-        "The worker has not asked the database for 15 seconds.",
+        "The worker has not signed in at the database for 15 seconds.",
     )
     containers.start("worker")
     await eventually(lambda: containers.is_healthy("worker"), 60, "the worker is healthy again")
