@@ -120,7 +120,13 @@ class _Connection(AsyncConnection[DictRow]):
 
 
 class Database:
-    """The process's pool of connections to one Postgres database."""
+    """The process's pool of connections to one Postgres database.
+
+    Attributes:
+        url: of the database.
+        name: the `application_name` of its connections.
+        is_away: whether the last request for a connection failed.
+    """
 
     def __init__(self, url: str, *, name: str, size: int = 8, options: str = "") -> None:
         """Prepare the pool.
@@ -133,6 +139,7 @@ class Database:
         """
         self.url = url
         self.name = name
+        self.is_away = False
         self._lent = 0
         self._returning: set[asyncio.Task[None]] = set()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -166,7 +173,12 @@ class Database:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
         """Lend a connection on which each statement commits by itself."""
-        connection = await self._pool.getconn()
+        try:
+            connection = await self._pool.getconn()
+        except psycopg.OperationalError:
+            self.is_away = True
+            raise
+        self.is_away = False
         self._lent += 1
         try:
             async with connection:

@@ -252,6 +252,7 @@ async def work(
                 _log.info("worker_ready")
             await stop.wait()
             schema.cancel()
+            writer.stopping = True
             await asyncio.gather(*(one.stop() for one in dispatchers))
             # Temporal is asked for nothing more. What its activities have under way has as long as runs have.
             await asyncio.gather(polling.aclose(), executor.drain(_GRACE.total_seconds()))

@@ -30,7 +30,7 @@ from execution.own_execution import (
     with_step,
 )
 from execution.run_execution import SHOWN_SECONDS, Done, attempt
-from execution.run_recorder import Refused, RunWriter, Stale
+from execution.run_recorder import DatabaseAway, Refused, RunWriter, Stale
 from execution.shift import AGAIN_SECONDS
 from language.progress import Progress, read_progress
 from language.records import StepError
@@ -214,6 +214,8 @@ class OwnRunActivities:
             return await doing
         except (*AWAY, ApplicationError):
             raise
+        except DatabaseAway as error:
+            raise ApplicationError(str(error), type="database_away") from error
         except Refused as error:
             _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
             await self._fail(given, "not_stored", "What the run gave cannot be stored.")

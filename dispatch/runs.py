@@ -128,6 +128,9 @@ class Dispatcher(DispatchLoop):
         """Claim nothing more."""
         await super().stop()
         await self._claiming.close()
+        if self._database.is_away:
+            _log.warning("worker_not_signed_out", error="the database is away")
+            return
         try:
             async with self._database.connection() as connection:
                 await workers.sign_out(connection, self._worker_id)

@@ -32,6 +32,7 @@ from models.runs.run_work import WINDOW, Claim, ClaimedRun
 _log = logs.get(__name__)
 BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
+_DRAIN_LOOK_SECONDS = 0.5
 _ALONE_SECONDS = 60.0
 # How much of what runs at work were started with is kept, as JSON: decoded, records take 6 times as much
 # memory, small objects 25 times.
@@ -94,9 +95,11 @@ class Executor:
         self._beats = asyncio.create_task(self._beat_for_ever(), name="beats")
 
     async def drain(self, seconds: float) -> None:
-        """Wait for what is under way, at most so long."""
-        if self._groups:
-            await asyncio.wait(self._groups, timeout=seconds)
+        """Wait for what is under way, at most so long; and no longer where the database is away."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._groups and loop.time() < deadline and not self._writer.has_given_up:
+            await asyncio.wait(self._groups, timeout=_DRAIN_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Drop what is under way: it is queued again, where others find it at once."""
@@ -110,6 +113,9 @@ class Executor:
         held, self.shift = self.shift, None
         if held is not None:
             held.lost = True
+            if self._database.is_away:
+                _log.warning("shift_not_left", error="the database is away")
+                return
             try:
                 async with self._database.connection() as connection:
                     await shifts.leave(connection, held.id)

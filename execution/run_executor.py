@@ -16,7 +16,7 @@ from engine.state import RunInput
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
 from execution.run_execution import Done, Execution
-from execution.run_recorder import Refused, RunWriter
+from execution.run_recorder import DatabaseAway, Refused, RunWriter
 from execution.shift import AGAIN_SECONDS, Group
 from execution.versions import LoadedVersion
 from language.progress import read_progress
@@ -82,6 +82,8 @@ class RunExecutor:
             if left == "lost":
                 # The write that would have told of its steps may have found that somebody has cancelled it.
                 await self._append(execution)
+        except DatabaseAway as error:
+            _log.warning("run_left_to_others", run_id=str(run.run_id), error=str(error))
         except (asyncio.CancelledError, LeaseLost):
             # Somebody has cancelled the run, or this process stops, or has lost its shift.
             if execution is not None and not (group.held.lost or self.dropping):

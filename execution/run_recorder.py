@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
@@ -16,6 +17,7 @@ from models.runs import run_results, run_writes, shifts
 from models.runs.run_writes import Change, End
 from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.runs.shifts import News
+from outbound.lease import LeaseLost
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
@@ -23,9 +25,15 @@ _MOST, _IN_FLIGHT = 256, 2
 _OPTIONS = "-c lock_timeout=1s"
 # What the database says of data, and will say of them again.
 _ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+# For so long a process that stops waits for the database; then others take over its runs.
+_AWAY_SECONDS = 5.0
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 # A notification has less than 8,000 bytes.
 _IDS_IN_A_NOTIFICATION = 200
+
+
+class DatabaseAway(LeaseLost):
+    """This process stops while the database is away: others take over what it had to write."""
 
 
 class Stale(Exception):
@@ -48,12 +56,16 @@ class RunWriter:
     Attributes:
         database: the pool of these connections.
         on_error: is told why a write waits.
+        stopping: this process stops: writes fail once the database has been away for five seconds.
+        has_given_up: they do.
     """
 
     def __init__(self, database: Database, notifier: Notifier) -> None:
         self.database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
         self._notifier = notifier
         self.on_error: Callable[[Exception], object] = lambda _: None
+        self.stopping = self.has_given_up = False
+        self._away_since: float | None = None
         self._batcher = MicroBatcher(
             self._write_many, size=lambda change: change.size, most=_MOST, in_flight=_IN_FLIGHT
         )
@@ -74,6 +86,7 @@ class RunWriter:
 
         Raises:
             Refused: never, with these data.
+            DatabaseAway: when `stopping`.
             Stale: the change names another progress than the row has.
         """
         tries = 0
@@ -87,14 +100,23 @@ class RunWriter:
             except (*AWAY, psycopg.ProgrammingError) as error:
                 # Results are kept, whatever the database lacks: no call is made again for that.
                 self.on_error(error)
+                self._note_away()
+                if self.has_given_up:
+                    raise DatabaseAway(str(error)) from error
                 _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
                 tries += 1
             else:
+                self._away_since, self.has_given_up = None, False
                 if not written and tries and isinstance(change.then, End):
                     # An earlier try may have been the one that ended it, and its reply lost.
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
                 return written
+
+    def _note_away(self) -> None:
+        now = time.monotonic()
+        self._away_since = self._away_since or now
+        self.has_given_up = self.stopping and now - self._away_since >= _AWAY_SECONDS
 
     async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
         """Prove that this process lives, as `models.runs.shifts.beat`; None if its shift was ended.

@@ -37,6 +37,9 @@ class KeyAnnouncer:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._database.is_away:
+            _log.warning("process_not_forgotten", error="the database is away")
+            return
         try:
             async with self._database.connection() as connection:
                 await processes.forget(connection, self._id)

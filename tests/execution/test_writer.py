@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from database import Database, Notifier
-from execution.run_recorder import RunWriter, Stale
+from execution import run_recorder
+from execution.run_recorder import DatabaseAway, RunWriter, Stale
 from models.identifiers import new_id
 from models.runs.run_writes import Change, End, Wait
 from tests.automations.claims import record_of
@@ -86,3 +87,22 @@ async def test_what_many_calls_of_a_run_give_at_one_moment_is_written_at_once(
     async with database.connection() as connection:
         cursor = await connection.execute("select item from run_step_items where run_id = %s", (run_id,))
         assert {row["item"] for row in await cursor.fetchall()} == set(range(40))
+
+
+async def test_a_process_that_stops_leaves_its_runs_to_others_where_the_database_stays_away(
+    database: Database, new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_recorder, "_AWAY_SECONDS", 0.1)
+    run_id, claim_id = (await new_runs([1])).only
+    writer = RunWriter(database, Notifier(database))
+    # A pool that is shut answers as one whose server has gone.
+    await writer.open()
+    await writer.close()
+    waiting = asyncio.create_task(writer.write(Change(claim_id, run_id, then=End("completed"))))
+    _, still = await asyncio.wait([waiting], timeout=0.5)
+    assert still and not writer.has_given_up
+    writer.stopping = True
+    async with asyncio.timeout(20):
+        with pytest.raises(DatabaseAway):
+            await waiting
+    assert writer.has_given_up
