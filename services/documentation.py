@@ -1,6 +1,6 @@
 """The pages of `docs/` for whoever reads them over HTTP or MCP: which there are, their text, and a search.
 
-They are read from the folder beside the code: that of a checkout, or the one that an installation has.
+They are read from the folder beside the code, with its folders: that of a checkout, or of an installation.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ FOLDER = Path(__file__).parent.parent / "docs"
 
 _SUMMARY = 240
 # Who asks the service about itself uses it; these are for those who build it.
-FOR_BUILDERS = frozenset({"adding-a-source", "architecture", "benchmarks", "dependencies"})
+_FOR_BUILDERS = frozenset(
+    {"adding-a-source", "architecture", "benchmarks", "debugging", "dependencies", "glossary"}
+)
+_BUILDERS_FOLDER = "decisions/"
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _BLOCK = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1.*?$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*$")
 _PROSE = re.compile(r"^[A-Za-z*`\[].*(?:\n.+)*", re.MULTILINE)
-_LINK_OUT = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\.\./[^()\s]*\)")
+_LINK_UP = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((\.\./[^()\s]*)\)")
 
 
 class DocumentationMissing(RuntimeError):
@@ -33,7 +36,7 @@ class DocumentationMissing(RuntimeError):
 
 
 class Page(NamedTuple):
-    """A page: its name (that of its file, without `.md`), its heading, and its first sentence."""
+    """A page: its name (the path of its file, without `.md`), its heading, and its first sentence."""
 
     name: str
     title: str
@@ -67,13 +70,15 @@ class Documentation:
         Raises:
             DocumentationMissing: there are none.
         """
-        files = sorted(folder.glob("*.md"))
+        files = sorted(folder.rglob("*.md"))
         if not files:
             raise DocumentationMissing(
                 f"The documentation was expected in {folder}, where no page (*.md) is. Install vedette anew, "
                 "or copy the folder docs of its source there."
             )
-        self._texts = {file.stem: file.read_text("utf-8") for file in files}
+        self._texts = {
+            file.relative_to(folder).with_suffix("").as_posix(): file.read_text("utf-8") for file in files
+        }
         self._sections = [one for name, text in self._texts.items() for one in _sections(name, text)]
 
     @cached_property
@@ -100,7 +105,7 @@ class Documentation:
             of_page = [section for section in self._sections if section.page == name]
             first = next((number for number, one in enumerate(of_page) if one.anchor == anchor), None)
             text = None if first is None else _with_those_below(of_page[first:])
-        return None if text is None else _LINK_OUT.sub(r"\1", text)
+        return None if text is None else _without_links_out(name, text)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
         """The sections that fit the words of `query` best, the best first; the first search takes 0.1 s.
@@ -125,6 +130,11 @@ def documentation() -> Documentation:
     return Documentation(FOLDER)
 
 
+def is_for_builders(name: str) -> bool:
+    """Tell whether a page is for those who build the service, rather than for those who use it."""
+    return name in _FOR_BUILDERS or name.startswith(_BUILDERS_FOLDER)
+
+
 def pages() -> list[Page]:
     """All pages, by name."""
     return documentation().pages()
@@ -142,7 +152,7 @@ def search(query: str, limit: int = 5) -> list[Hit]:
 
 def _sections(page: str, text: str) -> Iterator[Section]:
     """Cut a page at its headings; what is in fenced blocks is none."""
-    weight = 0.6 if page in FOR_BUILDERS else 1.0
+    weight = 0.6 if is_for_builders(page) else 1.0
     headings: dict[int, str] = {}
     anchors: Counter[str] = Counter()
     anchor, fence = "", ""
@@ -161,6 +171,12 @@ def _sections(page: str, text: str) -> Iterator[Section]:
             anchor = _anchor(title, anchors)
         lines.append(line)
     yield Section(page, tuple(headings.values()) or (page,), anchor, "".join(lines), weight)
+
+
+def _without_links_out(page: str, text: str) -> str:
+    """Return the text of a page; of links that lead out of the folder of all pages, only their words."""
+    out = "../" * (page.count("/") + 1)
+    return _LINK_UP.sub(lambda link: link[1] if link[2].startswith(out) else link[0], text)
 
 
 def _anchor(heading: str, seen: Counter[str]) -> str:

@@ -168,12 +168,12 @@ async def get_llms_txt(request: Request) -> Response:
     lines: dict[bool, list[str]] = {False: [], True: []}
     for page in documentation.pages():
         line = f"- [{page.title}]({address}/docs/{page.name}.md): {page.summary}"
-        lines[page.name in documentation.FOR_BUILDERS].append(line)
+        lines[documentation.is_for_builders(page.name)].append(line)
     text = _LLMS.format(address=address, pages="\n".join(lines[False]), others="\n".join(lines[True]))
     return readable(request, text, "text/plain")
 
 
-@router.get("/docs/{page}.md", response_class=Response, responses=_page_of(_MARKDOWN))
+@router.get("/docs/{page:path}.md", response_class=Response, responses=_page_of(_MARKDOWN))
 async def get_documentation_page(page: str, request: Request) -> Response:
     """A page of the documentation, as `/llms.txt` lists them; links between pages work here."""
     text = documentation.read(page)

@@ -83,6 +83,14 @@ def test_of_a_link_that_leaves_the_folder_only_the_text_is_given(garden: Documen
     assert "Fill a [can](cans.md#sizes), or see the code." in (garden.read("watering") or "")
 
 
+def test_a_page_of_a_folder_has_its_path_as_name_and_keeps_links_within_the_documentation(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "hoses.md").write_text("# Hoses\n\nSee [cans](../cans.md), [code](../../can.py).\n")
+    assert Documentation(tmp_path).read("tools/hoses") == "# Hoses\n\nSee [cans](../cans.md), code.\n"
+
+
 def test_a_section_is_read_with_those_below_it(garden: Documentation) -> None:
     text = garden.read("watering", "by-hand") or ""
     assert text.startswith("## By hand\n")
@@ -159,7 +167,8 @@ def test_a_folder_without_pages_is_named_with_what_to_do(tmp_path: Path) -> None
 
 def test_all_pages_of_the_folder_are_served_with_a_title_and_a_summary() -> None:
     pages = documentation.pages()
-    assert [page.name for page in pages] == sorted(path.stem for path in FOLDER.glob("*.md"))
+    names = {path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.md")}
+    assert {page.name for page in pages} == names
     assert not [page.name for page in pages if not page.title or len(page.summary) < 10]
 
 

@@ -16,7 +16,7 @@ from settings import Settings
 from tests.api_server import Api, running
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-PAGES = sorted(path.stem for path in FOLDER.glob("*.md"))
+PAGES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.md"))
 METADATA = "/.well-known/oauth-protected-resource"
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^()\s]+)\)")
 CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
@@ -88,6 +88,7 @@ async def test_a_page_of_the_documentation_comes_as_markdown_with_links_that_wor
         "/docs/no-such-page.md", "/docs/.md", "/docs/security.md/", "/docs/security.MD", "/docs/__init__.py",
         "/docs/../settings.md", "/docs/%2e%2e%2fREADME.md", "/docs/..%2FREADME.md", "/docs/%2e%2e/README.md",
         "/docs/..%5CREADME.md", "/docs/%2Fetc%2Fhosts.md", "/docs/security%00.md", "/docs/security.md%00.md",
+        "/docs/decisions/%2e%2e%2fsecurity.md", "/docs/decisions/no-such-page.md", "/docs//etc/hosts.md",
     ],
 )  # fmt: skip
 async def test_what_is_no_page_is_a_404(api: Api, path: str) -> None:

@@ -59,7 +59,7 @@ def test_each_file_that_the_code_reads_is_in_it(image: Image) -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     files = [path for name, patterns in data.items() for one in patterns
              for path in ROOT.joinpath(*name.split(".")).glob(one)]  # fmt: skip
-    files += [*(ROOT / "docs").glob("*.md"), *(ROOT / "examples").iterdir()]
+    files += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").iterdir()]
     assert files
     assert [
         path for path in files if path.is_file() and not (image.app / path.relative_to(ROOT)).exists()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.stacks import ROOT
 
-PAGES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 """Every page, by its path in the project."""
 
 _FENCE = re.compile(r"^(?P<indent> {0,3})(?P<marks>```+|~~~+)(?P<info>.*)$")

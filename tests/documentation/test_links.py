@@ -81,8 +81,10 @@ def test_every_page_is_reachable_from_the_readme() -> None:
     assert set(PAGES) - reached == set()
 
 
-def test_every_page_of_the_documentation_is_linked_in_the_readme_itself() -> None:
+def test_every_page_of_the_documentation_is_linked_in_the_readme_or_the_index_of_its_folder() -> None:
     linked = {str(link.file.resolve().relative_to(ROOT)) for link in links("README.md")}
+    of_folders = [page for page in PAGES if page.startswith("docs/") and page.endswith("/README.md")]
+    linked |= {str(link.file.resolve().relative_to(ROOT)) for page in of_folders for link in links(page)}
     assert {page for page in PAGES if page.startswith("docs/")} - linked == set()
 
 
