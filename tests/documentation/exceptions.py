@@ -36,9 +36,6 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
     ("docs/mcp.md", "text", "invalid_input:"): "what a tool says; tests/mcp has it",
     ("docs/mcp.md", "json", "{"): "settings of an MCP client, which is no part of this",
     ("docs/expressions.md", "json", "{"): "data; tests/language/test_expression_page.py reads it",
-    ("docs/architecture.md", "", "client who waits (?wait, /events)"): "a drawing",
-    ("docs/architecture.md", "", "┌───────────────── 8 lost; 4 not taken up ─────────────────┐"):
-        "a drawing",
     ("docs/adding-a-source.md", "json", "{"): "a fixture: test_adding_a_source_page.py compares it",
     ("docs/webhooks.md", "python", "import base64"): "a receiver: test_verifying_page.py runs it",
     ("docs/webhooks.md", "js", 'import crypto from "node:crypto";'): "a receiver: test_verifying_page.py",

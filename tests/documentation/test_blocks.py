@@ -6,6 +6,7 @@
 ```json POST /api/lists   is sent, and has to be accepted
 ```json Problem           is an instance of this schema of /openapi.json
 ```json, ```yaml          are workflows, steps or triggers without a fault
+```mermaid                is drawn from the code: see test_diagrams.py
 
 A block that is refused fails, unless the answer shown below it has the error's `code`. Blocks begin from
 VEDETTE_URL and VEDETTE_API_KEY, in a folder that looks like a checkout, with an account of their own a page.
