@@ -12,6 +12,7 @@ SETTING_UP: dict[str, str] = {
     "make abuse": "tests/abuse runs it",
     "make lint": "ruff and pyright run beside the tests",
     'make test ARGS="tests/providers/test_contract.py -k greynoise"': "these are the tests",
+    'make test ARGS="tests/claims/test_gates.py -k held -x -s -vv"': "these are the tests",
 }
 
 # Pages whose shell blocks need what the tests cannot have.
