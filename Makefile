@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast lint bench containers abuse clean
+.PHONY: help run test test-fast format typecheck lint bench containers abuse clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,13 @@ test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running servi
 # Those that need no server, or Postgres alone: most of what is pure, and how runs are claimed and paid.
 test-fast: $(VENV)/installed-dev ## Run the tests that need no server, or Postgres alone
 	@$(BIN)/python -m pytest --numprocesses 2 $(IN_PROCESSES) -m fast $(ARGS)
+
+format: $(VENV)/installed-dev ## Format the code, and mend what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(VENV)/installed-dev ## Check types
+	$(BIN)/pyright
 
 lint: $(VENV)/installed-dev ## Check style and types
 	$(BIN)/ruff check .

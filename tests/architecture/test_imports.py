@@ -183,3 +183,14 @@ def test_all_modules_and_packages_are_installed() -> None:
     folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("[a-z]*/**/__init__.py")}
     packages = {".".join(folder.parts) for folder in folders if folder.parts[0] not in ("tests", "bench")}
     assert set(setuptools["packages"]) == packages
+
+
+def test_the_page_for_contributors_has_a_line_for_each_room_with_what_it_may_import() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", page, re.MULTILINE)
+    told = {
+        room: {room, *re.findall(r"`([\w.]+)`", names)} | (LEAVES if "the leaves" in names else set())
+        for room, names in rows
+    }
+    assert told == ALLOWED
+    assert all(f"`{leaf}`" in page for leaf in LEAVES)

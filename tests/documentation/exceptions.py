@@ -6,6 +6,7 @@ from __future__ import annotations
 SETTING_UP: dict[str, str] = {
     "make run": "the running service of the tests; tests/embedded runs `vedette up`",
     "VEDETTE_ALLOW_PRIVATE_NETWORKS=127.0.0.1/32 make run": "the service is started with this setting",
+    "make format typecheck test-fast": "ruff, pyright and these tests",
     "make test": "these are the tests",
     "make test-fast": "these are some of the tests",
     "make test ARGS=\"-m 'not postgres and not temporal and not stack'\"": "these are the tests",
