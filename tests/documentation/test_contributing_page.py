@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -37,3 +38,16 @@ def test_each_target_that_the_page_names_is_one_of_the_makefile() -> None:
 def test_each_file_and_test_that_the_page_names_is_there() -> None:
     named = set(re.findall(r"`((?:tests|docs|api|models|migrations|sql|\.ci|\.github)/[\w./-]*)`", PAGE))
     assert named and not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_workflow_of_the_forge_runs_the_script_and_pins_actions_by_their_major_version() -> None:
+    [job] = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert used and all(re.fullmatch(r"actions/[a-z-]+@v\d+", one) for one in used)
+
+
+def test_updates_of_dependencies_reach_each_lock_with_hashes() -> None:
+    patterns = json.loads((ROOT / "renovate.json").read_text())["pip_requirements"]["managerFilePatterns"]
+    locks = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("*.lock")]
+    assert locks and all(any(re.search(one.strip("/"), lock) for one in patterns) for lock in locks)
