@@ -226,7 +226,8 @@ class _Parser:
     def _list_after_dot(self, position: int) -> Node:
         items = self._list(position)
         for item in items.children:
-            if item.kind == "literal" and isinstance(item.value, (int, float)) and not item.quoted:
+            bare = item.kind == "literal" and not item.quoted
+            if bare and isinstance(item.value, (int, float)) and not isinstance(item.value, bool):
                 raise bad("An element is written a[0], without a dot.", item.position)
         return items
 

@@ -87,6 +87,7 @@ def test_a_number_alone_in_brackets_stays_an_index() -> None:
         ("flags.true", 1),
         ("flags.null", 2),
         ("flags.{true: false}", {"true": False}),
+        ("flags.[true, null, false]", [True, None, False]),
         ("@.true", "field"),
         ("$.true", "field"),
         ("flags.*", [1, 2, 3]),
