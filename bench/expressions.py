@@ -1,4 +1,4 @@
-"""Expressions: what they cost beside the reference implementation, which has no limits, and how bombs end.
+"""Expressions: what they cost beside `jmespath`, which reads them too and has no limits, and how bombs end.
 
     python -m bench.expressions
 

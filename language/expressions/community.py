@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from jmespath.functions import signature
+
 from language.expressions.signatures import (
-    Library,
+    ARRAY,
+    EXPRESSION,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    STRING,
+    Functions,
     Mapper,
     called_type,
     charge_search,
@@ -23,9 +31,6 @@ from language.expressions.values import (
     output_too_large,
 )
 
-COMMUNITY = Library()
-"""The functions of JMESPath Community."""
-
 # The White_Space of Unicode; Python's own strip() takes four control characters too.
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
@@ -34,18 +39,6 @@ _SPACE = (
 _TRIMMED, _SET = 8, 32
 # The quotes and the comma of a string in an array.
 _FRAME = 3
-
-
-@COMMUNITY.function("a string")
-def _lower(budget: Budget, subject: str) -> JSON:
-    charge_string(budget, len(subject))
-    return _bounded(budget, subject.lower())
-
-
-@COMMUNITY.function("a string")
-def _upper(budget: Budget, subject: str) -> JSON:
-    charge_string(budget, len(subject))
-    return _bounded(budget, subject.upper())
 
 
 def _bounded(budget: Budget, text: str) -> str:
@@ -62,31 +55,6 @@ def _charge_trim(budget: Budget, subject: str, chars: str) -> str:
     return chars
 
 
-@COMMUNITY.function("a string", optional=("a string",))
-def _trim(budget: Budget, subject: str, chars: str = "") -> JSON:
-    return subject.strip(_charge_trim(budget, subject, chars))
-
-
-@COMMUNITY.function("a string", optional=("a string",))
-def _trim_left(budget: Budget, subject: str, chars: str = "") -> JSON:
-    return subject.lstrip(_charge_trim(budget, subject, chars))
-
-
-@COMMUNITY.function("a string", optional=("a string",))
-def _trim_right(budget: Budget, subject: str, chars: str = "") -> JSON:
-    return subject.rstrip(_charge_trim(budget, subject, chars))
-
-
-@COMMUNITY.function("a string", "a number", optional=("a string",))
-def _pad_left(budget: Budget, subject: str, width: int | float, pad: str = " ") -> JSON:
-    return _padding(budget, "pad_left", subject, width, pad) + subject
-
-
-@COMMUNITY.function("a string", "a number", optional=("a string",))
-def _pad_right(budget: Budget, subject: str, width: int | float, pad: str = " ") -> JSON:
-    return subject + _padding(budget, "pad_right", subject, width, pad)
-
-
 def _padding(budget: Budget, function: str, subject: str, width: int | float, pad: str) -> str:
     width = whole(function, width)
     if len(pad) != 1:
@@ -95,89 +63,115 @@ def _padding(budget: Budget, function: str, subject: str, width: int | float, pa
     return pad * (width - len(subject))
 
 
-@COMMUNITY.function("a string", "a string", optional=("a number", "a number"))
-def _find_first(budget: Budget, subject: str, sub: str, *bounds: int | float) -> JSON:
-    start, end = _range("find_first", subject, *bounds)
-    charge_search(budget, len(subject), len(sub))
-    found = subject.find(sub, start, end) if sub else -1
-    return None if found < 0 else found
-
-
-@COMMUNITY.function("a string", "a string", optional=("a number", "a number"))
-def _find_last(budget: Budget, subject: str, sub: str, *bounds: int | float) -> JSON:
-    start, end = _range("find_last", subject, *bounds)
-    # From the right Python has nothing better than to try each place.
-    budget.spend(len(subject) * (2 + len(sub)) // COMPARED_CHARACTERS)
-    found = subject.rfind(sub, start, end) if sub else -1
-    return None if found < 0 else found
-
-
 def _range(
     function: str, subject: str, start: int | float = 0, end: int | float | None = None
 ) -> tuple[int, int]:
     return whole(function, start), len(subject) if end is None else whole(function, end)
 
 
-@COMMUNITY.function("a string", "a string", optional=("a number",))
-def _split(budget: Budget, subject: str, search: str, count: int | float | None = None) -> JSON:
-    most = len(subject) if count is None else min(len(subject), whole("split", count, least=0))
-    charge_search(budget, len(subject), len(search), times=2)
-    pieces = min(most, subject.count(search)) + 1
-    if len(subject) + _FRAME * pieces > budget.output_left:
-        raise output_too_large()
-    visit(budget, pieces)
-    charge_string(budget, len(subject))
-    if search:
-        return [*subject.split(search, most)]
-    # Nothing stands between all characters, so each is a part of its own.
-    rest = subject[most:]
-    return [*subject[:most], *([rest] if rest or (not most and count is not None) else [])]
+class Community(Functions):
+    """The functions of JMESPath Community."""
 
+    @signature(STRING)
+    def _func_lower(self, subject: str) -> JSON:
+        charge_string(self.budget, len(subject))
+        return _bounded(self.budget, subject.lower())
 
-@COMMUNITY.function("a string", "a string", "a string", optional=("a number",))
-def _replace(budget: Budget, subject: str, old: str, new: str, count: int | float | None = None) -> JSON:
-    most = len(subject) + 1 if count is None else min(len(subject) + 1, whole("replace", count, least=0))
-    charge_search(budget, len(subject), len(old), times=2)
-    times = min(most, subject.count(old))
-    charge_string(budget, len(subject) + times * (len(new) - len(old)))
-    return subject.replace(old, new, most)
+    @signature(STRING)
+    def _func_upper(self, subject: str) -> JSON:
+        charge_string(self.budget, len(subject))
+        return _bounded(self.budget, subject.upper())
 
+    @signature(STRING, {**STRING, "optional": True})
+    def _func_trim(self, subject: str, chars: str = "") -> JSON:
+        return subject.strip(_charge_trim(self.budget, subject, chars))
 
-@COMMUNITY.function("an array of objects", "an expression (&…)")
-def _group_by(budget: Budget, elements: list[dict[str, Any]], apply: Mapper) -> JSON:
-    groups: dict[str, list[JSON]] = {}
-    keys = apply([*elements])
-    budget.spend(sum(len(key) for key in keys if isinstance(key, str)) // COMPARED_CHARACTERS)
-    for index, (element, key) in enumerate(zip(elements, keys, strict=True)):
-        if isinstance(key, str):
-            groups.setdefault(key, []).append(element)
-        elif key is not None:
-            message = "The expression of group_by() gives neither strings nor null: "
-            raise ExpressionError("wrong_type", f"{message}element {index} is {called_type(key)}.")
-    return {**groups}
+    @signature(STRING, {**STRING, "optional": True})
+    def _func_trim_left(self, subject: str, chars: str = "") -> JSON:
+        return subject.lstrip(_charge_trim(self.budget, subject, chars))
 
+    @signature(STRING, {**STRING, "optional": True})
+    def _func_trim_right(self, subject: str, chars: str = "") -> JSON:
+        return subject.rstrip(_charge_trim(self.budget, subject, chars))
 
-@COMMUNITY.function("an object")
-def _items(budget: Budget, value: dict[str, JSON]) -> JSON:
-    budget.spend(len(value))
-    return [[name, item] for name, item in value.items()]
+    @signature(STRING, NUMBER, {**STRING, "optional": True})
+    def _func_pad_left(self, subject: str, width: int | float, pad: str = " ") -> JSON:
+        return _padding(self.budget, "pad_left", subject, width, pad) + subject
 
+    @signature(STRING, NUMBER, {**STRING, "optional": True})
+    def _func_pad_right(self, subject: str, width: int | float, pad: str = " ") -> JSON:
+        return subject + _padding(self.budget, "pad_right", subject, width, pad)
 
-@COMMUNITY.function("an array")
-def _from_items(budget: Budget, pairs: list[JSON]) -> JSON:
-    budget.spend(len(pairs))
-    made: dict[str, JSON] = {}
-    for index, pair in enumerate(pairs):
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-            message = f"from_items() takes pairs of a name and a value; element {index} is none."
-            raise ExpressionError("wrong_type", message)
-        made[pair[0]] = pair[1]
-    charge_names(made, budget)
-    return made
+    @signature(STRING, STRING, {**NUMBER, "optional": True}, {**NUMBER, "optional": True})
+    def _func_find_first(self, subject: str, sub: str, *bounds: int | float) -> JSON:
+        start, end = _range("find_first", subject, *bounds)
+        charge_search(self.budget, len(subject), len(sub))
+        found = subject.find(sub, start, end) if sub else -1
+        return None if found < 0 else found
 
+    @signature(STRING, STRING, {**NUMBER, "optional": True}, {**NUMBER, "optional": True})
+    def _func_find_last(self, subject: str, sub: str, *bounds: int | float) -> JSON:
+        start, end = _range("find_last", subject, *bounds)
+        # From the right Python has nothing better than to try each place.
+        self.budget.spend(len(subject) * (2 + len(sub)) // COMPARED_CHARACTERS)
+        found = subject.rfind(sub, start, end) if sub else -1
+        return None if found < 0 else found
 
-@COMMUNITY.function("an array", variadic=True)
-def _zip(budget: Budget, *arrays: list[JSON]) -> JSON:
-    rows = min(map(len, arrays))
-    budget.spend(rows * len(arrays))
-    return [list(row) for row in zip(*arrays, strict=False)]
+    @signature(STRING, STRING, {**NUMBER, "optional": True})
+    def _func_split(self, subject: str, search: str, count: int | float | None = None) -> JSON:
+        most = len(subject) if count is None else min(len(subject), whole("split", count, least=0))
+        charge_search(self.budget, len(subject), len(search), times=2)
+        pieces = min(most, subject.count(search)) + 1
+        if len(subject) + _FRAME * pieces > self.budget.output_left:
+            raise output_too_large()
+        visit(self.budget, pieces)
+        charge_string(self.budget, len(subject))
+        if search:
+            return [*subject.split(search, most)]
+        # Nothing stands between all characters, so each is a part of its own.
+        rest = subject[most:]
+        return [*subject[:most], *([rest] if rest or (not most and count is not None) else [])]
+
+    @signature(STRING, STRING, STRING, {**NUMBER, "optional": True})
+    def _func_replace(self, subject: str, old: str, new: str, count: int | float | None = None) -> JSON:
+        most = len(subject) + 1 if count is None else min(len(subject) + 1, whole("replace", count, least=0))
+        charge_search(self.budget, len(subject), len(old), times=2)
+        times = min(most, subject.count(old))
+        charge_string(self.budget, len(subject) + times * (len(new) - len(old)))
+        return subject.replace(old, new, most)
+
+    @signature(OBJECTS, EXPRESSION)
+    def _func_group_by(self, elements: list[dict[str, Any]], apply: Mapper) -> JSON:
+        groups: dict[str, list[JSON]] = {}
+        keys = apply([*elements])
+        self.budget.spend(sum(len(key) for key in keys if isinstance(key, str)) // COMPARED_CHARACTERS)
+        for index, (element, key) in enumerate(zip(elements, keys, strict=True)):
+            if isinstance(key, str):
+                groups.setdefault(key, []).append(element)
+            elif key is not None:
+                message = "The expression of group_by() gives neither strings nor null: "
+                raise ExpressionError("wrong_type", f"{message}element {index} is {called_type(key)}.")
+        return {**groups}
+
+    @signature(OBJECT)
+    def _func_items(self, value: dict[str, JSON]) -> JSON:
+        self.budget.spend(len(value))
+        return [[name, item] for name, item in value.items()]
+
+    @signature(ARRAY)
+    def _func_from_items(self, pairs: list[JSON]) -> JSON:
+        self.budget.spend(len(pairs))
+        made: dict[str, JSON] = {}
+        for index, pair in enumerate(pairs):
+            if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+                message = f"from_items() takes pairs of a name and a value; element {index} is none."
+                raise ExpressionError("wrong_type", message)
+            made[pair[0]] = pair[1]
+        charge_names(made, self.budget)
+        return made
+
+    @signature({**ARRAY, "variadic": True})
+    def _func_zip(self, *arrays: list[JSON]) -> JSON:
+        rows = min(map(len, arrays))
+        self.budget.spend(rows * len(arrays))
+        return [list(row) for row in zip(*arrays, strict=False)]

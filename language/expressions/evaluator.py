@@ -12,9 +12,16 @@ from typing import Any, NamedTuple, cast
 
 from language.expressions import parser, references
 from language.expressions.hints import instead_of
-from language.expressions.library import FUNCTIONS
-from language.expressions.parser import Node, Slice
-from language.expressions.signatures import CHECKED_BY_ELEMENT, CHECKS, Function, Mapper, wrong_type
+from language.expressions.library import FUNCTIONS, Library
+from language.expressions.parser import Node, Type
+from language.expressions.signatures import (
+    CHECKED_BY_ELEMENT,
+    CHECKS,
+    EXPRESSION,
+    Function,
+    Mapper,
+    wrong_type,
+)
 from language.expressions.values import (
     CHEAP_VISITS,
     COMPARED_CHARACTERS,
@@ -26,11 +33,12 @@ from language.expressions.values import (
 )
 
 
-class Context(NamedTuple):
-    """What stays the same through one evaluation."""
+class Context(Library):
+    """What stays the same through one evaluation: the root of the scope, and functions with their budget."""
 
-    root: JSON
-    budget: Budget
+    def __init__(self, root: JSON, budget: Budget) -> None:
+        self.root = root
+        self.budget = budget
 
 
 Run = Callable[[JSON, Context], JSON]
@@ -52,11 +60,11 @@ def compile_node(node: Node) -> Compiled:
     Raises:
         ExpressionError: `unknown_function`, `wrong_arity`, `wrong_type` or, for a `&`, `bad_expression`.
     """
-    return _BUILDERS[node.kind](node)
+    return _BUILDERS[node["type"]](node)
 
 
 def _literal(node: Node) -> Compiled:
-    literal = cast(JSON, node.value)
+    literal = node["value"]
 
     def run(value: JSON, context: Context) -> JSON:
         return literal
@@ -80,7 +88,7 @@ def _root(node: Node) -> Compiled:
 
 
 def _field(node: Node) -> Compiled:
-    name = cast(str, node.value)
+    name = node["value"]
 
     def run(value: JSON, context: Context) -> JSON:
         return value.get(name) if isinstance(value, dict) else None
@@ -103,7 +111,7 @@ def _applied(node: Node) -> Compiled:
     names = references.plain_path(node)
     if names is not None:
         return _path(names)
-    parts = [compile_node(child) for child in node.children]
+    parts = [compile_node(child) for child in node["children"]]
     runs = tuple(part.run for part in parts)
 
     def run(value: JSON, context: Context) -> JSON:
@@ -115,7 +123,7 @@ def _applied(node: Node) -> Compiled:
 
 
 def _index(node: Node) -> Compiled:
-    index = cast(int, node.value)
+    index = node["value"]
 
     def run(value: JSON, context: Context) -> JSON:
         if isinstance(value, list) and -len(value) <= index < len(value):
@@ -126,7 +134,7 @@ def _index(node: Node) -> Compiled:
 
 
 def _slice(node: Node) -> Compiled:
-    part = slice(*cast(Slice, node.value))
+    part = slice(*node["value"])
 
     def run(value: JSON, context: Context) -> JSON:
         if not isinstance(value, list):
@@ -144,7 +152,7 @@ def _each(array: list[JSON], right: Compiled, context: Context) -> list[JSON]:
 
 
 def _projection(node: Node) -> Compiled:
-    left, right = map(compile_node, node.children)
+    left, right = map(compile_node, node["children"])
 
     def run(value: JSON, context: Context) -> JSON:
         array = left.run(value, context)
@@ -154,7 +162,7 @@ def _projection(node: Node) -> Compiled:
 
 
 def _value_projection(node: Node) -> Compiled:
-    left, right = map(compile_node, node.children)
+    left, right = map(compile_node, node["children"])
 
     def run(value: JSON, context: Context) -> JSON:
         mapping = left.run(value, context)
@@ -164,7 +172,7 @@ def _value_projection(node: Node) -> Compiled:
 
 
 def _filter(node: Node) -> Compiled:
-    left, right, condition = map(compile_node, node.children)
+    left, right, condition = map(compile_node, node["children"])
     decide = condition.run
 
     def run(value: JSON, context: Context) -> JSON:
@@ -178,7 +186,7 @@ def _filter(node: Node) -> Compiled:
 
 
 def _flatten(node: Node) -> Compiled:
-    (inner,) = map(compile_node, node.children)
+    (inner,) = map(compile_node, node["children"])
 
     def run(value: JSON, context: Context) -> JSON:
         array = inner.run(value, context)
@@ -199,8 +207,8 @@ def _flatten(node: Node) -> Compiled:
 
 
 def _equality(node: Node) -> Compiled:
-    left, right = map(compile_node, node.children)
-    wanted = node.value == "=="
+    left, right = map(compile_node, node["children"])
+    wanted = node["value"] == "eq"
 
     def run(value: JSON, context: Context) -> JSON:
         return equals(left.run(value, context), right.run(value, context), context.budget) is wanted
@@ -209,15 +217,15 @@ def _equality(node: Node) -> Compiled:
 
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "lt": operator.lt, "lte": operator.le, "gt": operator.gt, "gte": operator.ge,
 }  # fmt: skip
 
 
 def _comparator(node: Node) -> Compiled:
-    if node.value in ("==", "!="):
+    if node["value"] in ("eq", "ne"):
         return _equality(node)
-    left, right = map(compile_node, node.children)
-    compare = _ORDERS[cast(str, node.value)]
+    left, right = map(compile_node, node["children"])
+    compare = _ORDERS[node["value"]]
 
     def run(value: JSON, context: Context) -> JSON:
         one, other = left.run(value, context), right.run(value, context)
@@ -237,7 +245,7 @@ def _comparator(node: Node) -> Compiled:
 
 def _first(node: Node, wanted: bool) -> Compiled:
     """`||` and `&&`: the first of the operands whose truth is as wanted, else the last."""
-    parts = [compile_node(child) for child in node.children]
+    parts = [compile_node(child) for child in node["children"]]
     *before, last = (part.run for part in parts)
 
     def run(value: JSON, context: Context) -> JSON:
@@ -251,7 +259,7 @@ def _first(node: Node, wanted: bool) -> Compiled:
 
 
 def _not(node: Node) -> Compiled:
-    (inner,) = map(compile_node, node.children)
+    (inner,) = map(compile_node, node["children"])
 
     def run(value: JSON, context: Context) -> JSON:
         return not truthy(inner.run(value, context))
@@ -260,7 +268,7 @@ def _not(node: Node) -> Compiled:
 
 
 def _list(node: Node) -> Compiled:
-    parts = [compile_node(child) for child in node.children]
+    parts = [compile_node(child) for child in node["children"]]
     runs = tuple(part.run for part in parts)
 
     def run(value: JSON, context: Context) -> JSON:
@@ -270,34 +278,34 @@ def _list(node: Node) -> Compiled:
 
 
 def _object(node: Node) -> Compiled:
-    parts = [compile_node(child) for child in node.children]
-    named = tuple(zip(cast("tuple[str, ...]", node.value), (part.run for part in parts), strict=True))
+    pairs = [(pair["value"], compile_node(pair["children"][0])) for pair in node["children"]]
+    named = tuple((name, part.run) for name, part in pairs)
 
     def run(value: JSON, context: Context) -> JSON:
         return None if value is None else {name: item(value, context) for name, item in named}
 
-    return Compiled(run, 1 + sum(part.nodes for part in parts))
+    return Compiled(run, 1 + sum(part.nodes for _, part in pairs))
 
 
 def _misplaced(node: Node) -> Compiled:
     raise parser.bad(
-        "An expression with & is only for functions that take one, such as map().", node.position
+        "An expression with & is only for functions that take one, such as map().", node["position"]
     )
 
 
 def _function(node: Node) -> Compiled:
-    name = cast(str, node.value)
+    name = node["value"]
     function = FUNCTIONS.get(name)
     if function is None:
         message = f"There is no such function.{instead_of(name)}"
-        raise ExpressionError("unknown_function", message, node.position)
-    function.check_arity(len(node.children), node.position)
-    arguments = [_argument(function, index, child) for index, child in enumerate(node.children)]
+        raise ExpressionError("unknown_function", message, node["position"])
+    function.check_arity(len(node["children"]), node["position"])
+    arguments = [_argument(function, index, child) for index, child in enumerate(node["children"])]
     checked = tuple(
-        (argument.run, *_check(function, index), child.position)
-        for index, (argument, child) in enumerate(zip(arguments, node.children, strict=True))
+        (argument.run, *_check(function, index), child["position"])
+        for index, (argument, child) in enumerate(zip(arguments, node["children"], strict=True))
     )
-    call, position = function.call, node.position
+    call, position = function.call, node["position"]
 
     def run(value: JSON, context: Context) -> JSON:
         given: list[JSON] = []
@@ -309,7 +317,7 @@ def _function(node: Node) -> Compiled:
                 raise wrong_type(name, wanted, result, place)
             given.append(result)
         try:
-            return call(context.budget, *given)
+            return call(context, *given)
         except ExpressionError as error:
             raise _placed(error, position) from None
 
@@ -324,25 +332,26 @@ def _placed(error: ExpressionError, position: int) -> ExpressionError:
 
 
 def _check(function: Function, index: int) -> tuple[Callable[[JSON], bool] | None, str]:
-    parameter = function.parameter(index)
-    return CHECKS.get(parameter), parameter
+    wanted = function.parameter(index)["wanted"]
+    return CHECKS.get(wanted), wanted
 
 
 def _argument(function: Function, index: int, node: Node) -> Compiled:
-    wants_expression = function.parameter(index) == "an expression (&…)"
-    if wants_expression and node.kind != "expression":
+    parameter = function.parameter(index)
+    wants_expression = parameter == EXPRESSION
+    if wants_expression and node["type"] != "expref":
         message = f"{function.name}() takes an expression with & as argument {index + 1}."
-        raise ExpressionError("wrong_type", message, node.position)
-    if node.kind == "literal" and function.check_literal is not None:
+        raise ExpressionError("wrong_type", message, node["position"])
+    if node["type"] == "literal" and "check" in parameter and CHECKS[parameter["wanted"]](node["value"]):
         try:
-            function.check_literal(index, cast(JSON, node.value))
+            parameter["check"](node["value"])
         except ExpressionError as error:
-            raise _placed(error, node.position) from None
+            raise _placed(error, node["position"]) from None
     return _mapper(node) if wants_expression else compile_node(node)
 
 
 def _mapper(node: Node) -> Compiled:
-    (inner,) = map(compile_node, node.children)
+    (inner,) = map(compile_node, node["children"])
     each = inner.run
 
     def run(value: JSON, context: Context) -> JSON:
@@ -355,25 +364,26 @@ def _mapper(node: Node) -> Compiled:
     return Compiled(run, 1)
 
 
-_BUILDERS: dict[parser.Kind, Callable[[Node], Compiled]] = {
+_BUILDERS: dict[Type, Callable[[Node], Compiled]] = {
     "literal": _literal,
     "field": _field,
     "current": _current,
+    "identity": _current,
     "root": _root,
-    "chain": _applied,
+    "subexpression": _applied,
     "pipe": _applied,
     "index": _index,
     "slice": _slice,
     "projection": _projection,
     "value_projection": _value_projection,
-    "filter": _filter,
+    "filter_projection": _filter,
     "flatten": _flatten,
     "comparator": _comparator,
-    "or": lambda node: _first(node, True),
-    "and": lambda node: _first(node, False),
-    "not": _not,
-    "list": _list,
-    "object": _object,
-    "function": _function,
-    "expression": _misplaced,
+    "or_expression": lambda node: _first(node, True),
+    "and_expression": lambda node: _first(node, False),
+    "not_expression": _not,
+    "multi_select_list": _list,
+    "multi_select_dict": _object,
+    "function_expression": _function,
+    "expref": _misplaced,
 }

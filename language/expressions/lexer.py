@@ -1,156 +1,143 @@
-"""The words of an expression's text. Numbers, keywords and `$` are our additions to JMESPath."""
+"""The words of an expression's text: those of jmespath's lexer, with all of JSON's numbers and `$`."""
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple, cast
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
+
+from jmespath import lexer
+from jmespath.exceptions import EmptyExpressionError, LexerError
 
 from language.expressions.values import JSON, ExpressionError, plain_number
 
 MAX_DEPTH = 50
 
+# As jmespath has it: with `type`, `value`, `start` and `end`.
+Token = dict[str, Any]
 
-class Token(NamedTuple):
-    """A word of the text: its kind (for signs the sign itself), its value and where it begins."""
-
-    kind: str
-    value: JSON
-    position: int
-
-
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-_DIGITS = frozenset("0123456789")
-_WORD = _LETTERS | _DIGITS
-_PAIRS = frozenset({"[?", "[]", "||", "&&", "<=", ">=", "==", "!="})
-_SIGNS = frozenset(".*[](){},:@$|&<>!")
+# What stands between a sign and the same sign again, escapes kept.
+_QUOTED = {sign: re.compile(rf"{sign}((?:[^{sign}\\]|\\.)*){sign}", re.DOTALL) for sign in "\"'`"}
+# Its group is what follows the sign of an exponent.
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?([0-9]*))?")
 
 
 def bad(message: str, position: int) -> ExpressionError:
-    """The error of a text that is no expression."""
+    """Return the error of a text that is no expression."""
     return ExpressionError("bad_expression", message, position)
 
 
+def too_early(position: int) -> ExpressionError:
+    """Return the error of a text that ends where more is needed."""
+    return bad("The expression ends too early.", position)
+
+
 def too_deep(position: int) -> ExpressionError:
-    """The error of an expression with too many levels."""
+    """Return the error of an expression with too many levels."""
     return ExpressionError("too_deep", f"An expression is nested at most {MAX_DEPTH} levels deep.", position)
 
 
-def tokenize(text: str) -> tuple[list[Token], list[tuple[int, str]]]:
-    """The words of a text, the last of kind `end`, and warnings with their places.
+class Lexer(lexer.Lexer):
+    """Words with places; a number that is not whole is a `decimal`, and `$` is the `root`.
 
-    Raises:
-        ExpressionError: `bad_expression`, or `too_deep` for a literal.
+    Attributes:
+        warnings: what the author may have meant otherwise, with its places.
     """
-    tokenizer = _Tokenizer(text)
-    return tokenizer.tokens(), tokenizer.warnings
 
+    SIMPLE_TOKENS: ClassVar[dict[str, str]] = {**lexer.Lexer.SIMPLE_TOKENS, "$": "root"}
 
-class _Tokenizer:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
+    def __init__(self) -> None:
         self.warnings: list[tuple[int, str]] = []
 
-    def tokens(self) -> list[Token]:
-        found: list[Token] = []
-        _check_characters(self._text, 0)
-        while self._at < len(self._text):
-            if self._text[self._at] in " \t\r\n":
-                self._at += 1
-            else:
-                found.append(self._token())
-        found.append(Token("end", None, len(self._text)))
-        return found
+    def tokenize(self, expression: str) -> Iterator[Token]:
+        """Give the words of a text, the last of type `eof`.
 
-    def _token(self) -> Token:
-        start, character = self._at, self._text[self._at]
-        if character in _LETTERS:
-            self._skip(_WORD)
-            return Token("name", self._text[start : self._at], start)
-        if character in _DIGITS or character == "-":
-            return Token("number", self._number(), start)
-        if character == '"':
-            return Token("quoted", self._json(f'"{self._delimited()}"', start), start)
-        if character == "'":
-            return Token("literal", self._delimited().replace("\\'", "'"), start)
-        if character == "`":
-            return Token("literal", self._literal(), start)
-        sign = self._text[start : start + 2]
-        if sign == "{{":
-            raise bad("An expression has no {{ and }} around it: leave the braces out.", start)
-        if sign not in _PAIRS:
-            sign = character
-            if sign == "=":
-                raise bad("One = means nothing here: write ==.", start)
-            if sign not in _SIGNS:
-                raise bad("There is a character that means nothing here.", start)
-        self._at += len(sign)
-        return Token(sign, None, start)
-
-    def _skip(self, characters: frozenset[str]) -> None:
-        while self._at < len(self._text) and self._text[self._at] in characters:
-            self._at += 1
-
-    def _number(self) -> int | float:
-        text, start = self._text, self._at
-        if text[start] == "-" and start and text[start - 1] in _WORD:
-            message = 'There is no arithmetic, and a name with a hyphen is in double quotes: "my-step".'
-            raise bad(message, start)
-        self._at += text[start] == "-"
-        self._skip(_DIGITS)
-        if text[self._at - 1] not in _DIGITS:
-            raise bad("There is no arithmetic.", start)
-        whole = self._at
-        if text[whole : whole + 1] == "." and text[whole + 1 : whole + 2] in _DIGITS:
-            self._at += 1
-            self._skip(_DIGITS)
-        exponent = self._at
-        if text[exponent : exponent + 1] in ("e", "E"):
-            self._at += 1 + (text[exponent + 1 : exponent + 2] in ("+", "-"))
-            self._skip(_DIGITS)
-            if text[self._at - 1] not in _DIGITS:
-                raise bad("A number has no exponent.", start)
-        digits = text[start : self._at]
+        Raises:
+            ExpressionError: `bad_expression`, or `too_deep` for a literal.
+        """
+        _check_characters(expression, 0)
         try:
-            return plain_number(int(digits) if self._at == whole else float(digits))
+            for token in super().tokenize(expression):
+                if token["type"] == "number":
+                    token = self._number(token)
+                elif token["type"] == "lbrace" and expression.startswith("{{", token["start"]):
+                    message = "An expression has no {{ and }} around it: leave the braces out."
+                    raise bad(message, token["start"])
+                yield token
+        except EmptyExpressionError:
+            raise too_early(0) from None
+        except LexerError as error:
+            raise self._meaningless(error.lexer_value, error.lexer_position) from None
+
+    def _meaningless(self, character: str, position: int) -> ExpressionError:
+        if character == "-":
+            return self._arithmetic(position)
+        if character == "=":
+            return bad("One = means nothing here: write ==.", position)
+        return bad("There is a character that means nothing here.", position)
+
+    def _arithmetic(self, position: int) -> ExpressionError:
+        if self._follows_word(position):
+            message = 'There is no arithmetic, and a name with a hyphen is in double quotes: "my-step".'
+            return bad(message, position)
+        return bad("There is no arithmetic.", position)
+
+    def _follows_word(self, position: int) -> bool:
+        return position > 0 and self._expression[position - 1] in self.VALID_IDENTIFIER
+
+    def _number(self, token: Token) -> Token:
+        """Read on where jmespath has read a number's whole part."""
+        start = token["start"]
+        found = _NUMBER.match(self._expression, start)
+        if found is None or (found[0][0] == "-" and self._follows_word(start)):
+            raise self._arithmetic(start)
+        if found[1] == "":
+            raise bad("A number has no exponent.", start)
+        self._position = found.end() - 1
+        self._next()
+        try:
+            value = plain_number(token["value"] if found.end() == token["end"] else float(found[0]))
         except ExpressionError:
             raise bad("A number is too large.", start) from None
+        return {**token, "type": "number" if isinstance(value, int) else "decimal", "value": value}
 
-    def _delimited(self) -> str:
-        """What stands between here and the same sign again, escapes kept."""
-        start, delimiter = self._at, self._text[self._at]
-        at = start + 1
-        while at < len(self._text) and self._text[at] != delimiter:
-            at += 2 if self._text[at] == "\\" else 1
-        if at >= len(self._text):
-            raise bad("A quote is not closed.", start)
-        self._at = at + 1
-        return self._text[start + 1 : at]
+    def _consume_until(self, delimiter: str) -> str:
+        found = _QUOTED[delimiter].match(self._expression, self._position)
+        if found is None:
+            raise bad("A quote is not closed.", self._position)
+        self._position = found.end() - 1
+        self._next()
+        return found[1]
 
-    def _literal(self) -> JSON:
-        start = self._at
-        content = self._delimited().replace("\\`", "`")
+    def _consume_quoted_identifier(self) -> Token:
+        start = self._position
+        name = _json('"' + self._consume_until('"') + '"', start)
+        return {"type": "quoted_identifier", "value": name, "start": start, "end": self._position}
+
+    def _consume_literal(self) -> Token:
+        start = self._position
+        content = self._consume_until("`").replace("\\`", "`")
         try:
-            return self._json(content, start)
+            value = _json(content, start)
         except ExpressionError as error:
             if error.code != "bad_expression" or content.lstrip()[:1] in ("", "[", "{", '"'):
                 raise
             # The old form of a string, which the specification gave up but people still write.
-            value = self._json(f'"{content.lstrip()}"', start)
+            value = _json(f'"{content.lstrip()}"', start)
             self.warnings.append((start, "a string is written in single quotes, not in backticks."))
-            return value
+        return {"type": "literal", "value": value, "start": start, "end": self._position}
 
-    def _json(self, content: str, position: int) -> JSON:
-        if _nesting(content) > MAX_DEPTH:
-            raise too_deep(position)
-        try:
-            value = cast(
-                JSON, json.loads(content, parse_constant=_constant, parse_float=_float, parse_int=_int)
-            )
-        except (ValueError, ExpressionError):
-            raise bad("A quoted value is not valid JSON.", position) from None
-        _check_value(value, position)
-        return value
+
+def _json(content: str, position: int) -> JSON:
+    if _nesting(content) > MAX_DEPTH:
+        raise too_deep(position)
+    try:
+        value = cast(JSON, json.loads(content, parse_constant=_constant, parse_float=_float, parse_int=_int))
+    except (ValueError, ExpressionError):
+        raise bad("A quoted value is not valid JSON.", position) from None
+    _check_value(value, position)
+    return value
 
 
 def _constant(name: str) -> float:

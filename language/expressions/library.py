@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from language.expressions.community import COMMUNITY
-from language.expressions.encodings import ENCODINGS
-from language.expressions.functions import SPECIFIED
+from language.expressions.community import Community
+from language.expressions.encodings import Encodings
+from language.expressions.functions import Specified
 from language.expressions.signatures import Function
-from language.expressions.times import TIMES
+from language.expressions.times import Times
 
-FUNCTIONS: dict[str, Function] = {**SPECIFIED, **COMMUNITY, **TIMES, **ENCODINGS}
-"""Those of JMESPath, of JMESPath Community, and ours."""
+
+class Library(Specified, Community, Times, Encodings):
+    """The functions of JMESPath, of JMESPath Community, and ours."""
+
+
+FUNCTIONS = {
+    name: Function(name, declared["signature"], declared["function"])
+    for name, declared in Library.FUNCTION_TABLE.items()
+}
+"""What `Library` has."""

@@ -1,46 +1,52 @@
-"""The text of an expression, read into a tree: the grammar of JMESPath with four additions.
+"""The text of an expression, read into a tree by jmespath's parser, with four additions to the grammar.
 
 Beyond jmespath.org/specification.html: bare numbers and `true`, `false`, `null` where a value is
-expected, `$` for the root of the scope, and `!a.b` negates `a.b`. A parser of our own, since the library's
-recurses as deep as the text tells it to, has no places for errors and lets commas be left out.
+expected, `$` for the root of the scope, and `!a.b` negates `a.b`. What jmespath's parser lets pass is
+refused: what is nested too deep, and commas that are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict, cast
 
-from language.expressions.lexer import MAX_DEPTH, Token, bad, tokenize, too_deep
+from jmespath import ast, parser
+from jmespath.exceptions import ParseError
+
+from language.expressions.lexer import MAX_DEPTH, Lexer, Token, bad, too_deep, too_early
 from language.expressions.values import JSON, ExpressionError
 
 MAX_TEXT = 2048
 
-Kind = Literal[
-    "literal", "field", "current", "root", "chain", "pipe", "index", "slice", "projection",
-    "value_projection", "filter", "flatten", "comparator", "or", "and", "not", "list", "object", "function",
-    "expression",
+Type = Literal[
+    "literal", "field", "current", "identity", "root", "subexpression", "pipe", "index", "slice",
+    "projection", "value_projection", "filter_projection", "flatten", "comparator", "or_expression",
+    "and_expression", "not_expression", "multi_select_list", "multi_select_dict", "key_val_pair",
+    "function_expression", "expref",
 ]  # fmt: skip
-Slice = tuple[int | None, int | None, int | None]
 
 
-class Node(NamedTuple):
-    """One node of the tree.
+class Node(TypedDict):
+    """One node of the tree, as jmespath makes it, and what is noted on it.
+
+    Three things differ: `a.b[0].c`, `a || b || c`, `a && b && c` and `a | b | c` are one node each, a slice
+    has its bounds as its value, and `$` is a `root`.
 
     Attributes:
-        kind: what it does. `chain` applies its children one to the result of the other, as `pipe` does;
-            they differ in what follows a projection. An `expression` is what `&` makes.
+        type: what it does.
+        children: the nodes that it works on.
+        value: a literal's value, an index, the name of a field, function, pair or comparator; else missing.
         position: 0-based offset in the text.
-        value: a literal's value, a field's, function's or comparator's name, an index, an object's names.
-        quoted: whether a field or a literal was written in quotes of any kind.
-        depth: levels of nodes from here down.
+        height: levels of nodes from here down.
+        quoted: there if a field was written in quotes.
     """
 
-    kind: Kind
+    type: Type
+    children: list[Node]
+    value: Any
     position: int
-    value: JSON | Slice | tuple[str, ...] = None
-    children: tuple[Node, ...] = ()
-    quoted: bool = False
-    depth: int = 1
+    height: int
+    quoted: NotRequired[bool]
 
 
 class Parsed(NamedTuple):
@@ -51,17 +57,14 @@ class Parsed(NamedTuple):
 
 
 _KEYWORDS: dict[str, JSON] = {"true": True, "false": False, "null": None}
-_COMPARATORS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-# How strongly a token binds what is left of it (0: not at all), as in the reference implementation.
-_BINDING = {
-    "|": 1, "||": 2, "&&": 3, **dict.fromkeys(_COMPARATORS, 5), "[]": 9, "*": 20, "[?": 21,
-    ".": 40, "{": 50, "[": 55, "(": 60,
+# What messages call the words that are no signs.
+_WORDS = {
+    "unquoted_identifier": "name", "quoted_identifier": "quoted", "literal": "literal", "number": "number",
+    "decimal": "number",
 }  # fmt: skip
-# What `!` negates ends at comparators: `!a.b` is `!(a.b)`. The reference has it between dot and bracket, so
-# that `(!a).b` is always null.
-_NEGATION = 6
-# Tokens that bind less end a projection.
-_PROJECTION_STOP = 10
+
+# A node that is being made: what is noted on it may still be missing.
+_Raw = dict[str, Any]
 
 
 def parse(text: str) -> Parsed:
@@ -74,286 +77,188 @@ def parse(text: str) -> Parsed:
         raise ExpressionError(
             "expression_too_long", f"An expression has at most {MAX_TEXT} characters.", MAX_TEXT
         )
-    tokens, warnings = tokenize(text)
-    return Parsed(_Parser(tokens).whole(), tuple(warnings))
+    lexer = Lexer()
+    try:
+        root = _Parser(list(lexer.tokenize(text))).whole()
+    except ParseError as error:
+        kind, position = error.token_type.lower(), error.lex_position
+        if kind == "eof":
+            raise too_early(position) from None
+        found = _WORDS.get(kind, error.token_value)
+        raise bad(f"There is a {found} where none can be.", position) from None
+    return Parsed(cast(Node, root), tuple(lexer.warnings))
 
 
-class _Parser:
-    """Top-down operator precedence: `_prefix` reads what can begin an expression, `_infix` what follows."""
+class _Parser(parser.Parser):
+    """jmespath's parser, bounded; it notes where nodes stand.
+
+    A `_token_nud_…` reads what can begin an expression, a `_token_led_…` what follows on what is left of it.
+    """
+
+    BINDING_POWER: ClassVar[dict[str, int]] = {
+        **parser.Parser.BINDING_POWER,
+        "decimal": 0,
+        "root": 0,
+        # What `!` negates ends at comparators: `!a.b` is `!(a.b)`. jmespath has it between dot and bracket,
+        # and `(!a).b` is always null.
+        "not": 6,
+    }
 
     def __init__(self, tokens: list[Token]) -> None:
+        super().__init__()
         self._tokens = tokens
-        self._index = 0
         self._depth = 0
 
-    def whole(self) -> Node:
-        node = self._expression(0)
-        self._expect("end")
+    def whole(self) -> _Raw:
+        """Read all of the tokens."""
+        node = self._expression()
+        self._match("eof")
         return node
 
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._index]
-
-    def _peek(self, offset: int) -> str:
-        return self._tokens[min(self._index + offset, len(self._tokens) - 1)].kind
-
-    def _take(self) -> Token:
-        token = self._tokens[self._index]
-        self._index = min(self._index + 1, len(self._tokens) - 1)
-        return token
-
-    def _accept(self, kind: str) -> bool:
-        if self._next.kind != kind:
-            return False
-        self._take()
-        return True
-
-    def _expect(self, kind: str) -> None:
-        if not self._accept(kind):
-            raise self._unexpected(self._next)
-
-    def _unexpected(self, token: Token) -> ExpressionError:
-        if token.kind == "end":
-            return bad("The expression ends too early.", token.position)
-        return bad(f"There is a {token.kind} where none can be.", token.position)
-
-    def _node(
-        self,
-        kind: Kind,
-        position: int,
-        *children: Node,
-        value: JSON | Slice | tuple[str, ...] = None,
-        quoted: bool = False,
-    ) -> Node:
-        depth = 1
-        for child in children:
-            depth = max(depth, child.depth + 1)
-        if depth > MAX_DEPTH:
-            raise too_deep(position)
-        return Node(kind, position, value, children, quoted, depth)
-
-    def _joined(self, kind: Kind, left: Node, right: Node) -> Node:
-        """`a.b.c` and `a || b || c` as one node, so that long ones are not deep."""
-        joined = self._node(kind, left.position, *(right.children if right.kind == kind else (right,)))
-        if left.kind != kind:
-            left = self._node(kind, left.position, left)
-        depth = max(left.depth, joined.depth)
-        return joined._replace(children=left.children + joined.children, depth=depth)
-
-    def _expression(self, binding: int, left: Node | None = None) -> Node:
+    def _expression(self, binding_power: int = 0) -> _Raw:
         self._depth += 1
+        token = self._lookahead_token(0)
         if self._depth > MAX_DEPTH:
-            raise too_deep(self._next.position)
-        if left is None:
-            left = self._prefix(self._take())
-        while binding < _BINDING.get(self._next.kind, 0):
-            left = self._infix(left, self._take())
+            raise too_deep(token["start"])
+        self._advance()
+        nud: Callable[[Token], _Raw] = getattr(self, f"_token_nud_{token['type']}", self._error_nud_token)
+        left = _noted(nud(token), token["start"])
+        while binding_power < self.BINDING_POWER[(token := self._lookahead_token(0))["type"]]:
+            led: Callable[[_Raw], _Raw] | None = getattr(self, f"_token_led_{token['type']}", None)
+            if led is None:
+                self._error_led_token(token)
+            self._advance()
+            left = _noted(led(left), token["start"])
         self._depth -= 1
         return left
 
-    def _prefix(self, token: Token) -> Node:
-        kind, position = token.kind, token.position
-        if kind == "name":
-            name = cast(str, token.value)
-            if name in _KEYWORDS:
-                return self._node("literal", position, value=_KEYWORDS[name])
-            return self._node("field", position, value=name)
-        if kind == "quoted":
-            return self._node("field", position, value=token.value, quoted=True)
-        if kind in ("literal", "number"):
-            return self._node("literal", position, value=token.value, quoted=kind == "literal")
-        reader = self._PREFIXES.get(kind)
-        if reader is None:
-            raise self._unexpected(token)
-        return reader(self, position)
+    def _token_nud_root(self, token: Token) -> _Raw:
+        return {"type": "root", "children": []}
 
-    def _infix(self, left: Node, token: Token) -> Node:
-        if token.kind in _COMPARATORS:
-            return self._node(
-                "comparator", token.position, left, self._expression(_BINDING[token.kind]), value=token.kind
-            )
-        reader = self._INFIXES.get(token.kind)
-        if reader is None:
-            raise self._unexpected(token)
-        return reader(self, left, token.position)
+    def _token_nud_number(self, token: Token) -> _Raw:
+        return {**ast.literal(token["value"]), "bare": True}
 
-    def _current(self, position: int) -> Node:
-        return self._node("current", position)
+    _token_nud_decimal = _token_nud_number
 
-    def _root(self, position: int) -> Node:
-        return self._node("root", position)
+    def _token_nud_unquoted_identifier(self, token: Token) -> _Raw:
+        name = token["value"]
+        # After a dot `true` is a field like any other.
+        if name in _KEYWORDS and self._lookahead(-2) != "dot":
+            return ast.literal(_KEYWORDS[name])
+        return ast.field(name)
 
-    def _parenthesis(self, position: int) -> Node:
-        inner = self._expression(0)
-        self._expect(")")
-        return inner
+    def _token_nud_quoted_identifier(self, token: Token) -> _Raw:
+        return {**ast.field(token["value"]), "quoted": True}
 
-    def _not(self, position: int) -> Node:
-        return self._node("not", position, self._expression(_NEGATION))
+    def _token_nud_lbracket(self, token: Token) -> _Raw:
+        # `[1, 2]` is a list of numbers, `[1]` is the second element.
+        if self._current_token() == "number" and self._lookahead(1) not in ("rbracket", "colon"):
+            return self._parse_multi_select_list()
+        return super()._token_nud_lbracket(token)
 
-    def _reference(self, position: int) -> Node:
-        return self._node("expression", position, self._expression(0))
+    def _token_led_dot(self, left: _Raw) -> _Raw:
+        if self._current_token() == "star":
+            return super()._token_led_dot(left)
+        return _joined("subexpression", left, self._parse_dot_rhs(self.BINDING_POWER["dot"]))
 
-    def _or(self, left: Node, position: int) -> Node:
-        return self._joined("or", left, self._expression(_BINDING["||"]))
+    def _token_led_pipe(self, left: _Raw) -> _Raw:
+        return _joined("pipe", left, self._expression(self.BINDING_POWER["pipe"]))
 
-    def _and(self, left: Node, position: int) -> Node:
-        return self._joined("and", left, self._expression(_BINDING["&&"]))
+    def _token_led_or(self, left: _Raw) -> _Raw:
+        return _joined("or_expression", left, self._expression(self.BINDING_POWER["or"]))
 
-    def _pipe(self, left: Node, position: int) -> Node:
-        return self._joined("pipe", left, self._expression(_BINDING["|"]))
+    def _token_led_and(self, left: _Raw) -> _Raw:
+        return _joined("and_expression", left, self._expression(self.BINDING_POWER["and"]))
 
-    def _dot(self, left: Node, position: int) -> Node:
-        if self._accept("*"):
-            return self._node("value_projection", position, left, self._projected(_BINDING["."], position))
-        return self._joined("chain", left, self._after_dot(_BINDING["."]))
+    def _token_led_lparen(self, left: _Raw) -> _Raw:
+        if left["type"] != "field" or self._lookahead(-2) != "unquoted_identifier":
+            message = "Only a name in front of a parenthesis calls a function."
+            raise bad(message, self._lookahead_token(-1)["start"])
+        arguments: list[_Raw] = []
+        if self._current_token() != "rparen":
+            arguments = self._separated(self._expression)
+        self._match("rparen")
+        return _noted(ast.function_expression(left["value"], arguments), left["position"])
 
-    def _after_dot(self, binding: int) -> Node:
-        if self._next.kind == "*":
-            return self._expression(binding)
-        token = self._take()
-        if token.kind in ("name", "quoted"):
-            # Here `true` is a field like any other.
-            field = self._node("field", token.position, value=token.value, quoted=token.kind == "quoted")
-            return self._expression(binding, field)
-        if token.kind == "[":
-            return self._list_after_dot(token.position)
-        if token.kind == "{":
-            return self._object(token.position)
-        raise self._unexpected(token)
+    def _separated(self, read: Callable[[], _Raw]) -> list[_Raw]:
+        found = [read()]
+        while self._current_token() == "comma":
+            self._advance()
+            found.append(read())
+        return found
 
-    def _list_after_dot(self, position: int) -> Node:
-        items = self._list(position)
-        for item in items.children:
-            bare = item.kind == "literal" and not item.quoted
-            if bare and isinstance(item.value, (int, float)) and not isinstance(item.value, bool):
-                raise bad("An element is written a[0], without a dot.", item.position)
-        return items
+    def _parse_multi_select_hash(self) -> _Raw:
+        pairs = self._separated(self._pair)
+        self._match("rbrace")
+        return ast.multi_select_dict(pairs)
 
-    def _projected(self, binding: int, position: int) -> Node:
-        """What is applied to each element of the projection just read."""
-        token = self._next
-        if _BINDING.get(token.kind, 0) < _PROJECTION_STOP:
-            return self._current(position)
-        if token.kind in ("[", "[?"):
-            return self._expression(binding)
-        if self._accept("."):
-            return self._after_dot(binding)
-        raise self._unexpected(token)
+    def _pair(self) -> _Raw:
+        name = self._lookahead_token(0)["value"]
+        self._match_multiple_tokens(["quoted_identifier", "unquoted_identifier"])
+        self._match("colon")
+        return ast.key_val_pair(name, self._expression())
 
-    def _star(self, position: int) -> Node:
-        left = self._current(position)
-        right = (
-            self._current(position) if self._next.kind == "]" else self._projected(_BINDING["*"], position)
-        )
-        return self._node("value_projection", position, left, right)
+    def _parse_dot_rhs(self, binding_power: int) -> _Raw:
+        token = self._lookahead_token(0)
+        node = _noted(super()._parse_dot_rhs(binding_power), token["start"])
+        if token["type"] == "lbracket":
+            for item in node["children"]:
+                if "bare" in item:
+                    raise bad("An element is written a[0], without a dot.", item["position"])
+        return node
 
-    def _flatten_first(self, position: int) -> Node:
-        return self._flatten(self._current(position), position)
+    def _parse_index_expression(self) -> _Raw:
+        start = self._lookahead_token(-1)["start"]
+        return _noted(super()._parse_index_expression(), start)
 
-    def _flatten(self, left: Node, position: int) -> Node:
-        flattened = self._node("flatten", position, left)
-        return self._node("projection", position, flattened, self._projected(_BINDING["[]"], position))
-
-    def _filter_first(self, position: int) -> Node:
-        return self._filter(self._current(position), position)
-
-    def _filter(self, left: Node, position: int) -> Node:
-        condition = self._expression(0)
-        self._expect("]")
-        right = (
-            self._current(position) if self._next.kind == "[]" else self._projected(_BINDING["[?"], position)
-        )
-        return self._node("filter", position, left, right, condition)
-
-    def _bracket_first(self, position: int) -> Node:
-        # `[1, 2]` and `[1.5]` are lists of numbers, `[1]` is the second element.
-        is_index = isinstance(self._next.value, int) and self._peek(1) in ("]", ":")
-        if self._peek(0) == ":" or (self._peek(0) == "number" and is_index):
-            return self._index_or_slice(self._current(position), position)
-        if self._peek(0) == "*" and self._peek(1) == "]":
-            return self._all_elements(self._current(position), position)
-        return self._list(position)
-
-    def _bracket(self, left: Node, position: int) -> Node:
-        if self._peek(0) in ("number", ":"):
-            return self._index_or_slice(left, position)
-        return self._all_elements(left, position)
-
-    def _all_elements(self, left: Node, position: int) -> Node:
-        self._expect("*")
-        self._expect("]")
-        return self._node("projection", position, left, self._projected(_BINDING["*"], position))
-
-    def _index_or_slice(self, left: Node, position: int) -> Node:
-        parts: list[int | None] = [None]
-        while not self._accept("]"):
-            token = self._take()
-            if token.kind == ":" and len(parts) < 3:
-                parts.append(None)
-            elif token.kind == "number" and isinstance(token.value, int) and parts[-1] is None:
-                parts[-1] = token.value
+    def _parse_slice_expression(self) -> _Raw:
+        start = self._lookahead_token(-1)["start"]
+        bounds: list[int | None] = [None]
+        while self._current_token() != "rbracket":
+            token = self._lookahead_token(0)
+            if token["type"] == "colon" and len(bounds) < 3:
+                bounds.append(None)
+            elif token["type"] == "number" and bounds[-1] is None:
+                bounds[-1] = token["value"]
             else:
-                raise self._unexpected(token)
-        if len(parts) == 1:
-            return self._joined("chain", left, self._node("index", position, value=parts[0]))
-        start, stop, step = [*parts, None][:3]
-        if step == 0:
-            raise bad("The step of a slice cannot be 0.", position)
-        sliced = self._joined("chain", left, self._node("slice", position, value=(start, stop, step)))
-        return self._node("projection", position, sliced, self._projected(_BINDING["*"], position))
+                self._raise_parse_error_for_token(token, "")
+            self._advance()
+        self._advance()
+        if bounds[2:] == [0]:
+            raise bad("The step of a slice cannot be 0.", start)
+        return {"type": "slice", "children": [], "value": (*bounds, None)[:3]}
 
-    def _items(self, closing: str) -> tuple[Node, ...]:
-        items = [self._expression(0)]
-        while self._accept(","):
-            items.append(self._expression(0))
-        self._expect(closing)
-        return tuple(items)
+    def _project_if_slice(self, left: _Raw, right: _Raw) -> _Raw:
+        chain = _joined("subexpression", _noted(left, right["position"]), right)
+        if right["type"] != "slice":
+            return chain
+        return ast.projection(chain, self._parse_projection_rhs(self.BINDING_POWER["star"]))
 
-    def _list(self, position: int) -> Node:
-        return self._node("list", position, *self._items("]"))
 
-    def _object(self, position: int) -> Node:
-        names: list[str] = []
-        values: list[Node] = []
-        while True:
-            token = self._take()
-            if token.kind not in ("name", "quoted"):
-                raise self._unexpected(token)
-            names.append(cast(str, token.value))
-            self._expect(":")
-            values.append(self._expression(0))
-            if not self._accept(","):
-                break
-        self._expect("}")
-        return self._node("object", position, *values, value=tuple(names))
+def _noted(node: _Raw, position: int) -> _Raw:
+    """Note the place and the height of a new node, and of what was made with it.
 
-    def _call(self, left: Node, position: int) -> Node:
-        if left.kind != "field" or self._peek(-2) != "name":
-            raise bad("Only a name in front of a parenthesis calls a function.", position)
-        arguments = () if self._accept(")") else self._items(")")
-        return self._node("function", left.position, *arguments, value=cast(str, left.value))
+    Raises:
+        ExpressionError: `too_deep`.
+    """
+    if "height" not in node:
+        below = [_noted(child, position)["height"] for child in node["children"]]
+        # A pair is a part of its object.
+        node["height"] = max(below, default=0) + (node["type"] != "key_val_pair")
+        node["position"] = position
+        if node["height"] > MAX_DEPTH:
+            raise too_deep(position)
+    return node
 
-    _PREFIXES: ClassVar[dict[str, Callable[[_Parser, int], Node]]] = {
-        "@": _current,
-        "$": _root,
-        "*": _star,
-        "(": _parenthesis,
-        "!": _not,
-        "&": _reference,
-        "[": _bracket_first,
-        "[]": _flatten_first,
-        "[?": _filter_first,
-        "{": _object,
-    }
-    _INFIXES: ClassVar[dict[str, Callable[[_Parser, Node, int], Node]]] = {
-        ".": _dot,
-        "|": _pipe,
-        "||": _or,
-        "&&": _and,
-        "[": _bracket,
-        "[]": _flatten,
-        "[?": _filter,
-        "(": _call,
-    }
+
+def _joined(kind: Type, left: _Raw, right: _Raw) -> _Raw:
+    """Make `a.b.c` and `a || b || c` one node, so that long ones are not deep."""
+    parts: list[_Raw] = right["children"] if right["type"] == kind else [right]
+    if left["type"] != kind:
+        left = _noted({"type": kind, "children": [left]}, left["position"])
+    height = right["height"] if right["type"] == kind else right["height"] + 1
+    if height > MAX_DEPTH:
+        raise too_deep(left["position"])
+    left["height"] = max(left["height"], height)
+    left["children"] += parts
+    return left

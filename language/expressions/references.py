@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from language.expressions.parser import Node
 
@@ -46,10 +46,10 @@ class Reading(NamedTuple):
 
 def plain_path(root: Node) -> tuple[str, ...] | None:
     """The names of an expression that is nothing but names and dots, else None."""
-    nodes = root.children if root.kind == "chain" else (root,)
-    if any(node.kind != "field" for node in nodes):
+    nodes = root["children"] if root["type"] == "subexpression" else [root]
+    if any(node["type"] != "field" for node in nodes):
         return None
-    return tuple(cast(str, node.value) for node in nodes)
+    return tuple(node["value"] for node in nodes)
 
 
 def read(root: Node) -> Reading:
@@ -76,40 +76,40 @@ class _Walk:
     def record(self, place: _Place | None, node: Node) -> None:
         if place is None:
             return
-        names = tuple(cast(str, field.value) for field in place)
+        names = tuple(field["value"] for field in place)
         if names:
-            at = place[0].position
+            at = place[0]["position"]
             compared = len(names) == 1 and at in self._compared
-            self.found.append(Reference(names[0], names[1:], place[0].quoted, compared, at))
+            self.found.append(Reference(names[0], names[1:], "quoted" in place[0], compared, at))
         else:
-            self.found.append(Reference(WHOLE_SCOPE, (), False, False, node.position))
+            self.found.append(Reference(WHOLE_SCOPE, (), False, False, node["position"]))
 
     def place(self, node: Node, here: _Place | None) -> _Place | None:
         """The place of a node's result given that of its input, where it has one; records what it reads."""
-        match node.kind:
+        match node["type"]:
             case "field":
                 return None if here is None else (*here, node)
-            case "current":
+            case "current" | "identity":
                 return here
             case "root":
                 return ()
-            case "chain" | "pipe":
+            case "subexpression" | "pipe":
                 return self._applied(node, here)
-            case "projection" | "value_projection" | "filter":
-                self.record(self.place(node.children[0], here), node.children[0])
-                for child in node.children[1:]:
+            case "projection" | "value_projection" | "filter_projection":
+                self.record(self.place(node["children"][0], here), node["children"][0])
+                for child in node["children"][1:]:
                     # Each element has no place of its own, but `$` in there has.
                     self.record(self.place(child, None), child)
             case "index" | "slice":
                 self.record(here, node)
             case _:
-                inner = None if node.kind == "expression" else here
-                for child in node.children:
+                inner = None if node["type"] == "expref" else here
+                for child in node["children"]:
                     self.record(self.place(child, inner), child)
         return None
 
     def _applied(self, node: Node, here: _Place | None) -> _Place | None:
-        for child in node.children:
+        for child in node["children"]:
             before, here = here, self.place(child, here)
             if before and not (here and here[: len(before)] == before):
                 self.record(before, child)
@@ -117,19 +117,19 @@ class _Walk:
 
 
 def _is_quoted_name(node: Node) -> bool:
-    return node.kind == "field" and node.quoted
+    return node["type"] == "field" and "quoted" in node
 
 
 def _compared(node: Node) -> Iterator[tuple[int, bool]]:
     """Where names in double quotes are compared, and whether with something that is no literal."""
-    if node.kind == "comparator":
-        left, right = node.children
+    if node["type"] == "comparator":
+        left, right = node["children"]
         for one, other in ((left, right), (right, left)):
             if _is_quoted_name(one):
-                yield one.position, other.kind != "literal"
-    elif node.kind == "function":
-        index = _SEARCHES.get(cast(str, node.value))
-        if index is not None and index < len(node.children) and _is_quoted_name(node.children[index]):
-            yield node.children[index].position, True
-    for child in node.children:
+                yield one["position"], other["type"] != "literal"
+    elif node["type"] == "function_expression":
+        index = _SEARCHES.get(node["value"])
+        if index is not None and index < len(node["children"]) and _is_quoted_name(node["children"][index]):
+            yield node["children"][index]["position"], True
+    for child in node["children"]:
         yield from _compared(child)

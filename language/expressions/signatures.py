@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+from jmespath.functions import FunctionRegistry
 
 from language.expressions.values import (
     CHEAP_VISITS,
@@ -16,42 +18,78 @@ from language.expressions.values import (
     type_name,
 )
 
-Parameter = Literal[
-    "any value", "a number", "a string", "an array", "an object", "an expression (&…)", "an array of numbers",
-    "an array of strings", "an array of numbers or of strings", "an array of objects", "an array or a string",
-    "an array, an object or a string",
-]  # fmt: skip
 # An expression given with `&`: from values to its results, charged.
 Mapper = Callable[[list[JSON]], list[JSON]]
 
 
+class Parameter(TypedDict):
+    """A parameter as jmespath's `signature` has it, and what it lacks.
+
+    Attributes:
+        types: any of which an argument may be; all, if there are none.
+        wanted: the same in words.
+        variadic: whether the parameter, the last one, may be given any number of times.
+        optional: whether it may be left out.
+        check: raises `invalid_value` for an argument that is written out and can never be right, so that it
+            is refused before anything is evaluated.
+    """
+
+    types: list[str]
+    wanted: str
+    variadic: NotRequired[bool]
+    optional: NotRequired[bool]
+    check: NotRequired[Callable[[Any], object]]
+
+
+ANY: Parameter = {"types": [], "wanted": "any value"}
+NUMBER: Parameter = {"types": ["number"], "wanted": "a number"}
+STRING: Parameter = {"types": ["string"], "wanted": "a string"}
+ARRAY: Parameter = {"types": ["array"], "wanted": "an array"}
+OBJECT: Parameter = {"types": ["object"], "wanted": "an object"}
+EXPRESSION: Parameter = {"types": ["expref"], "wanted": "an expression (&…)"}
+NUMBERS: Parameter = {"types": ["array-number"], "wanted": "an array of numbers"}
+STRINGS: Parameter = {"types": ["array-string"], "wanted": "an array of strings"}
+NUMBERS_OR_STRINGS: Parameter = {
+    "types": ["array-number", "array-string"],
+    "wanted": "an array of numbers or of strings",
+}
+OBJECTS: Parameter = {"types": ["array-object"], "wanted": "an array of objects"}
+ARRAY_OR_STRING: Parameter = {"types": ["array", "string"], "wanted": "an array or a string"}
+ARRAY_OBJECT_OR_STRING: Parameter = {
+    "types": ["array", "object", "string"],
+    "wanted": "an array, an object or a string",
+}
+
+
+class Functions(metaclass=FunctionRegistry):
+    """Functions as jmespath declares them: methods `_func_<name>` with a `signature`. They charge the budget.
+
+    Nothing is inherited from jmespath's own class, whose functions know no bounds.
+    """
+
+    budget: Budget
+
+
 class Function(NamedTuple):
-    """A function: what it takes, and what it does with a budget and arguments of those types.
+    """A function: what it takes, and what it does with arguments of those types.
 
     Attributes:
         name: as expressions call it.
         parameters: the arguments that it needs, then those that may be left out.
-        needed: how many it needs.
-        variadic: whether the last parameter may be given any number of times.
-        call: takes the budget and the arguments.
-        check_literal: raises `invalid_value` for the argument at an index that is written out and can
-            never be right, so that it is refused before anything is evaluated.
+        call: takes the functions, for their budget, and the arguments.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
-    needed: int
-    variadic: bool
     call: Callable[..., JSON]
-    check_literal: Callable[[int, JSON], None] | None
 
     def check_arity(self, count: int, position: int) -> None:
         """Raise `wrong_arity` if the function does not take that many arguments."""
-        least, most = self.needed, len(self.parameters)
-        if count < least or (count > most and not self.variadic):
-            wanted = (
-                f"{least} to {most}" if most > least else f"{'at least ' if self.variadic else ''}{least}"
-            )
+        most = len(self.parameters)
+        least = sum("optional" not in parameter for parameter in self.parameters)
+        variadic = "variadic" in self.parameters[-1]
+        if count < least or (count > most and not variadic):
+            wanted = f"{least} to {most}" if most > least else f"{'at least ' if variadic else ''}{least}"
             plural = "s" if most > 1 else ""
             message = f"{self.name}() takes {wanted} argument{plural}, not {count}."
             raise ExpressionError("wrong_arity", message, position)
@@ -59,30 +97,6 @@ class Function(NamedTuple):
     def parameter(self, index: int) -> Parameter:
         """What the argument at an index has to be; the last one of a variadic function repeats."""
         return self.parameters[min(index, len(self.parameters) - 1)]
-
-
-_Call = TypeVar("_Call", bound=Callable[..., JSON])
-
-
-class Library(dict[str, Function]):
-    """Functions by name."""
-
-    def function(
-        self,
-        *parameters: Parameter,
-        optional: tuple[Parameter, ...] = (),
-        variadic: bool = False,
-        check_literal: Callable[[int, JSON], None] | None = None,
-    ) -> Callable[[_Call], _Call]:
-        """Add a function under its own name, without a leading underscore."""
-
-        def register(call: _Call) -> _Call:
-            name = call.__name__.removeprefix("_")
-            everything = (*parameters, *optional)
-            self[name] = Function(name, everything, len(parameters), variadic, call, check_literal)
-            return call
-
-        return register
 
 
 _NUMBERS = frozenset({int, float})
@@ -100,7 +114,7 @@ def all_strings(value: JSON) -> bool:
     return isinstance(value, list) and _STRINGS.issuperset(map(type, value))
 
 
-CHECKS: dict[Parameter, Callable[[JSON], bool]] = {
+CHECKS: dict[str, Callable[[JSON], bool]] = {
     "a number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
     "a string": lambda value: isinstance(value, str),
     "an array": lambda value: isinstance(value, list),

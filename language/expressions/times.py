@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from zoneinfo import ZoneInfo
 
-from language.expressions.signatures import Library, charge_string, invalid_value
-from language.expressions.values import JSON, Budget, plain_number
+from jmespath.functions import signature
 
-TIMES = Library()
-"""The functions on times."""
+from language.expressions.signatures import NUMBER, STRING, Functions, charge_string, invalid_value
+from language.expressions.values import JSON, plain_number
 
 _UNITS = {
     "seconds": timedelta(seconds=1),
@@ -62,33 +61,6 @@ def _unit(function: str, unit: str) -> timedelta:
 
 def _out_of_range(function: str) -> Exception:
     return invalid_value(f"{function}() would leave the years 1 to 9999.")
-
-
-def _check_add(index: int, literal: JSON) -> None:
-    if index == 2 and isinstance(literal, str):
-        _unit("date_add", literal)
-
-
-@TIMES.function("a string", "a number", "a string", check_literal=_check_add)
-def _date_add(budget: Budget, time: str, amount: int | float, unit: str) -> JSON:
-    budget.spend(_READ)
-    moment, step = _moment("date_add", time), _unit("date_add", unit)
-    try:
-        return f"{(moment + amount * step).replace(tzinfo=None).isoformat()}Z"
-    except (OverflowError, ValueError):  # ValueError: of a number that is none
-        raise _out_of_range("date_add") from None
-
-
-def _check_diff(index: int, literal: JSON) -> None:
-    if index == 2 and isinstance(literal, str):
-        _unit("date_diff", literal)
-
-
-@TIMES.function("a string", "a string", "a string", check_literal=_check_diff)
-def _date_diff(budget: Budget, later: str, earlier: str, unit: str) -> JSON:
-    budget.spend(2 * _READ)
-    between, step = _moment("date_diff", later) - _moment("date_diff", earlier), _unit("date_diff", unit)
-    return between // step if not between % step else plain_number(between / step)
 
 
 _CODES: dict[str, Callable[[datetime], str]] = {
@@ -148,22 +120,37 @@ def _check_zone(name: str) -> ZoneInfo:
     return _zone(name[:_LONGEST_ZONE])
 
 
-def _check_format_date(index: int, literal: JSON) -> None:
-    if index == 1 and isinstance(literal, str):
-        _check_format(literal)
-    elif index == 2 and isinstance(literal, str):
-        _check_zone(literal)
+class Times(Functions):
+    """The functions on times."""
 
+    @signature(STRING, NUMBER, {**STRING, "check": partial(_unit, "date_add")})
+    def _func_date_add(self, time: str, amount: int | float, unit: str) -> JSON:
+        self.budget.spend(_READ)
+        moment, step = _moment("date_add", time), _unit("date_add", unit)
+        try:
+            return f"{(moment + amount * step).replace(tzinfo=None).isoformat()}Z"
+        except (OverflowError, ValueError):  # ValueError: of a number that is none
+            raise _out_of_range("date_add") from None
 
-@TIMES.function("a string", "a string", optional=("a string",), check_literal=_check_format_date)
-def _format_date(budget: Budget, time: str, format: str, timezone: str = "UTC") -> JSON:
-    budget.spend(2 * _READ + min(len(format), _LONGEST_FORMAT))
-    _check_format(format)
-    zone, moment = _check_zone(timezone), _moment("format_date", time)
-    try:
-        local = moment.astimezone(zone)
-    except OverflowError:
-        raise _out_of_range("format_date") from None
-    text = _CODE.sub(lambda code: _CODES[code[1]](local), format)
-    charge_string(budget, len(text))
-    return text
+    @signature(STRING, STRING, {**STRING, "check": partial(_unit, "date_diff")})
+    def _func_date_diff(self, later: str, earlier: str, unit: str) -> JSON:
+        self.budget.spend(2 * _READ)
+        between, step = _moment("date_diff", later) - _moment("date_diff", earlier), _unit("date_diff", unit)
+        return between // step if not between % step else plain_number(between / step)
+
+    @signature(
+        STRING,
+        {**STRING, "check": _check_format},
+        {**STRING, "optional": True, "check": _check_zone},
+    )
+    def _func_format_date(self, time: str, format: str, timezone: str = "UTC") -> JSON:
+        self.budget.spend(2 * _READ + min(len(format), _LONGEST_FORMAT))
+        _check_format(format)
+        zone, moment = _check_zone(timezone), _moment("format_date", time)
+        try:
+            local = moment.astimezone(zone)
+        except OverflowError:
+            raise _out_of_range("format_date") from None
+        text = _CODE.sub(lambda code: _CODES[code[1]](local), format)
+        charge_string(self.budget, len(text))
+        return text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from language.expressions.library import FUNCTIONS
 from language.expressions.parser import Node
@@ -19,14 +19,14 @@ Known = frozenset[Place]
 Kind = Literal["unknown_field", "of_array", "of_object", "unequal", "order"]
 
 EACH = "[*]"
-_ORDERS = frozenset({"<", "<=", ">", ">="})
+_ORDERS = frozenset({"lt", "lte", "gt", "gte"})
 # Functions that give an array like theirs, or an element of it, and those that can give null.
 _LIKE_ARRAY = frozenset({"sort_by", "sort", "reverse"})
 _LIKE_ELEMENT = frozenset({"max_by", "min_by"})
 _MAY_GIVE_NULL = frozenset(
     {"avg", "max", "min", "not_null", "to_number", "find_first", "find_last", "parse_json"}
 )
-_PATHS = frozenset({"field", "current", "root", "index"})
+_PATHS = frozenset({"field", "current", "identity", "root", "index"})
 
 
 class Doubt(NamedTuple):
@@ -90,47 +90,49 @@ class _Tracer:
 
     def value(self, node: Node, here: _Value, known: Known, use: _Use = _PLAIN) -> _Value:
         """What a node makes of its input; `known` are places that are not null when it is evaluated."""
-        match node.kind:
+        match node["type"]:
             case "literal":
-                return _Value(Shape(node.value is None))
+                return _Value(Shape(node["value"] is None))
             case "field":
                 return self._field(node, here)
-            case "current":
+            case "current" | "identity":
                 return here
             case "root":
                 return _Value(Shape(False), ())
-            case "chain" | "pipe":
-                *before, last = node.children
+            case "subexpression" | "pipe":
+                *before, last = node["children"]
                 for child in before:
                     here = self.value(child, here, known)
-                return self.value(last, here, known, use if node.kind == "pipe" else _PLAIN)
+                return self.value(last, here, known, use if node["type"] == "pipe" else _PLAIN)
             case "index":
-                return self._element(node, here, f"[{node.value}]")
+                return self._element(node, here, f"[{node['value']}]")
             case "slice":
                 return _Value(here.shape)
-            case "projection" | "filter":
+            case "projection" | "filter_projection":
                 return self._projection(node, here, known)
             case "value_projection":
-                self.value(node.children[0], here, known)
-                self.value(node.children[1], _UNKNOWN, known)
+                self.value(node["children"][0], here, known)
+                self.value(node["children"][1], _UNKNOWN, known)
                 return _UNKNOWN
             case "flatten":
-                return self._flatten(self.value(node.children[0], here, known))
+                return self._flatten(self.value(node["children"][0], here, known))
             case "comparator":
                 return self._comparator(node, here, known, use)
-            case "and" | "or" | "not":
+            case "and_expression" | "or_expression" | "not_expression":
                 return self._logic(node, here, known, use)
-            case "list" | "object":
-                for child in node.children:
+            case "multi_select_list" | "multi_select_dict":
+                for child in node["children"]:
                     self.value(child, here, known, _Use(result=use.result))
                 return _Value(Shape(here.shape.nullable))
-            case "function":
+            case "key_val_pair":
+                return self.value(node["children"][0], here, known, use)
+            case "function_expression":
                 return self._function(node, here, known)
-            case "expression":
+            case "expref":
                 return _UNKNOWN
 
     def _field(self, node: Node, here: _Value) -> _Value:
-        name = cast(str, node.value)
+        name = node["value"]
         if here.place == ():
             return _Value(self._scope[name], (name,)) if name in self._scope else _Value(Shape(False))
         place = None if here.place is None else (*here.place, name)
@@ -150,17 +152,17 @@ class _Tracer:
         return _Value((here.shape.items or ANYTHING)._replace(nullable=True), place)
 
     def _doubt(self, kind: Kind, node: Node, place: Place | None, shape: Shape) -> None:
-        self.doubts.append(Doubt(kind, node.position, place or (str(node.value),), shape))
+        self.doubts.append(Doubt(kind, node["position"], place or (str(node.get("value")),), shape))
 
     def _projection(self, node: Node, here: _Value, known: Known) -> _Value:
-        left = self.value(node.children[0], here, known)
+        left = self.value(node["children"][0], here, known)
         each = self._element(node, left, EACH) if left.shape.items or left.shape.fields else _UNKNOWN
         # What is null itself is left out before anything is applied to it.
         each = each._replace(shape=each.shape._replace(nullable=left.shape.items is None))
-        for condition in node.children[2:]:
+        for condition in node["children"][2:]:
             self.value(condition, each, known)
             known |= self._settled(condition, each, True)
-        made = self.value(node.children[1], each, known)
+        made = self.value(node["children"][1], each, known)
         return _Value(Shape(left.shape.nullable or left.shape.items is None, items=made.shape))
 
     def _flatten(self, inner: _Value) -> _Value:
@@ -172,41 +174,43 @@ class _Tracer:
         return inner._replace(shape=inner.shape._replace(items=items.items or items))
 
     def _comparator(self, node: Node, here: _Value, known: Known, use: _Use) -> _Value:
-        sides = [self.value(child, here, known) for child in node.children]
+        sides = [self.value(child, here, known) for child in node["children"]]
         for one, other in ((0, 1), (1, 0)):
-            side, against = sides[one], node.children[other]
+            side, against = sides[one], node["children"][other]
             if not side.place or not side.shape.nullable or side.place in known:
                 continue
-            literal = against.kind == "literal" and against.value is not None
-            if literal and node.value == ("==" if use.negated else "!="):
-                self._doubt("unequal", node.children[one], side.place, side.shape)
-            elif literal and node.value in _ORDERS and (use.negated or use.result):
-                self._doubt("unequal" if use.negated else "order", node.children[one], side.place, side.shape)
-        return _Value(Shape(node.value in _ORDERS))
+            literal = against["type"] == "literal" and against["value"] is not None
+            if literal and node["value"] == ("eq" if use.negated else "ne"):
+                self._doubt("unequal", node["children"][one], side.place, side.shape)
+            elif literal and node["value"] in _ORDERS and (use.negated or use.result):
+                self._doubt(
+                    "unequal" if use.negated else "order", node["children"][one], side.place, side.shape
+                )
+        return _Value(Shape(node["value"] in _ORDERS))
 
     def _logic(self, node: Node, here: _Value, known: Known, use: _Use) -> _Value:
-        if node.kind == "not":
-            self.value(node.children[0], here, known, _Use(negated=not use.negated))
+        if node["type"] == "not_expression":
+            self.value(node["children"][0], here, known, _Use(negated=not use.negated))
             return _Value(Shape(False))
         # One operand counts only where those beside it are true, or for `||` false.
-        settled = [self._settled(child, here, node.kind == "and") for child in node.children]
+        settled = [self._settled(child, here, node["type"] == "and_expression") for child in node["children"]]
         counts = Counter(place for places in settled for place in places)
         everywhere = known.union(counts)
         nullable: list[bool] = []
-        for child, own in zip(node.children, settled, strict=True):
+        for child, own in zip(node["children"], settled, strict=True):
             beside = everywhere - {place for place in own if counts[place] == 1 and place not in known}
             nullable.append(self.value(child, here, beside, use).shape.nullable)
-        return _Value(Shape(nullable[-1] if node.kind == "or" else any(nullable)))
+        return _Value(Shape(nullable[-1] if node["type"] == "or_expression" else any(nullable)))
 
     def _function(self, node: Node, here: _Value, known: Known) -> _Value:
-        name = cast(str, node.value)
-        arguments = [self.value(child, here, known) for child in node.children]
+        name = node["value"]
+        arguments = [self.value(child, here, known) for child in node["children"]]
         array = next((value for value in arguments if value.shape.items is not None), _UNKNOWN)
         each = _UNKNOWN if array.shape.items is None else self._element(node, array, EACH)
         inner = [
-            self.value(child.children[0], each, known)
-            for child in node.children
-            if child.kind == "expression"
+            self.value(child["children"][0], each, known)
+            for child in node["children"]
+            if child["type"] == "expref"
         ]
         if name == "map":
             return _Value(Shape(False, items=inner[0].shape if inner else ANYTHING))
@@ -218,33 +222,33 @@ class _Tracer:
 
     def _settled(self, node: Node, here: _Value, truth: bool, negated: bool = False) -> Known:
         """The places that are not null, or that the author has thought of, where a node has this truth."""
-        if node.kind in ("and", "or"):
-            sets = [self._settled(child, here, truth, negated) for child in node.children]
-            both = (node.kind == "and") is truth
+        if node["type"] in ("and_expression", "or_expression"):
+            sets = [self._settled(child, here, truth, negated) for child in node["children"]]
+            both = (node["type"] == "and_expression") is truth
             return _NONE_KNOWN.union(*sets) if both else sets[0].intersection(*sets[1:])
-        if node.kind == "not":
-            return self._settled(node.children[0], here, not truth, not negated)
-        if node.kind == "comparator":
+        if node["type"] == "not_expression":
+            return self._settled(node["children"][0], here, not truth, not negated)
+        if node["type"] == "comparator":
             return self._settled_by_comparison(node, here, truth, negated)
-        if node.kind == "function":
-            function = FUNCTIONS[cast(str, node.value)]
+        if node["type"] == "function_expression":
+            function = FUNCTIONS[node["value"]]
             # Null in place of a string or an array is an error, so that nothing comes of it.
-            strict = (i for i in range(len(node.children)) if function.parameter(i) != "any value")
-            return self._places((node.children[index] for index in strict), here)
+            strict = (i for i in range(len(node["children"])) if function.parameter(i)["types"])
+            return self._places((node["children"][index] for index in strict), here)
         return self._places([node], here) if truth else _NONE_KNOWN
 
     def _settled_by_comparison(self, node: Node, here: _Value, truth: bool, negated: bool) -> Known:
-        doubtful = "==" if negated else "!="
+        doubtful = "eq" if negated else "ne"
         found = _NONE_KNOWN
-        for one, other in (node.children, node.children[::-1]):
-            if one.kind == "function" and one.value == "type":
-                found |= self._places(one.children, here)
-            if node.value in _ORDERS:
+        for one, other in (node["children"], node["children"][::-1]):
+            if one["type"] == "function_expression" and one["value"] == "type":
+                found |= self._places(one["children"], here)
+            if node["value"] in _ORDERS:
                 found |= self._places([one], here) if truth and not negated else _NONE_KNOWN
-            elif other.kind == "literal" and (other.value is None or node.value != doubtful):
+            elif other["type"] == "literal" and (other["value"] is None or node["value"] != doubtful):
                 # Either it equals what is not null, or it is unequal to null.
-                equal = (node.value == "==") is truth
-                found |= self._places([one], here) if equal is (other.value is not None) else _NONE_KNOWN
+                equal = (node["value"] == "eq") is truth
+                found |= self._places([one], here) if equal is (other["value"] is not None) else _NONE_KNOWN
         return found
 
     def _places(self, nodes: Iterable[Node], here: _Value) -> Known:
@@ -255,6 +259,6 @@ class _Tracer:
 
 def _is_path(node: Node) -> bool:
     """Whether a node is a part of the scope, and followed without looking into anything twice."""
-    if node.kind in ("chain", "pipe"):
-        return all(map(_is_path, node.children))
-    return node.kind in _PATHS
+    if node["type"] in ("subexpression", "pipe"):
+        return all(map(_is_path, node["children"]))
+    return node["type"] in _PATHS

@@ -9,7 +9,8 @@ import pytest
 
 from language import expressions
 from language.expressions import ExpressionError
-from language.expressions.functions import SPECIFIED
+from language.expressions.functions import Specified
+from language.expressions.library import FUNCTIONS
 
 SCOPE: dict[str, Any] = {
     "numbers": [3, 1.5, 2],
@@ -118,12 +119,16 @@ def test_a_function_gives(text: str, expected: object) -> None:
 
 
 def test_all_functions_of_the_specification_are_there() -> None:
-    assert sorted(SPECIFIED) == [
+    assert sorted(Specified.FUNCTION_TABLE) == [
         "abs", "avg", "ceil", "contains", "ends_with", "floor", "join", "keys", "length", "map", "max",
         "max_by",
         "merge", "min", "min_by", "not_null", "reverse", "sort", "sort_by", "starts_with", "sum", "to_array",
         "to_number", "to_string", "type", "values",
     ]  # fmt: skip
+
+
+def test_no_function_is_one_of_jmespath_itself_which_know_no_bounds() -> None:
+    assert all(function.call.__module__.startswith("language.") for function in FUNCTIONS.values())
 
 
 @pytest.mark.parametrize(

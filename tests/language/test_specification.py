@@ -83,6 +83,7 @@ def test_names_and_dots_reach_into_objects_and_else_give_null(text: str, expecte
         ("text[1:2]", None),
         ("people[:2].name", ["ann", "bob"]),
         ("people[0:1:1][0]", []),
+        ("nested[0][:][0]", [2]),
     ],
 )
 def test_brackets_index_and_slice_arrays_alone(text: str, expected: object) -> None:
