@@ -14,6 +14,7 @@ import typer
 import process
 from cli import (
     accounts,
+    backup,
     config,
     credits,
     data,
@@ -43,7 +44,16 @@ DEVELOPERS = "With a key, over HTTP"
 OPERATORS = "For who runs the service"
 
 app = new_group("Look up, watch and automate.", completion=True)
-for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):
+for command in (
+    up.up,
+    up.api,
+    up.worker,
+    migrate.migrate,
+    backup.backup,
+    backup.restore,
+    config.config,
+    doctor.doctor,
+):
     app.command(rich_help_panel=OPERATORS)(command)
 for command in (lookup.lookup, providers.providers):
     app.command(rich_help_panel=DEVELOPERS)(command)

@@ -52,6 +52,11 @@ def head() -> str:
     return newest
 
 
+def knows_revision(revision: str) -> bool:
+    """Return whether this code has a migration of this name."""
+    return revision in _former()
+
+
 def schema_problem(found: str | None) -> str | None:
     """Say what is wrong with a database at this revision, and what to do; None if this release works with it.
 

@@ -1,0 +1,96 @@
+"""A backup that is made under load brings back, on another machine, all that it has; and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from embedded.temporal import Temporal
+from settings import ExitCode
+from tests.datasets import write_small_datasets
+from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin
+from tests.stacks import StackProcess, alive, eventually, failed, vedette
+
+_NAMES = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32"}
+
+
+@pytest.fixture(scope="module")
+def passphrase(scratch: Path) -> Path:
+    file = scratch / "passphrase"
+    file.write_text("correct horse battery staple\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+async def lost(
+    scratch: Path, temporal_server: Temporal, receiver: Receiver, passphrase: Path
+) -> tuple[Path, list[str], str]:
+    """A backup of a stack that is gone for good: the file, the runs under way in it, and a key of its API."""
+    data, file = scratch / "lost", scratch / "vedette.backup"
+    write_small_datasets(data)
+    stack = StackProcess(data, **_NAMES)
+    try:
+        await stack.ready()
+        ids, key = await begin(stack, receiver), stack.api_key
+        done = await asyncio.to_thread(
+            vedette, data, "backup", str(file), "--passphrase-file", str(passphrase)
+        )
+        assert done.returncode == 0, done.stderr
+        # Nothing that the backup does not have counts: these calls come back from a stack that is gone.
+        receiver.open.set()
+        await eventually(lambda: all_completed(stack, ids), 60, "all runs complete after the backup")
+    finally:
+        children = stack.record.children
+        stack.kill()
+        await eventually(lambda: not alive(children), 20, "nothing of it is left")
+    shutil.rmtree(data)
+    return file, ids, key
+
+
+@pytest.mark.parametrize("how", ["cut", "changed"])
+def test_a_damaged_backup_is_refused(
+    lost: tuple[Path, list[str], str], scratch: Path, how: str, passphrase: Path
+) -> None:
+    whole = lost[0].read_bytes()
+    middle = len(whole) // 2
+    spoilt = whole[:middle] if how == "cut" else whole[:middle] + b"spoilt" + whole[middle + 6 :]
+    file = scratch / f"{how}.backup"
+    file.write_bytes(spoilt)
+    done = vedette(scratch / "refused", "restore", str(file), "--passphrase-file", str(passphrase))
+    assert str(file) in done.stderr and done.returncode == ExitCode.DATA
+    assert not (scratch / "refused" / "secret.key").exists()
+
+
+def test_without_the_root_key_a_backup_is_refused(lost: tuple[Path, list[str], str], scratch: Path) -> None:
+    said = failed(vedette(scratch / "no-key", "restore", str(lost[0])), ExitCode.SECRET_KEY, lines=2)
+    assert "fingerprint" in said and "passphrase" in said
+    done = vedette(scratch / "no-key", "restore", str(lost[0]), VEDETTE_SECRET_KEY="another key" * 4)
+    assert "another one" in done.stderr and done.returncode == ExitCode.SECRET_KEY
+
+
+async def test_after_all_was_lost_the_runs_of_the_backup_go_on_under_their_ids(
+    lost: tuple[Path, list[str], str], scratch: Path, receiver: Receiver, passphrase: Path
+) -> None:
+    file, ids, key = lost
+    data = scratch / "restored"
+    write_small_datasets(data)
+    restore = ("restore", str(file), "--passphrase-file", str(passphrase))
+    done = await asyncio.to_thread(vedette, data, *restore)
+    assert done.returncode == 0, done.stderr
+    again = await asyncio.to_thread(vedette, data, *restore)
+    assert "holds an installation already" in again.stderr and again.returncode == ExitCode.DATABASE
+    stack = StackProcess(data, **_NAMES)
+    try:
+        await stack.ready()
+        async with asyncio.timeout(60):
+            await eventually(lambda: all_completed(stack, ids, key), 60, "the runs of the backup complete")
+        calls = Counter(receiver.call_ids)
+        assert len(calls) == RUNS and max(calls.values()) <= 2
+        doctor = await asyncio.to_thread(vedette, data, "doctor")
+        assert doctor.returncode == 0, doctor.stdout
+    finally:
+        assert await stack.stop() == 0
