@@ -1,4 +1,4 @@
-"""What accepting a run needs to know of the workflow it is for: one small query on the busiest path."""
+"""The data of a workflow that accepting a run needs: one small query on the busiest path."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Entry:
-    """What a version of a workflow asks of the events that start it.
+    """The requirements of a version of a workflow for the events that start it.
 
     Attributes:
-        skips: what comes while as many runs are under way as may be is not run.
+      skips: whether events are skipped, without a run, while the limit of runs under way is reached.
     """
 
     trigger: Trigger
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Target:
-    """What accepting a run needs to know of the workflow it is for."""
+    """A workflow for which a run can be accepted."""
 
     automation_id: UUID
     account_id: UUID
@@ -78,15 +78,15 @@ _BY_FORMER_TOKEN: LiteralString = (
 
 
 async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[Target | Exception]:
-    """The workflows that ingest tokens belong to, in their order.
+    """Return the workflows of ingest tokens, in the order of the tokens.
 
-    In the place of one: NotFound for an unknown, revoked or malformed token alike; Conflict if the workflow
-    is not active.
+    A failure takes the place of its workflow: NotFound for an unknown, revoked or malformed token alike;
+    Conflict if the workflow is not active.
     """
     hashes = [token_hash(token) for token in tokens]
     found: dict[bytes, dict[str, Any]] = {}
-    # In one statement, planning it would take as long again for every event. A token that is replaced between
-    # the two is found by the second.
+    # As one statement, this would take twice as long to plan for every event. The second query finds a token
+    # that was replaced between the two.
     for query in (_BY_TOKEN, _BY_FORMER_TOKEN):
         if missing := [digest for digest in dict.fromkeys(hashes) if digest not in found]:
             cursor = await connection.execute(query, {"priority": INTERACTIVE, "hashes": missing})
@@ -101,17 +101,17 @@ async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[
 
 
 async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
-    """The account's workflow, for a run by hand.
+    """Return the account's workflow, for a run that a person starts.
 
     Raises:
-        NotFound: unknown, or another account's.
-        Conflict: if the workflow is not active.
+      NotFound: the workflow is unknown, or another account's.
+      Conflict: the workflow is not active.
     """
     return await _target_at(connection, INTERACTIVE, account_id, automation_id)
 
 
 async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
-    """The account's workflow, for a run that an event or a schedule starts; as `run_target`."""
+    """Return the account's workflow, for a run that an event or a schedule starts; as `run_target`."""
     return await _target_at(connection, BULK, account_id, automation_id)
 
 
@@ -136,7 +136,7 @@ _entries: dict[tuple[UUID, int], Entry] = {}
 
 
 async def load_entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
-    """What a version of a workflow, which must exist, asks of its events."""
+    """Load the requirements of a version of a workflow, which must exist, for its events."""
     known = _entries.get((automation_id, version))
     if known is not None:
         return known

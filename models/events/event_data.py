@@ -1,4 +1,4 @@
-"""What the `data` of each type of events says."""
+"""The `data` of each type of events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunFailure(Failure):
 
 
 class ToldChange(EventData):
-    """What a field was and is."""
+    """The old and the new value of a field."""
 
     old: Any = Field(description="What it was.")
     new: Any = Field(description="What it is.")
@@ -41,7 +41,7 @@ class ToldChange(EventData):
 
 
 class ChangedTarget(EventData):
-    """What has changed of a target."""
+    """The changes of a target."""
 
     target: str = Field(description="The target.")
     changes: dict[str, ToldChange] = Field(description="By dotted field what it was and is.")
@@ -147,7 +147,7 @@ class WorkflowRunFailed(WorkflowRunCompleted):
 
 
 class WorkflowAlert(EventData):
-    """What a step `emit` of a workflow says."""
+    """The alert of an `emit` step of a workflow."""
 
     run_id: UUID = Field(description="The run.")
     workflow_id: UUID = Field(description="The workflow that it is a run of.")

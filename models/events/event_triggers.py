@@ -1,4 +1,4 @@
-"""Events as triggers: the runs that an event starts, in the transaction in which it is written."""
+"""Events as triggers: the runs that an event starts, in the transaction that writes it."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ async def start_runs(
     data: EventData,
     more: Mapping[str, Any],
 ) -> list[Accepted]:
-    """Accept a run of each active workflow of the account that waits for the event of a monitor.
+    """Accept a run of each active workflow of the account that waits for this event of a monitor.
 
-    Again for the same event, nothing more is accepted. After the commit, notify
+    A repeated call for the same event accepts nothing more. After the commit, notify
     `models.runs.runs.QUEUED_CHANNEL`.
 
     Args:
-        connection: in the transaction of `models.events.events.emit`.
-        account_id: whose event it is.
-        event_id: of it.
-        data: of it; it has a `monitor_id`.
-        more: what the runs get beside the data as their `trigger`.
+      connection: in the transaction of `models.events.events.emit`.
+      account_id: the owner of the event.
+      event_id: its id.
+      data: its data, which has a `monitor_id`.
+      more: further fields of the `trigger` that the runs get.
     """
     shown = data.model_dump(mode="json")
     wanted = {"account": account_id, "event": name_of(data), "monitor": shown["monitor_id"]}
     cursor = await connection.execute(_LISTENING, wanted)
     listening: list[Target] = []
     for row in await cursor.fetchall():
-        # One that was paused or deleted a moment ago waits for nothing any more.
+        # A workflow that was just paused or deleted no longer waits for events.
         with contextlib.suppress(NotFound, Conflict):
             listening.append(await run_targets.event_target(connection, account_id, row["id"]))
     payload = shown | dict(more)

@@ -25,7 +25,7 @@ FORMATS = ("date", "date-time", "email", "ipv4", "ipv6", "uuid")
 _ONE = frozenset({"not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames"})
 _SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "dependentSchemas", "$defs", "definitions"})
-# The subschemas that look at the same value as the schema that they are in.
+# The keywords whose subschemas apply to the same value as the schema around them.
 _SAME_VALUE = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas"})
 _REMARKS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
@@ -84,14 +84,14 @@ _KEYWORDS = _ONE | _SEVERAL | _NAMED | _REMARKS | _VALUES.keys() | {"$ref"}
 
 
 class Read(NamedTuple):
-    """A schema with nothing in it but what checks an input, and what was wrong with it."""
+    """A schema reduced to keywords that check an input, and its errors."""
 
     schema: dict[str, Any]
     findings: list[Finding]
 
 
 def read(schema: dict[str, Any], pointer: str) -> Read:
-    """Read a schema that stands at a pointer."""
+    """Read the schema at a pointer."""
     if len(orjson.dumps(schema)) > MAX_BYTES:
         message = f"A schema may have {MAX_BYTES // 1024} KiB."
         return Read({}, [Finding(pointer, "schema_too_large", message)])
@@ -100,7 +100,7 @@ def read(schema: dict[str, Any], pointer: str) -> Read:
 
 
 class _Reading:
-    """One reading; `_places` has for each subschema those that look at the same value."""
+    """The reading of one schema; `_places` maps each subschema to those that apply to the same value."""
 
     def __init__(self, pointer: str) -> None:
         self.findings: list[Finding] = []
@@ -164,7 +164,7 @@ class _Reading:
             self._refuse(at, "unknown_keyword", f"There is no such keyword. Did you mean {near}?")
 
     def _below(self, keyword: str, value: Any, place: str, depth: int) -> Any:
-        """The schemas that a keyword holds."""
+        """Return the schemas that a keyword holds."""
         at = f"{place}/{escaped(keyword)}"
         named: dict[str, Any] = {}
         if keyword in _ONE:
@@ -182,7 +182,7 @@ class _Reading:
             self._places[place] += named
         if keyword in _ONE:
             return schemas[0]
-        # The library loses the place of what `false` refuses; this way it keeps it.
+        # The library loses the place of an error under `false`; `{"not": {}}` keeps it.
         schemas = [{"not": {}} if one is False else one for one in schemas]
         if keyword in _SEVERAL:
             return schemas

@@ -1,7 +1,7 @@
-"""Sealing anew what is kept for good, once the keyring has another first key.
+"""Key rotation: values that are stored for good are sealed again after the first root key changes.
 
-What is sealed for a time only is not here: kept answers of lookups and idempotency keys expire, and
-Temporal's history ends with its workflow.
+Values that are stored for a limited time are left out: cached answers of lookups and idempotency keys expire,
+and Temporal's history ends with its workflow.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ BATCH = 500
 _NOBODY = UUID(int=0)
 
 Place = tuple[Any, ...]
-"""The key of a row: where a batch ended, and the next goes on."""
+"""The primary key of a row, after which the next batch starts."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Where sealed values stand.
+    """A column of sealed values.
 
     Attributes:
-        table: which.
-        column: the sealed one.
+        table: the name of the table.
+        column: the sealed column.
         key: the columns of its primary key.
-        start: a key before all others.
-        purpose: that they are sealed for.
-        context: that they are sealed in, with the key's columns in braces.
+        start: a key that sorts before all others.
+        purpose: the purpose for which they are sealed.
+        context: the context in which they are sealed, with the key's columns in braces.
     """
 
     table: str
@@ -46,7 +46,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Batch:
-    """How many were sealed anew, how many no key opens, and the last one; None when there are no more."""
+    """The numbers of resealed and unreadable values, and the last key; None after the last batch."""
 
     resealed: int
     unreadable: int
@@ -54,7 +54,7 @@ class Batch:
 
 
 CANARY = Kept("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
-"""The row by which a start knows the right key; see `models/installation/root_key.py`."""
+"""The row by which a start recognises the right key; see `models/installation/root_key.py`."""
 
 KEPT = {
     "secrets": Kept(
@@ -62,15 +62,15 @@ KEPT = {
     ),
     "ingest_tokens": Kept("automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"),
     "webhooks": Kept("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
-    # The last: until all else is sealed anew, a start without the old key is refused.
+    # The canary is last: a start without the old key is refused until all other values are sealed again.
     "canary": CANARY,
 }
 
 
 async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, after: Place) -> Batch:
-    """Seal up to 500 values after a place with the first key; call it in a transaction.
+    """Seal up to 500 values after a place again with the first key; call it in a transaction.
 
-    What that key has sealed already is passed over, and what no key of the ring opens stays as it is.
+    Values that this key has sealed are skipped. Values that no key of the ring opens stay unchanged.
     """
     cursor = await connection.execute(_statement(_FIND, kept), (keyring.header, *after, BATCH))
     rows = await cursor.fetchall()
@@ -89,13 +89,13 @@ async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, aft
 
 
 async def sample_sealed(connection: Connection, kept: Kept) -> list[dict[str, Any]]:
-    """One row of each key that has sealed values of this kind: its primary key, and the value as `sealed`."""
+    """Return one row for each key that has sealed values here: its primary key, and the value as `sealed`."""
     cursor = await connection.execute(_statement(_SAMPLE, kept))
     return await cursor.fetchall()
 
 
 def opens(keyring: Keyring, kept: Kept, row: dict[str, Any]) -> bool:
-    """Whether a key of the ring opens the sealed value of a row."""
+    """Return whether a key of the ring opens the sealed value of a row."""
     try:
         keyring.open(kept.purpose, row["sealed"], kept.context.format(**row))
     except UnsealError:
@@ -107,7 +107,7 @@ _SAMPLE = (
     "select distinct on (substring({column} for 5)) {key}, {column} as sealed from {table}"
     " where {column} is not null"
 )
-# Sealing anew changes no key: events for these workflows are accepted meanwhile.
+# Resealing changes no primary key: events for these workflows are accepted meanwhile.
 _FIND = (
     "select {key}, {column} as sealed from {table} where substring({column} for 5) <> %s"
     " and ({key}) > ({values}) order by {key} limit %s for no key update"

@@ -1,4 +1,4 @@
-"""What is known of the answers of lookups before there are any, for the validation of workflows."""
+"""The shapes of the answers of lookups, known in advance for the validation of workflows."""
 
 from __future__ import annotations
 

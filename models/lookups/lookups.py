@@ -1,4 +1,4 @@
-"""What became of a lookup's sources, the shape that all answers share, and the list of sources."""
+"""The outcomes of a lookup's sources, the fields that all answers share, and the list of sources."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Status = Literal[
 FAILURES: frozenset[Status] = frozenset(
     {"rejected", "timeout", "rate_limited", "auth_failed", "bad_response", "error"}
 )
-"""The outcomes after which a source's fields are not known, as opposed to known to be empty.
+"""The outcomes after which a source's fields are unknown, as opposed to known to be empty.
 
-`rejected`: the source does not take this very query. That tells nothing of how it does for others.
+`rejected`: the source does not take this query. That has no meaning for other queries.
 """
 
 State = Literal["ready", "no_key", "disabled", "cooling_down", "no_data"]
@@ -37,7 +37,7 @@ class AllProvidersFailed(ModelError):
             providers=providers,
         )
         self.repeatable = any(report["status"] not in ("rejected", "skipped") for report in providers)
-        """Whether the same may be answered later: not where every source does not take this very query."""
+        """Return whether a later attempt may succeed: not if every source rejects this very query."""
 
 
 class NoProvider(ModelError):
@@ -51,7 +51,7 @@ class NoProvider(ModelError):
 
 
 def _absent() -> Any:
-    """Stand for a member that an answer need not have. It is none that may be null."""
+    """Return the default of a field that an answer may leave out. Such a field is never null."""
     return None
 
 
@@ -114,7 +114,7 @@ class Verdict(Block):
 
 
 class LookupAnswer(Block):
-    """What every lookup's answer has after the fields of its kind."""
+    """The fields that every lookup's answer has after the fields of its kind."""
 
     credits: int = Field(description="What the lookup cost.")
     cached: bool = Field(description="Whether all answers of sources outside were kept from earlier lookups.")
@@ -131,7 +131,7 @@ class LookupAnswer(Block):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Move these fields behind the kind's own, where inheritance would put them first."""
+        """Move these fields behind the kind's own; inheritance would put them first."""
         for name in LookupAnswer.model_fields:
             cls.model_fields[name] = cls.model_fields.pop(name)
         cls.model_rebuild(force=True)

@@ -1,4 +1,4 @@
-"""The end of a monitor's run: credits settled, who waits for it told. Once, whoever comes to it first."""
+"""The end of a monitor's run: its credits are settled and its events emitted, once, by the first caller."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from models.monitors import sources
 from models.monitors.telling import count_within, with_items
 
 SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
-"""How many changed targets the runs of waiting workflows are told of, and how much of them."""
+"""The most changed targets that the runs of waiting workflows get, and their size in bytes."""
 SENT_BYTES = 64 * 1024
-"""How much of that the event has, which many webhooks may get."""
+"""The part of it in the event, which many webhooks may get."""
 
 
 class Ended(NamedTuple):
-    """What a run's end has set off; to be notified of after the commit.
+    """The effects of a run's end, of which others must be notified after the commit.
 
     Attributes:
-        told: whether there is an event.
-        accepted: how many runs of workflows were accepted.
+        told: whether an event was emitted.
+        accepted: the number of runs of workflows that were accepted.
     """
 
     told: bool = False
@@ -45,7 +45,7 @@ class Ended(NamedTuple):
 
 
 def hold_of(run_id: UUID) -> str:
-    """The reference under which the credits of a run are held and settled."""
+    """Return the reference under which the credits of a run are held and settled."""
     return f"monitor-run/{run_id}"
 
 
@@ -54,10 +54,11 @@ async def finish(
 ) -> Ended | None:
     """End a run that is under way; call it in a transaction.
 
-    It has failed if there is an error, or if every target has; else it is completed, some failed or not.
+    The run has failed if there is an error, or if every target failed; else it is completed, even with failed
+    targets.
 
     Returns:
-        What is to be notified of; None if it had ended before.
+      The effects to notify others of; None if the run had ended before.
     """
     run = await _lock(connection, run_id)
     if run is None or run["completed_at"] is not None:
@@ -74,12 +75,12 @@ async def finish(
 
 
 async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> None:
-    """End a run as cancelled, if it has not ended; call it in a transaction.
+    """Cancel a run that has not ended; call it in a transaction.
 
-    What was found so far stays, and is paid. Whoever works at it finds out when he next writes.
+    Results so far stay, and are paid. A worker of the run notices the cancellation at its next write.
 
     Raises:
-        NotFound: unknown, of another monitor, or another account's.
+      NotFound: the run is unknown, of another monitor, or another account's.
     """
     run = await _lock(connection, run_id)
     if run is None or run["account_id"] != account_id or run["monitor_id"] != monitor_id:
@@ -89,7 +90,7 @@ async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run
 
 
 async def _lock(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
-    """The run, which nobody else changes until the transaction ends; its monitor is locked first."""
+    """Return the run, locked against changes until the transaction ends; its monitor is locked first."""
     await connection.execute(
         "select from monitors where id = (select monitor_id from monitor_runs where id = %s)"
         " for no key update",
@@ -139,7 +140,7 @@ async def _with_name(connection: Connection, run_id: UUID) -> dict[str, Any]:
 
 
 async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> Ended:
-    """Say that a run has failed; call it in the transaction in which it did."""
+    """Emit the event of a failed run; call it in the transaction in which the run failed."""
     run = await _with_name(connection, run_id)
     data = MonitorRunFailed(
         monitor_id=run["monitor_id"],
@@ -154,7 +155,7 @@ async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) ->
 
 
 async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
-    """Say which sources have been silent for long, and which are heard again."""
+    """Emit the events of sources that have been silent for long, and of sources that are heard again."""
     turns = await sources.note_run(connection, run)
     if not turns.silent and not turns.back:
         return Ended()

@@ -23,27 +23,27 @@ from models.monitors.monitors import Locked
 from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
 
 CHUNK = 200
-"""How many targets of a run are worked through together."""
+"""The number of targets of a run that are processed together."""
 
-# After how long a run by hand no longer waits. One by the calendar waits until the next is due.
+# The time after which a manual run no longer waits. A scheduled one waits until the next is due.
 _BY_HAND = timedelta(days=1)
 
 
 class MonitorRun(SQLModel, table=True):
-    """A run.
+    """A run of a monitor.
 
     Attributes:
         created_at: when it was accepted.
         started_at: when a worker claimed it.
-        begun_at: when Temporal had accepted its workflow.
-        probed_at: when that was last tried.
-        targets_partial: how many targets have a result without some source of a tracked field.
-        first_heard_records: of how many targets something was heard for the first time.
+        begun_at: when Temporal accepted its workflow.
+        probed_at: the last attempt to start its workflow.
+        targets_partial: the number of targets whose result lacks some source of a tracked field.
+        first_heard_records: the number of targets with first findings.
         sources_silent: `[{source, why, since, targets}]`, written at the end.
-        sources_heard: the sources that were heard of some target so far.
-        skipped_runs: how many times its monitor was due while it was under way.
-        ends_by: when it ends, with what was heard until then.
-        resumes_at: until when all that is left waits for sources that are over their limits.
+        sources_heard: the sources that have answered for some target so far.
+        skipped_runs: the number of times that its monitor was due while it was under way.
+        ends_by: when it ends, with the results until then.
+        resumes_at: the time until which all remaining targets wait for sources over their limits.
     """
 
     __tablename__ = "monitor_runs"  # pyright: ignore[reportAssignmentType]
@@ -86,7 +86,7 @@ class MonitorRun(SQLModel, table=True):
 
 
 class MonitorRunChunk(SQLModel, table=True):
-    """Targets of a run that are still to be looked up: as they were when it was accepted."""
+    """Targets of a run that are still to be looked up, fixed when the run was accepted."""
 
     __tablename__ = "monitor_run_chunks"  # pyright: ignore[reportAssignmentType]
 
@@ -98,7 +98,7 @@ class MonitorRunChunk(SQLModel, table=True):
 
 
 class Started(NamedTuple):
-    """A run that was accepted, with how many targets."""
+    """A run that was accepted, and the number of its targets."""
 
     run_id: UUID
     targets: int
@@ -107,21 +107,21 @@ class Started(NamedTuple):
 async def start(
     connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID | None = None
 ) -> Started:
-    """Accept a run by hand; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
+    """Accept a manual run; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
 
-    It has the targets of now, and a credit for each is held.
+    The run has the current targets, and a credit for each is held.
 
     Args:
-        connection: inside a transaction.
-        account_id: whose.
-        monitor_id: of which monitor.
-        run_id: the id for it, made when it was first asked for: if there is such a run, it is that.
+      connection: inside a transaction.
+      account_id: whose.
+      monitor_id: the monitor.
+      run_id: the id for it, made at the first attempt: if this run exists, it is returned.
 
     Raises:
-        NotFound: unknown, or another account's.
-        Conflict: a run is under way (`run_in_progress`, with its `run_id`), the monitor has no targets, or
-            its list is gone.
-        InsufficientCredits: the balance does not cover it.
+      NotFound: the monitor is unknown, or another account's.
+      Conflict: a run is under way (`run_in_progress`, with its `run_id`), the monitor has no targets, or
+        its list was deleted.
+      InsufficientCredits: the balance does not cover it.
     """
     locked = await monitors.lock(connection, account_id, monitor_id)
     if run_id is not None:
@@ -134,19 +134,19 @@ async def start(
 
 
 async def start_due(connection: Connection, monitor_id: UUID, come: datetime | None = None) -> Ended | None:
-    """Accept the run of a monitor that is due; call it in a transaction, and notify as `start`.
+    """Accept the run of a monitor that is due; call it in a transaction, and notify as for `start`.
 
-    However many times have passed since, it is one run. While one is under way, the new one is left out and
-    counted, unless that one is to end by now: then it stays due, for `start_next`. A run that cannot begin is
-    one that has failed.
+    Several missed times give one run. While a run is under way, the new one is skipped and counted, unless
+    the running one must end by now: then the monitor stays due, for `start_next`. A run that cannot begin is
+    stored as failed.
 
     Args:
-        connection: inside a transaction.
-        monitor_id: which monitor; nothing happens if it is not due.
-        come: the moment that has come by the clock of its Schedule, which may be ahead of the database's.
+      connection: inside a transaction.
+      monitor_id: the monitor; nothing happens if it is not due.
+      come: the current time of its Schedule, whose clock may be ahead of the database's.
 
     Returns:
-        A run that has failed at once, and what follows; None if there is none.
+      The effects of a run that failed at once; None if there is none.
     """
     cursor = await connection.execute(
         "select * from monitors where id = %s"
@@ -165,7 +165,7 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
         )
         return None
     try:
-        # What it has begun is undone if it cannot go on, and only that.
+        # A savepoint: if the run cannot begin, only its own changes are undone.
         async with connection.transaction():
             await _accept(connection, locked, "schedule", ends_by=following)
     except (Conflict, InsufficientCredits) as error:
@@ -174,14 +174,14 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
 
 
 async def start_next(connection: Connection, run_id: UUID) -> Ended | None:
-    """Accept the run that has become due while this one came to its end, if one has; as `start_due`."""
+    """Accept the run that became due while this one came to its end, if any; as `start_due`."""
     cursor = await connection.execute("select monitor_id from monitor_runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     return None if row is None else await start_due(connection, row["monitor_id"])
 
 
 async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime | None) -> bool:
-    """Whether a run under way is to end by now: the one that is due begins after it."""
+    """Return whether the run under way must end by now: the run that is due begins after it."""
     cursor = await connection.execute(
         "select from monitor_runs where id = %s and ends_by <= greatest(clock_timestamp(), %s)",
         (run_id, come),
@@ -217,9 +217,9 @@ async def _accept(
 
 
 async def _later_id(connection: Connection, monitor_id: UUID, wanted: UUID) -> UUID:
-    """The id, or if a run has a later one the next after that: of runs ids tell which is newer.
+    """Return the id, or the successor of the last run's id if that is later: ids order the runs.
 
-    Clocks of machines differ, and one may have been made some time ago.
+    Clocks of machines differ, and an id may have been made some time ago.
     """
     cursor = await connection.execute(
         "select id from monitor_runs where monitor_id = %s order by id desc limit 1", (monitor_id,)
@@ -265,9 +265,9 @@ _LISTED_CHUNKS: LiteralString = _CHUNKS.format("list_targets", "list_id")
 
 
 async def _insert_chunks(connection: Connection, run_id: UUID, monitor: Mapping[str, Any]) -> int:
-    """Note the targets of now: what changes later is the next run's affair.
+    """Store the current targets, so that later changes affect only the next run.
 
-    First come those that nothing is known of, then those that a limited source was not heard of for longest.
+    First come targets without a baseline, then those for which a limited source was not heard for longest.
     """
     own = monitor["list_id"] is None
     cursor = await connection.execute(
@@ -309,10 +309,10 @@ _SHOWN: LiteralString = (
 
 
 async def get(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> MonitorRunView:
-    """One run of a monitor.
+    """Return one run of a monitor.
 
     Raises:
-        NotFound: unknown, of another monitor, or another account's.
+        NotFound: the run is unknown, of another monitor, or another account's.
     """
     cursor = await connection.execute(
         _SHOWN + " and r.monitor_id = %(monitor_id)s and r.id = %(run_id)s",
@@ -333,15 +333,15 @@ async def list_some(
     limit: int,
     offset: int,
 ) -> tuple[list[MonitorRunView], int]:
-    """Runs of the account, newest first, and how many there are in all.
+    """Return runs of the account, newest first, and their total number.
 
     Args:
         connection: any.
         account_id: whose.
         monitor_id: only of this monitor.
         type: only of monitors of this type.
-        limit: how many to give at most.
-        offset: how many to leave out.
+        limit: the highest number of runs.
+        offset: the number of runs to skip.
     """
     wanted = {"account_id": account_id, "monitor_id": monitor_id, "type": type}
     where: LiteralString = ""

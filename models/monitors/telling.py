@@ -1,4 +1,4 @@
-"""Changes as events and the runs of workflows tell them. Pure."""
+"""The form of changes in events and in the runs of workflows. Pure."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def with_items(
 
 
 def count_within(items: Iterable[Any], most_bytes: int) -> int:
-    """Count the first items that have no more bytes than this together, as JSON."""
+    """Count how many of the first items fit into this many bytes of JSON together."""
     sizes = accumulate(len(orjson.dumps(item)) for item in items)
     return sum(size <= most_bytes for size in sizes)
