@@ -1,4 +1,4 @@
-"""Accepting events: each becomes a run, once, however often it is sent."""
+"""The acceptance of events: each becomes one run, even if it is sent several times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_DEDUPE_LENGTH = 255
 
 
 class RunDedupeKey(SQLModel, table=True):
-    """The run that was accepted with a key: there is one of each in a workflow, until its week is dropped."""
+    """The run that was accepted with a key. A key is unique in its workflow, until its week is dropped."""
 
     __tablename__ = "run_dedupe_keys"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (Index("ix_run_dedupe_keys_run_id", "run_id"),)
@@ -48,8 +48,8 @@ class Accepted(BaseModel, frozen=True):
     """An accepted run.
 
     Attributes:
-        repeated: the same event had been accepted before.
-        status: of a new one; cancelled if its workflow takes no more at a time.
+        repeated: whether the same event was accepted before.
+        status: the status of a new run; cancelled if its workflow is at its limit and skips events.
     """
 
     run_id: UUID
@@ -59,20 +59,20 @@ class Accepted(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class Event:
-    """What asks for a run.
+    """A request for a run.
 
     Attributes:
-        target: from `models.automations.run_targets`.
-        trigger: what started it.
+        target: the workflow, from `models.automations.run_targets`.
+        trigger: the type of trigger that started it.
         payload: the `trigger` of the run's expressions; any JSON value.
-        request: headers and query of the triggering request; kept if the definition reads them.
+        request: headers and query of the triggering request; stored if the definition reads them.
         dedupe_key: a second event with the same key is the same run.
-        parent_run_id: the run whose step it is; it is woken by the end of this one.
-        root_run_id: the first run above it, if it is the step of another.
-        depth: how many runs are above it.
-        upload_id: the upload that it is a row of.
-        run_id: of the run. Accepting the very same event again changes nothing.
-        is_waited_for: somebody waits for its answer.
+        parent_run_id: the run whose step this run is; the end of this run wakes it.
+        root_run_id: the first run above it, if this run is the step of another.
+        depth: the number of runs above it.
+        upload_id: the upload that contains it as a row.
+        run_id: the id of the run. Accepting the same object again changes nothing.
+        is_waited_for: whether a client waits for its answer.
         actor: the person or program that starts the run by hand: the audit log names it.
     """
 
@@ -96,17 +96,17 @@ class Event:
 
     @cached_property
     def written_request(self) -> bytes | None:
-        """The request as JSON, where it is kept."""
+        """The request as JSON, if it is stored."""
         return orjson.dumps(self.request) if self.request and self.target.reads_request else None
 
     @property
     def size(self) -> int:
-        """The bytes of what is kept."""
+        """The size of the stored payload and request, in bytes."""
         return len(self.written_payload) + len(self.written_request or b"")
 
 
-# Keys in order, so that two processes that accept the same ones cannot wait for each other. The JSON is sent
-# as binary: as text, every quote in it would be escaped in Python.
+# Keys are inserted in order, so that two processes with the same keys cannot deadlock. The JSON is sent as
+# binary: as text, every quote in it would be escaped in Python.
 _ACCEPT = """
 with events as (
   select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
@@ -138,9 +138,9 @@ select id from accepted
 
 
 async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
-    """Accept runs: once this has committed, they will be done. Answer clients only after that.
+    """Accept runs: once this has committed, they will be executed. Answer clients only after that.
 
-    Where a workflow takes no more at a time, and says that it skips what is over, they are cancelled at once.
+    If a workflow is at its limit and skips further events, their runs are cancelled at once.
     """
     if not any(event.target.entry.skips for event in events):
         return await _accept(connection, events, ())
@@ -150,7 +150,7 @@ async def accept(connection: Connection, events: Sequence[Event]) -> list[Accept
 
 
 async def _accept(connection: Connection, events: Sequence[Event], over: Collection[UUID]) -> list[Accepted]:
-    """Accept runs; those that are `over` the limit of their workflow are cancelled."""
+    """Accept runs, and cancel those that are `over` the limit of their workflow."""
     accepted: dict[UUID, Accepted] = {}
     while left := [event for event in events if event.run_id not in accepted]:
         columns = [list(column) for column in zip(*map(_row, left), strict=True)]
@@ -166,7 +166,7 @@ async def _accept(connection: Connection, events: Sequence[Event], over: Collect
                 accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False, status=status)
                 continue
             before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
-            # None: the first run was deleted between the two statements; accept anew.
+            # None: the first run was deleted between the two statements; accept the event again.
             if before is not None:
                 repeated = before.run_id != event.run_id
                 accepted[event.run_id] = before.model_copy(update={"repeated": repeated})
@@ -181,8 +181,8 @@ _OVER_LIMIT = {
     "code": "concurrency_limit",
     "message": "As many runs of the workflow as may be at a time were under way.",
 }
-# Whoever accepts runs of the same workflow waits here, so that what is counted stays so. The count has a
-# statement of its own: one that waits shows what was before.
+# Transactions that accept runs of the same workflow wait here, so that the count stays exact. The count needs
+# a statement of its own: a statement that waits for a lock still sees the earlier state.
 _LOCK = "select from automations where id = any(%s) order by id for no key update"
 _ROOM = """
 select a.id, a.concurrency_limit - (
@@ -192,9 +192,9 @@ from automations a where a.id = any(%s) and a.concurrency_limit is not null
 
 
 async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> set[UUID]:
-    """Find the events for which there is no room; whoever comes again takes none.
+    """Find the events for which there is no room; a repeated event needs none.
 
-    Run it inside a transaction: until that ends, nobody else takes the room.
+    Run it inside a transaction: its lock reserves the room until the end.
     """
     skipping = [event for event in events if event.target.entry.skips]
     automation_ids = sorted({event.target.automation_id for event in skipping})
@@ -238,7 +238,7 @@ def _written(text: bytes | None) -> Json | None:
 
 
 async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
-    """The run that was accepted with this key, if there is one."""
+    """Return the run that was accepted with this key, if there is one."""
     cursor = await connection.execute(
         "select run_id from run_dedupe_keys where automation_id = %s and dedupe_key = %s",
         (automation_id, dedupe_key),
