@@ -1,4 +1,4 @@
-"""Doing what a run asks for: one attempt at a step, or at an item of it."""
+"""Attempts: one execution of a step, or of an item of it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from sealing import Keyring, UnsealError
 from services.process_pool import PoolBusy, ProcessPool, WorkLost
 
 _log = logs.get(__name__)
-# Calls of a step come together; who changes a secret need not wait longer.
+# Calls of a step come in groups; a changed secret is used after this time.
 _SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
 _NO_SECRETS = Secrets({}, Redaction(()))
-# Bytes for what calls read from rows, beside those for what they bring in; and what JSON takes, decoded.
+# The memory for data that calls read from rows, beside the data they fetch; and the growth of JSON when
+# decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
 
@@ -43,7 +44,7 @@ class _Known(NamedTuple):
 
 
 class Performer:
-    """Does the calls of the runs of a worker."""
+    """Executes the calls of the runs of a worker."""
 
     def __init__(
         self,
@@ -55,16 +56,16 @@ class Performer:
         answering: Answering,
         address: str,
     ) -> None:
-        """Prepare.
+        """Create the performer.
 
         Args:
-            database: for what is stored.
-            keyring: opens secrets.
-            outbound: the guarded clients.
-            lookups: of this process.
-            pool: evaluates what takes long.
-            answering: asks for what others bring.
-            address: where this service is reached, without a trailing slash.
+          database: the database with stored values.
+          keyring: opens secrets.
+          outbound: the guarded clients.
+          lookups: the lookups of this process.
+          pool: runs long evaluations.
+          answering: executes the steps whose answers come from outside or from counting.
+          address: the public address of this service, without a trailing slash.
         """
         self._database = database
         self._keyring = keyring
@@ -80,18 +81,18 @@ class Performer:
     async def perform(
         self, account_id: UUID, automation_id: UUID, run_id: UUID, call: Call, version: LoadedVersion
     ) -> Done:
-        """Do a call once.
+        """Execute a call once.
 
         Args:
-            account_id: whose run it is.
-            automation_id: the workflow.
-            run_id: the run.
-            call: what it asks for.
-            version: that it runs.
+          account_id: the owner of the run.
+          automation_id: the workflow.
+          run_id: the run.
+          call: the call.
+          version: the version of the run.
 
         Raises:
-            ExpressionError: what it reads has no value.
-            psycopg.Error: one of `AWAY`.
+          ExpressionError: an expression that it reads has no value.
+          psycopg.Error: one of `AWAY`.
         """
         if not call.stored:
             return await self._perform(account_id, automation_id, run_id, call, call.scope, version)
@@ -158,7 +159,7 @@ class Performer:
             return await child_runs.depth_of_next(connection, run_id)
 
     def _with_resume_urls(self, known: Secrets, run_id: UUID, version: LoadedVersion) -> Secrets:
-        """The secrets, and the URLs by which the run is resumed: whoever has one can do so."""
+        """Add the URLs by which the run is resumed, which are as secret as the secrets themselves."""
         urls = {
             step.id: resume_tokens.resume_url(
                 self._keyring, self._address, resume_tokens.Place(run_id, position)
@@ -170,7 +171,7 @@ class Performer:
         return Secrets(known.values, Redaction([*known.values.values(), *tokens]), urls)
 
     async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
-        """The values of secrets; None if they cannot be opened."""
+        """Return the values of secrets; None if they cannot be opened."""
         if not names:
             return _NO_SECRETS
         key, now = (account_id, frozenset(names)), time.monotonic()
@@ -190,7 +191,7 @@ class Performer:
         return Secrets(values, Redaction(values.values()))
 
     async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> Outcome:
-        """In a process beside this one, so that whoever evaluates much keeps nobody else waiting."""
+        """Evaluate in a separate process, so that a long evaluation does not block other runs."""
         losses = 0
         while losses < _MOST_LOSSES:
             try:

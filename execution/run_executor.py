@@ -1,4 +1,4 @@
-"""Executes one run, and sees to what goes wrong with it."""
+"""The execution of one run, with its failures handled."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _log = logs.get(__name__)
 
 
 class RunExecutor:
-    """Takes runs forward, each by itself."""
+    """Executes runs, each independently."""
 
     def __init__(
         self, database: Database, writer: RunWriter, performer: Performer, failures: FailureWatch, build: str
     ) -> None:
-        """Prepare.
+        """Create the executor of runs.
 
         Args:
-            database: where the runs are.
-            writer: writes what becomes of them.
-            performer: does their calls.
-            failures: is told whose runs our code could take forward, and whose not.
-            build: names the code, so that one can tell whether another has failed too.
+          database: the database with the runs.
+          writer: writes their changes.
+          performer: executes their calls.
+          failures: records whose runs advanced, and with whose runs our code failed.
+          build: the name of the code, to recognise failures of several builds.
         """
         self.dropping = False
         self._database = database
@@ -55,19 +55,19 @@ class RunExecutor:
         self._executions: dict[UUID, Execution] = {}
 
     def look_again(self, run_ids: Iterable[UUID]) -> None:
-        """Have these runs look whether what they wait for from others has come."""
+        """Make these runs check again for answers that they wait for."""
         for run_id in run_ids:
             if (execution := self._executions.get(run_id)) is not None:
                 execution.look_again()
 
     async def run(self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
-        """Take one run forward. What is wrong with it is nobody else's affair.
+        """Execute one run; its failures do not affect others.
 
         Args:
-            group: that it was claimed with.
-            version: of its workflow.
-            run: as its rows have it.
-            recorded: what it has done.
+          group: the group with which it was claimed.
+          version: the version of its workflow.
+          run: the run, with the data of its rows.
+          recorded: its finished work.
         """
         execution: Execution | None = None
         try:
@@ -80,10 +80,10 @@ class RunExecutor:
             if version.trouble.may_stand:
                 await group.until_there(lambda: version.prove(self._database, group.of))
             if left == "lost":
-                # The write that would have told of its steps may have found that somebody has cancelled it.
+                # The write that would have recorded its steps may have found that the run was cancelled.
                 await self._append(execution)
         except (asyncio.CancelledError, LeaseLost):
-            # Somebody has cancelled the run, or this process stops, or has lost its shift.
+            # The run was cancelled, or this process stops or has lost its shift.
             if execution is not None and not (group.held.lost or self.dropping):
                 await self._append(execution)
         except Refused as refused:
@@ -139,7 +139,7 @@ class RunExecutor:
         )
 
     async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
-        """Do a call, again under the same id when the database was away; not without a beat, as any call."""
+        """Execute a call, and again under the same id after the database was away; wait for a beat before."""
         while True:
             try:
                 return await self._performer.perform(
@@ -151,7 +151,7 @@ class RunExecutor:
             await group.held.until_calls_may_begin()
 
     async def _append(self, execution: Execution) -> None:
-        """Write what a run had under way that somebody has cancelled."""
+        """Record the interrupted steps of a run that was cancelled."""
         records = execution.give_up()
         if records:
             try:
@@ -175,7 +175,7 @@ class RunExecutor:
         return await group.persist(self._database, note)
 
     async def were_put_aside(self, group: Group, runs: list[ClaimedRun]) -> bool:
-        """Put runs back in their queue if their version is set aside now; return whether it is."""
+        """Queue runs again if their version is set aside now; return whether it is."""
         automation_id, number = group.of.automation_id, group.of.version
         claims = {run.run_id: run.claim_id for run in runs}
 
@@ -194,13 +194,13 @@ class RunExecutor:
         runs: list[ClaimedRun],
         error: Exception | None = None,
     ) -> None:
-        """Put runs of a version with which our code fails back in their queue; end them if it is hopeless.
+        """Queue runs of a version with which our code fails again; fail them if the version is hopeless.
 
         Args:
-            group: that they were claimed with.
-            version: None if our code could not read it.
-            runs: of the group, that are not to be tried now.
-            error: that it could not be read with.
+          group: the group with which they were claimed.
+          version: None if our code could not read it.
+          runs: runs of the group that must not be tried now.
+          error: the error of reading it.
         """
         if await self.were_put_aside(group, runs):
             return
@@ -215,7 +215,7 @@ class RunExecutor:
                 await self.give_up(group, version, run)
 
     async def give_up(self, group: Group, version: LoadedVersion | None, run: ClaimedRun) -> None:
-        """End a run that a day and two builds could not take forward."""
+        """Fail a run that two builds could not execute within a day."""
         why = StepError(code="engine_error", message="The engine could not go on with this run.")
         await self._fail(group, version, run, why)
 

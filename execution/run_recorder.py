@@ -1,4 +1,4 @@
-"""Writing what became of runs: all that a worker has to write at a moment goes in one transaction."""
+"""The recorder of runs: all changes of a worker that wait at a moment are written in one transaction."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from models.runs.shifts import News
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
-# A row that somebody else has locked is found out, so that it holds up no others.
+# The timeout finds rows that another transaction has locked, so that they do not delay the others.
 _OPTIONS = "-c lock_timeout=1s"
-# What the database says of data, and will say of them again.
+# Errors that Postgres raises because of the data, and would raise again.
 _ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 # A notification has less than 8,000 bytes.
@@ -29,25 +29,25 @@ _IDS_IN_A_NOTIFICATION = 200
 
 
 class Stale(Exception):
-    """Somebody else has written the run's progress since it was read: read it again."""
+    """Another writer has changed the run's progress since it was read: read it again."""
 
 
 class Refused(Exception):
-    """The database will never take what was to be written of a run: its data is to blame."""
+    """Postgres will never accept this data of a run."""
 
 
 class _NextGroup(Exception):
-    """Another change of the same run goes with this group: this one goes with the next."""
+    """This group contains another change of the same run: this change goes with the next group."""
 
 
 class RunWriter:
-    """Writes changes, and tells of the runs that have ended.
+    """Writes changes, and notifies of the runs that have ended.
 
-    It has connections of its own: whatever else the worker does with the database, this goes on.
+    It has connections of its own, so that it works even if the rest of the worker uses up the others.
 
     Attributes:
-        database: the pool of these connections.
-        on_error: is told why a write waits.
+      database: the pool of these connections.
+      on_error: called with the reason why a write waits.
     """
 
     def __init__(self, database: Database, notifier: Notifier) -> None:
@@ -67,14 +67,14 @@ class RunWriter:
         await self.database.close()
 
     async def write(self, change: Change) -> bool:
-        """Write a change. While the database is away, this waits: who has lost a run learns it from there.
+        """Write a change. While the database is away, this waits; a lost run is detected by the write itself.
 
         Returns:
-            Whether the run was still this carrier's.
+          Whether the run still belonged to this carrier.
 
         Raises:
-            Refused: never, with these data.
-            Stale: the change names another progress than the row has.
+          Refused: Postgres will never accept this data.
+          Stale: the row has another progress than the change expects.
         """
         tries = 0
         while True:
@@ -85,31 +85,31 @@ class RunWriter:
             except _NextGroup:
                 continue
             except (*AWAY, psycopg.ProgrammingError) as error:
-                # Results are kept, whatever the database lacks: no call is made again for that.
+                # Results are kept for any error of the database: no call is executed again because of one.
                 self.on_error(error)
                 _log.info("writing_waits", run_id=str(change.run_id), error=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS[min(tries, len(_AGAIN_SECONDS) - 1)])
                 tries += 1
             else:
                 if not written and tries and isinstance(change.then, End):
-                    # An earlier try may have been the one that ended it, and its reply lost.
+                    # An earlier try may have ended the run, and its reply was lost.
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
                 return written
 
     async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
-        """Prove that this process lives, as `models.runs.shifts.beat`; None if its shift was ended.
+        """Prove that this process lives, as `models.runs.shifts.beat`; return None if its shift was ended.
 
         Raises:
-            psycopg.Error: one of `AWAY`.
+          psycopg.Error: one of `AWAY`.
         """
         async with self.database.connection() as connection:
             return await shifts.beat(connection, shift_id, room, claims)
 
     async def _write_many(self, asked: list[Change]) -> list[bool | Exception]:
         changes = _together(asked)
-        # Who was overtaken in this process may write of a run beside who has it now.
+        # A former carrier of a run in this process may write beside its current one.
         first = {change.run_id: change for change in reversed(changes)}
-        # What is done to a parent and its child goes in two groups: each may change the other's row.
+        # Changes of a parent and its child go into two groups, because each may change the other's row.
         first = {
             run_id: change
             for run_id, change in first.items()
@@ -156,5 +156,5 @@ def _together(changes: list[Change]) -> list[Change]:
 
 
 def _locked() -> psycopg.OperationalError:
-    """What makes a change go again, by itself."""
+    """Return the error that makes a change be retried by itself."""
     return psycopg.errors.LockNotAvailable("this run or its parent is written by somebody else")

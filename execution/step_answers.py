@@ -1,6 +1,6 @@
-"""What steps are given that wait: what was posted to them, how runs of other workflows ended, what is known.
+"""Answers to steps: posted answers, results of child runs, and counts of keys.
 
-Each is repeated from the record: whoever asks again, also elsewhere and later, is told the same.
+Each is repeatable from the record: a repeated call, even in another worker and later, returns the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PENDING = Outcome(None, pending=True)
 
 
 def _why_failed(child: Child) -> str:
-    """Say which run failed, of which workflow, and why."""
+    """Return which run of which workflow failed, and why."""
     how = "failed" if child.status == "failed" else "was cancelled"
     told = f"The run {child.run_id} of the workflow {child.workflow} {how}"
     error = child.error or {}
@@ -43,18 +43,18 @@ def _why_failed(child: Child) -> str:
 
 
 class Answering:
-    """Asks for what others bring."""
+    """Executes the steps whose answers come from outside or from counting."""
 
     def __init__(
         self, database: Database, notifier: Notifier, checks: EventChecks, settings: Settings
     ) -> None:
-        """Prepare.
+        """Create the step answers.
 
         Args:
-            database: where it is.
-            notifier: tells dispatchers of runs that were accepted.
-            checks: hold the inputs of other workflows against their schemas.
-            settings: say how many runs there may be.
+          database: the database with the answers.
+          notifier: notifies dispatchers of accepted runs.
+          checks: check the inputs of other workflows against their schemas.
+          settings: contain the bounds on runs.
         """
         self._database = database
         self._notifier = notifier
@@ -64,9 +64,9 @@ class Answering:
         self._children: MicroBatcher[Key, Child | None] = MicroBatcher(self._find_children, most=256)
 
     async def collect(self, run_id: UUID, call: Call, scope: Mapping[str, Any]) -> Outcome:
-        """Collect what was posted to a step that waits; once its time is over, nothing is taken any more.
+        """Return the answer that was posted to a waiting step; after its timeout no answer is accepted.
 
-        What the step asks is stored for the page of its resume URL.
+        The step's prompt is stored for the page of its resume URL.
         """
         step = call.step
         assert isinstance(step, WaitStep)
@@ -89,7 +89,7 @@ class Answering:
     async def remember(
         self, automation_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
     ) -> Outcome:
-        """Count a key for the workflow, or several."""
+        """Count one or several keys for the workflow."""
         step = call.step
         assert isinstance(step, RememberStep)
         several = step.config.keys is not None
@@ -112,7 +112,7 @@ class Answering:
         scope: Mapping[str, Any],
         workflow: Mapping[str, Any],
     ) -> Outcome:
-        """Send an event to the account's webhooks, once for the run and the step."""
+        """Emit an event to the account's webhooks, once for the run and the step."""
         step = call.step
         assert isinstance(step, EmitStep)
         data = alert_data_of(step.config, scope)
@@ -132,7 +132,7 @@ class Answering:
     async def run_child(
         self, account_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
     ) -> Outcome:
-        """Have another workflow run once for the step or the item, and tell how that ended."""
+        """Run another workflow once for the step or the item, and return its result."""
         step = call.step
         assert isinstance(step, WorkflowStep)
         automation_id = step.config.workflow_id
