@@ -1,4 +1,4 @@
-"""The activities of a batch of deliveries: sending them side by side, and queueing those that are due."""
+"""The activities of a batch of deliveries: sending them in parallel, and queueing those that are due."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ from workflows.messages import QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
 _log = logs.get(__name__)
 _IN_FLIGHT = 2
-# A row that somebody else has locked is found out, and who stops within a write: neither holds up others.
+# The timeouts find a row that is locked elsewhere, and a process that stops within a write, so that neither
+# delays others.
 OPTIONS = "-c lock_timeout=1s -c idle_in_transaction_session_timeout=5s"
-"""Of the connections that write what attempts brought."""
+"""The options of the connections that record attempts."""
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 class DeliveryActivities:
-    """What the workflow of a batch of deliveries has done.
+    """The activities of a batch of deliveries.
 
-    What attempts brought is written through connections of its own: whatever else the worker does with the
-    database, this goes on.
+    Attempts are recorded through connections of their own, so that this works even if the rest of the worker
+    uses up the others.
 
     Attributes:
-        writer: the pool of these connections.
+      writer: the pool of these connections.
     """
 
     def __init__(
@@ -56,15 +57,15 @@ class DeliveryActivities:
         schedule: Sequence[float],
         freed: Callable[[], None],
     ) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where deliveries are.
-            notifier: tells dispatchers of those that were queued.
-            outbound: the guarded clients.
-            keyring: opens the secrets of endpoints.
-            schedule: the delays between attempts, in seconds.
-            freed: is called when deliveries are at work no longer.
+          database: the database with the deliveries.
+          notifier: notifies dispatchers of queued deliveries.
+          outbound: the guarded clients.
+          keyring: opens the secrets of endpoints.
+          schedule: the delays between attempts, in seconds.
+          freed: called when a delivery is no longer at work.
         """
         self._database = database
         self._notifier = notifier
@@ -90,13 +91,13 @@ class DeliveryActivities:
 
     @activity.defn(name=SEND_DELIVERIES)
     async def send_deliveries(self, batch_id: UUID) -> float | None:
-        """Send what of the batch is to be sent, all side by side.
+        """Send the deliveries of the batch in parallel.
 
-        A worker that dies between a request and its record leaves the delivery at work: the next attempt at
+        If a worker dies between a request and its record, the delivery stays at work: the next attempt at
         this activity sends it again, with the same `webhook-id`.
 
         Returns:
-            The seconds until the first is due again; None if none is.
+          The seconds until the first is due again; None if none is.
         """
         check_workflow(delivery_workflow_id(batch_id))
         async with heartbeats():
@@ -107,7 +108,7 @@ class DeliveryActivities:
             errors = await asyncio.gather(*sent, return_exceptions=True)
             for error in errors:
                 if isinstance(error, Exception) and not isinstance(error, LeaseLost):
-                    # It stays at work, until a sweep finds that its workflow is over and gives it back.
+                    # It stays at work, until a sweep finds that its workflow has closed and queues it.
                     _log.error("delivery_dropped", batch_id=str(batch_id), exc_info=error)
             if any(isinstance(error, LeaseLost) for error in errors):
                 # The next attempt at this activity sends them.
@@ -120,7 +121,7 @@ class DeliveryActivities:
         """Queue the deliveries whose next attempt is due.
 
         Returns:
-            The seconds until the next is due; None if none waits.
+          The seconds until the next is due; None if none waits.
         """
         check_workflow(delivery_workflow_id(batch_id))
         async with self._database.connection() as connection:
@@ -131,7 +132,7 @@ class DeliveryActivities:
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
         attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
-        # A test that somebody sends again is not repeated either.
+        # A test that is resent by hand is not repeated either.
         schedule = () if delivery.event_type == "webhook.test" else self._schedule
         plan = delivery_attempts.plan(attempt, delivery.tries, schedule)
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *plan)
@@ -140,7 +141,7 @@ class DeliveryActivities:
         self._freed()
 
     async def _record(self, change: Change) -> bool:
-        """Write what an attempt brought; while the database is away, wait. Says whether it still counted."""
+        """Record an attempt; wait while the database is away. Return whether the batch was still ours."""
         tries = 0
         while True:
             try:
@@ -162,7 +163,7 @@ class DeliveryActivities:
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Round up to a quarter of a second, above a minute to a second: what is due together wakes together."""
+    """Round up to a quarter of a second, above a minute to a second, so that deliveries wake together."""
     if seconds is None:
         return None
     return float(math.ceil(seconds)) if seconds > 60 else math.ceil(seconds * 4) / 4

@@ -1,4 +1,4 @@
-"""The activities of monitors: looking at the targets of a run, ending it, accepting one that is due."""
+"""The activities of monitors: looking up the targets of a run, ending it, accepting one that is due."""
 
 from __future__ import annotations
 
@@ -34,27 +34,29 @@ from temporal.starts import monitor_workflow_id
 from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_CHUNK, WATCH_TARGETS, Watched
 
 _log = logs.get(__name__)
-# Lookups of monitors at a time in this process; one account alone has half of these places.
+# The lookups of monitors at a time in this process; one account alone has half of these places.
 _PLACES = 96
 _BATCH_ROWS, _IN_FLIGHT = 128, 2
-# How long after a failure a target is looked up once more: its sources may be over their limits for a moment.
+# The pauses after which a failed target is looked up again: its sources may be over their limits for a
+# moment.
 _AGAIN_SECONDS = (2.0, 10.0)
-# A longer wait is a timer of the workflow, looked into once an hour. No activity goes on for longer.
+# A longer wait is a timer of the workflow, which checks again at least once an hour. No activity runs longer
+# than the last of these.
 _PAUSE_SECONDS, _HOUR_SECONDS, _LONGEST_SECONDS = 20.0, 3600.0, 1800.0
-# A comparison of so many bytes takes longer than the event loop may be held up.
+# A comparison of more bytes would block the event loop for too long.
 _LARGE_BYTES = 64 * 1024
 
 
 class MonitorActivities:
-    """What the workflows of monitors have done."""
+    """The activities of monitors."""
 
     def __init__(self, database: Database, notifier: Notifier, lookups: Lookups) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where runs are.
-            notifier: tells dispatchers what follows from an end.
-            lookups: of this process.
+          database: the database with the runs.
+          notifier: notifies dispatchers of the effects of an end.
+          lookups: the lookups of this process.
         """
         self._database = database
         self._notifier = notifier
@@ -67,12 +69,12 @@ class MonitorActivities:
 
     @activity.defn(name=WATCH_TARGETS)
     async def watch_targets(self, run_id: UUID, number: int) -> bool:
-        """Look at those targets of a chunk that have no result yet, several at a time.
+        """Look up the targets of a chunk that have no result yet, several at a time.
 
-        A worker that dies leaves those undone whose results it had not recorded.
+        If a worker dies, the targets whose results were not recorded are looked up again.
 
         Returns:
-            Whether the run goes on; it may have been cancelled.
+          Whether the run is still under way; it may have been cancelled.
         """
         check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
@@ -84,12 +86,12 @@ class MonitorActivities:
 
     @activity.defn(name=WATCH_CHUNK)
     async def watch_chunk(self, run_id: UUID, number: int, patient: bool) -> Watched:
-        """Look at those targets of a chunk that have no result yet, at the pace of their sources.
+        """Look up the targets of a chunk that have no result yet, at the pace of their sources.
 
         Args:
-            run_id: of the run.
-            number: of the chunk.
-            patient: wait here for sources that are open soon.
+          run_id: the run.
+          number: the number of the chunk.
+          patient: whether to wait here for sources that are open soon.
         """
         check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
@@ -112,7 +114,7 @@ class MonitorActivities:
 
     @activity.defn(name=FINISH_MONITOR_RUN)
     async def finish_monitor_run(self, run_id: UUID) -> None:
-        """End a run all of whose targets have been looked at."""
+        """End a run whose targets have all been looked up, and start one that became due meanwhile."""
         check_workflow(monitor_workflow_id(run_id))
         async with self._database.transaction() as connection:
             ended = await completion.finish(connection, run_id)
@@ -123,14 +125,14 @@ class MonitorActivities:
 
     @activity.defn(name=ACCEPT_DUE_RUN)
     async def accept_due_run(self, monitor_id: UUID, come: datetime | None = None) -> None:
-        """Accept a run of a monitor that is due; else do nothing. `come`: the moment of its Schedule."""
+        """Accept the run of a monitor if it is due. `come` is the current time of its Schedule."""
         async with self._database.transaction() as connection:
             failed = await runs.start_due(connection, monitor_id, come)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(failed)
 
     def notify(self, ended: Ended | None) -> None:
-        """Tell who waits for what follows from the end of a run."""
+        """Notify of the effects of a run's end."""
         if ended is not None and ended.told:
             self._notifier.notify(events.QUEUED_CHANNEL)
         if ended is not None and ended.accepted:
@@ -146,7 +148,7 @@ class MonitorActivities:
 
 
 class _Look:
-    """A look at the targets of a chunk, at the pace of their sources."""
+    """The lookup of the targets of a chunk, at the pace of their sources."""
 
     def __init__(
         self,
@@ -174,14 +176,14 @@ class _Look:
 
     @property
     def absent(self) -> Mapping[str, Reason]:
-        """The sources of tracked fields that turned out not to be asked, and why."""
+        """The sources of tracked fields that were found not to be asked, and why."""
         return self._watching.absent
 
     async def look_at_all(self, *, patient: bool) -> dict[str, float]:
-        """Look at all; return what those that are left wait for: source → seconds.
+        """Look up all targets; return the sources that the rest waits for: source → seconds.
 
         Args:
-            patient: wait here for sources that are open soon.
+          patient: whether to wait here for sources that are open soon.
         """
         until = self._now() + _LONGEST_SECONDS
         while True:
@@ -197,13 +199,13 @@ class _Look:
                 return waits
 
     def _start_looks(self, group: asyncio.TaskGroup) -> None:
-        """Begin to look at as many as may be looked at now."""
+        """Begin to look up as many targets as are allowed now."""
         while self._flying < _PLACES // 2 and not self.over and (one := self._pace.take()) is not None:
             self._flying += 1
             group.create_task(self._look_at(one, group))
 
     async def _look_at(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
-        """Look at one, then at more."""
+        """Look up one target, then begin with more."""
         async with self._places.taken(str(self._chunk.account_id)):
             if not self.over:
                 found = await self._judge_target(one)
@@ -213,7 +215,7 @@ class _Look:
         self._start_looks(group)
 
     async def _judge_target(self, one: WaitingTarget) -> Found | None:
-        """Look one target up, and judge it; return what to record, or None if the target waits."""
+        """Look one target up, and judge it; return the result to record, or None if the target waits."""
         watching, position, target = self._watching, one.position, one.target
         stored: Stored | None = None
         try:
@@ -230,9 +232,9 @@ class _Look:
                 return await asyncio.to_thread(watching.judge, *given)
             return watching.judge(*given)
         except (AllProvidersFailed, psycopg.Error):
-            raise  # no fault of the sources: all that is left is to be looked at again
+            raise  # the sources are not at fault: the rest must be looked up again
         except Exception as error:
-            # A fault of ours: it must not keep the run from its other targets, for ever.
+            # A fault of our code must not block the other targets of the run for ever.
             _log.error("target_not_judged", run_id=str(self._chunk.run_id), position=position, exc_info=error)
             fault = ModelError("internal_error", "The answer made us fail.")
             return watching.fail(position, target, stored, fault)
@@ -241,7 +243,7 @@ class _Look:
         """Look a target up; return its answer, or the error if no source answered.
 
         Raises:
-            AllProvidersFailed: for want of the database.
+          AllProvidersFailed: the database was away.
         """
         watching, waiter = self._watching, self._waiter if self._waits else None
         try:
@@ -254,7 +256,7 @@ class _Look:
             return error
 
     def _put_off(self, one: WaitingTarget, error: ModelError) -> bool:
-        """Put off a target that may soon be answered; say whether that was done."""
+        """Postpone a target that may soon be answered; return whether it was postponed."""
         if one.tries == len(_AGAIN_SECONDS) or not isinstance(error, AllProvidersFailed):
             return False
         if not _may_soon_be_answered(error):

@@ -1,4 +1,4 @@
-"""The activities of a run's own workflow: deciding what is next, making one call, waking, cancelling."""
+"""The activities of a run's own workflow: deciding its next calls, making one call, waking, cancelling."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ from workflows.messages import (
 _log = logs.get(__name__)
 _Next = TypeVar("_Next", Todo, Todo | None)
 _ELSEWHERE = Todo([], over="elsewhere")
-# Workers that were lost with a call, one after the other: it may be to blame, and goes alone.
+# This many workers were lost with a call, one after the other: it may be the cause, and runs alone.
 _MOST_LOST = 2
 
 
 class OwnRunActivities:
-    """What the workflow of one run has done.
+    """The activities of a run's own workflow.
 
     Attributes:
-        on_left: is told of each run that has ended here, or waits: it holds no place.
+      on_left: called for each run that has ended here, or waits, and so needs no place.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class OwnRunActivities:
         failures: FailureWatch,
         build: str,
     ) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where the runs are.
-            notifier: tells others of what was queued, or has ended.
-            writer: writes what becomes of the runs.
-            performer: makes their calls.
-            executor: says whether calls may begin: this process lives.
-            failures: is told whose runs our code could take forward, and whose not.
-            build: names the code, so that one can tell whether another has failed too.
+          database: the database with the runs.
+          notifier: notifies of queued and ended runs.
+          writer: writes the changes of the runs.
+          performer: executes their calls.
+          executor: its shift proves that this process lives, so that calls may begin.
+          failures: records whose runs advanced, and with whose runs our code failed.
+          build: the name of the code, to recognise failures of several builds.
         """
         self._database = database
         self._notifier = notifier
@@ -97,7 +97,7 @@ class OwnRunActivities:
 
     @activity.defn(name=DECIDE_NEXT)
     async def decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
-        """Say what the run does next, from its rows; write what it has done, and that it waits."""
+        """Decide from its rows what the run does next; write its finished work, and its wait."""
         self._check(given)
         return await self._unless_it_fails(given, self._decide_next(given, under_way))
 
@@ -118,10 +118,10 @@ class OwnRunActivities:
 
     @activity.defn(name=PERFORM_STEP)
     async def perform_step(self, given: OwnRun, name: CallName, alone: bool) -> Todo | None:
-        """Make one call and write what came of it.
+        """Execute one call and write its result.
 
         Returns:
-            What is next, if nothing else is under way; else the workflow asks.
+          The next work, if no other call is under way; else None, and the workflow asks.
         """
         self._check(given)
         told, attempts = activity.info().heartbeat_details, activity.info().attempt - 1
@@ -141,7 +141,7 @@ class OwnRunActivities:
         is_going = execution is not None and execution.row.waits_until is None
         calls = await execution.find(name) if execution is not None and is_going else []
         if execution is None or not calls:
-            # Somebody else has the run; or the call was made, and nobody learned of it.
+            # The run has another carrier; or the call was executed, and the workflow did not learn of it.
             return await self._decide_next(given, []) if alone else None
         if lost >= _MOST_LOST:
             _log.error("run_goes_alone", run_id=str(given.run_id), workers_lost=lost)
@@ -155,7 +155,7 @@ class OwnRunActivities:
                     return await self._decide_next(given, []) if alone else None
                 done = await self._perform(execution, calls[0])
         except asyncio.CancelledError:
-            # Somebody has cancelled the run, or this process stops.
+            # The run was cancelled, or this process stops.
             await self._append(execution)
             raise
         return await self._take(given, execution, calls[0], done, alone=alone)
@@ -171,7 +171,7 @@ class OwnRunActivities:
 
     @activity.defn(name=CANCEL_RUN)
     async def cancel_run(self, given: OwnRun) -> None:
-        """Cancel the run, whose workflow was cancelled in Temporal, if it is the workflow's."""
+        """Cancel the run, whose workflow was cancelled in Temporal, if the workflow still has it."""
         self._check(given)
         self.on_left(given.run_id)
         async with self._database.connection() as connection:
@@ -187,7 +187,7 @@ class OwnRunActivities:
     # ---- one run
 
     def _check(self, given: OwnRun) -> None:
-        """Refuse another run than the workflow's: whoever reaches Temporal can start some."""
+        """Refuse any run but the workflow's own: other clients of Temporal can start workflows."""
         workflow_id = activity.info().workflow_id or ""
         if run_id_of(workflow_id) != given.run_id:
             raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
@@ -209,7 +209,7 @@ class OwnRunActivities:
         return execution_of(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
 
     async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:
-        """Do something with a run; set it aside where our code fails, as under a shift."""
+        """Execute work on a run; set the run aside if our code fails, as under a shift."""
         try:
             return await doing
         except (*AWAY, ApplicationError):
@@ -231,7 +231,7 @@ class OwnRunActivities:
             hopeless = await setbacks.set_run_aside(connection, given.run_id, given.claim_id, self._build)
         if of is not None:
             self._failures.note(of.account_id, failed=True)
-            # Where that is one too many, whoever claims others of the version sets it aside.
+            # If this is one failure too many, the next worker that claims runs of the version sets it aside.
             self._versions.trouble_of(of.automation_id, of.version).note_failure(given.run_id)
         if hopeless:
             await self._fail(given, "engine_error", "The engine could not go on with this run.")
@@ -262,7 +262,7 @@ class OwnRunActivities:
     async def _take(
         self, given: OwnRun, execution: OwnExecution, call: Call, done: Done, *, alone: bool
     ) -> Todo | None:
-        """Take what came of a call, and write it."""
+        """Take the outcome of a call, and write it."""
         if done.room is not None:
             execution.rooms.append(done.room)
         execution.driver.take(call, done.outcome, clock.now())
@@ -274,7 +274,7 @@ class OwnRunActivities:
                 return self._told(given, await self._go_on(execution, []))
             except Stale:
                 execution.unwritten = kept
-        # The record first: until it is there, the progress says that the call is to be made.
+        # The record first: without it, the progress states that the call must be executed.
         if execution.unwritten and not await execution.write():
             await self._append(execution)
         if (pause := execution.pause_of(call)) is not None:
@@ -282,7 +282,7 @@ class OwnRunActivities:
         return await self._decide_next(given, []) if alone else None
 
     async def _append(self, execution: OwnExecution) -> None:
-        """Write what a run has done or had under way, if somebody has cancelled it."""
+        """Record the finished and interrupted steps of a run, if it was cancelled."""
         try:
             async with self._database.connection() as connection:
                 await record_cancelled_steps(connection, execution.give_up())
@@ -305,14 +305,14 @@ class OwnRunActivities:
                         connection, run.run_id, run.claim_id, change, went_on=went_on
                     )
             except AWAY as error:
-                # A call that is under way goes on meanwhile: it is not made again for this.
+                # A call under way continues meanwhile: it is not repeated because of this.
                 _log.warning("database_away", run_id=str(run.run_id), error=str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
 
     # ---- calls
 
     async def _perform(self, execution: OwnExecution, call: Call) -> Done:
-        """Make a call; one that takes a while is shown."""
+        """Execute a call; write its progress if it takes a while."""
         self._check_lives()
         task = asyncio.create_task(attempt(execution.perform, call, clock.now()))
         try:
@@ -328,7 +328,7 @@ class OwnRunActivities:
             task.cancel()
 
     def _check_lives(self) -> None:
-        """Begin no call without a beat of this process, as under its shift."""
+        """Raise unless this process has had a beat recently, as under its shift."""
         held = self._executor.shift
         if held is None or not held.may_begin:
             raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
@@ -359,11 +359,11 @@ class OwnRunActivities:
         finally:
             for task in tasks:
                 task.cancel()
-        # What pauses for longer, the workflow waits for.
+        # The workflow waits for longer pauses.
         await self._put_step(execution, step_id)
 
     async def _put_step(self, execution: OwnExecution, step_id: str) -> bool:
-        """Write how far a step over items is; false if the run is the workflow's no longer."""
+        """Write the progress of a step over items; return False if the workflow no longer has the run."""
         mine = execution.driver.progress().steps.get(step_id)
         return mine is None or await self._change_progress(
             execution, lambda stored: with_step(stored, step_id, mine)
@@ -372,7 +372,7 @@ class OwnRunActivities:
     async def _items_happen(
         self, execution: OwnExecution, tasks: dict[asyncio.Task[Done], Call], step_id: str
     ) -> bool:
-        """Wait for items that are done, or for one to be tried again; whether one is to be later."""
+        """Wait for finished items, or for the next retry; return whether an item must be retried later."""
         now, driver, before = clock.now(), execution.driver, execution.driver.waits
         due = min((wait.until for wait in driver.waits if wait.step_id == step_id), default=None)
         seconds = None if due is None else max(0.0, (due - now).total_seconds())

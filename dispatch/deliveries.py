@@ -1,4 +1,4 @@
-"""The dispatcher of deliveries: has what waits sent in batches, of all endpoints together."""
+"""The dispatcher of deliveries: claims waiting deliveries in batches, of all endpoints together."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from models.webhooks.endpoints import CHANGED_CHANNEL
 from temporal import starts
 
 _log = logs.get(__name__)
-# Fewer than there are places for outgoing calls: hanging endpoints never take them all.
+# Fewer than the places for outgoing calls, so that hanging endpoints never take all of them.
 _ROWS_PER_WORKER = 384
-# How long the next claim waits, after a full one and after any: so batches grow under load.
+# The pauses after a full claim and after any claim: so batches grow under load.
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
 _FREED_PAUSE = 0.025
-# While a batch of this process waits to be sent, the next claim waits as after a full one; while so many do,
-# it waits for them: or else more and more workflows stand in Temporal's queue, with few deliveries each. One
-# that is older does not count.
+# While a batch of this process waits to be sent, the next claim waits as after a full one. While this many
+# wait, the next claim waits for them: otherwise more and more workflows with few deliveries each would stand
+# in Temporal's queue. Older batches do not count.
 _UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 
 
@@ -38,17 +38,17 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
     def __init__(
         self, database: Database, client: Client, halt: Halt, lag: LoopLag, *, eager: bool = True
     ) -> None:
-        """Prepare; the arguments are those of `WorkflowLoop`."""
+        """Create the dispatcher; the arguments are those of `WorkflowLoop`."""
         handlers = {QUEUED_CHANNEL: self._heard, CHANGED_CHANNEL: self._heard}
         name = "delivery dispatcher"
         super().__init__(database, handlers, name, delivery_work.BATCHES, client, halt, lag, eager=eager)
         self._workers = 1
-        # When each batch was claimed that nobody had begun to send when this was last looked at.
+        # The time of the claim of each batch that was unsent at the last check.
         self._unsent: dict[UUID, float] = {}
         self._claimed_at = 0.0
 
     def freed(self) -> None:
-        """There is room for more: look soon, once for all that is freed meanwhile."""
+        """Claim again soon, because there is room; one claim for all room that appears meanwhile."""
         if self._held_back:
             self._held_back = False
             asyncio.get_running_loop().call_later(_FREED_PAUSE, self._wake.set)
@@ -78,7 +78,7 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
         return float("inf")
 
     async def _seconds_to_wait(self, connection: Connection) -> float:
-        """How long what has come is to wait for more, to go with it: not at all if no batch is unsent."""
+        """Return how long new deliveries wait for others to join them: not at all if no batch is unsent."""
         if not self._unsent:
             return 0.0
         now = asyncio.get_running_loop().time()
@@ -103,7 +103,7 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
         await starts.start_deliveries(self._client, *claimed, eager=self._eager)
 
     async def _give_back(self, claimed: Batch, status: str) -> None:
-        """Queue what is left of it, to be claimed in other batches."""
+        """Queue its remaining deliveries, to be claimed in other batches."""
         async with self._database.connection() as connection:
             deliveries = await delivery_recovery.give_back(connection, claimed.id)
         if deliveries:

@@ -1,4 +1,4 @@
-"""The dispatcher of monitors: has what waits begin."""
+"""The dispatcher of monitors: starts waiting runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from workflows.messages import MonitorRunInput
 
 _log = logs.get(__name__)
 _RUNS_AT_WORK = 64
-"""In the installation: what each has in memory is bounded by the places for lookups."""
+"""The highest number of runs at work in the installation: the places for lookups bound their memory."""
 
 
 class MonitorDispatcher(OneByOneLoop[Claimed]):
-    """Claims and starts runs; one in each worker process, any number side by side."""
+    """Claims and starts runs; each worker process has one, and any number can run in parallel."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
         *,
         eager: bool = True,
     ) -> None:
-        """Prepare; `activities` notify, all else is as for `WorkflowLoop`."""
+        """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "monitor dispatcher"
         super().__init__(database, handlers, name, queue.RUNS, client, halt, lag, eager=eager)
         self._activities = activities

@@ -1,7 +1,7 @@
-"""Takes one run forward: begins what is ready, takes what comes of it, says when it goes on by itself.
+"""The driver of one run: begins ready steps, takes the outcomes of calls, and determines the next wake-up.
 
-It knows no clock and makes no call, so a worker, a dry run and a test drive the same code: tell it the time,
-do the calls that it gives, bring back their outcomes, store its records. A run needs nobody else's rows.
+It has no clock and executes no calls, so that a worker, a dry run and a test can drive the same code: pass it
+the time, execute its calls, return their outcomes, store its records. A run needs no other run's rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CALLS: dict[str, CallKind] = {
 
 
 class Ended(NamedTuple):
-    """How a run ended; its output is that of the step `output_of`, if it completed and has one."""
+    """The end of a run; its output is that of the step `output_of`, if it completed and has one."""
 
     status: Literal["completed", "failed", "cancelled"]
     error: StepError | None
@@ -50,15 +50,15 @@ class Ended(NamedTuple):
 
 
 class Driver:
-    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`."""
+    """A run. Call `advance`, execute its calls, and `take` their outcomes, until it has `ended`."""
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
-        """Prepare.
+        """Create the driver.
 
         Args:
-            plan: of the definition.
-            run: what it begins with, or goes on from.
-            workflow: what expressions read as `workflow`.
+          plan: of the definition.
+          run: the run's initial or recorded state.
+          workflow: the value of `workflow` in expressions.
         """
         self.run_id: UUID = run.run_id
         self.ended: Ended | None = None
@@ -70,7 +70,7 @@ class Driver:
         self.look_again()
 
     def look_again(self) -> None:
-        """Have it look, when it advances next, whether what it waits for from others has come."""
+        """Make the next `advance` check again for answers that the run waits for."""
         for step_id, under_way in self._state.under_way.items():
             step = self._plan.steps[self._plan.position[step_id]]
             if isinstance(step, WorkflowStep) and under_way.window is not None:
@@ -84,7 +84,10 @@ class Driver:
                 under_way.until = None
 
     def advance(self, now: datetime) -> list[Call]:
-        """Do all that can be done now; the calls to begin. Store the records before you begin them."""
+        """Do all work that is possible now; return the calls to begin.
+
+        Store the records before you begin them.
+        """
         if self.ended is not None:
             return []
         self._inline.refill()
@@ -104,7 +107,7 @@ class Driver:
         return calls
 
     def take(self, call: Call, outcome: Outcome, now: datetime) -> None:
-        """Take what came of a call. Of a run that has ended, or is to end, it changes nothing more."""
+        """Take the outcome of a call. A run that has ended, or will end, ignores it."""
         step, under_way = call.step, self._state.under_way.get(call.step.id)
         if self.ended is not None or under_way is None:
             return
@@ -126,38 +129,38 @@ class Driver:
                 under_way.attempt_log = (*under_way.attempt_log, failed)
 
     def cancel(self, now: datetime) -> None:
-        """End the run, and what is under way in it."""
+        """End the run as cancelled, and its steps under way."""
         if self.ended is None:
             self._cancel_steps(now)
             self.ended = Ended("cancelled", None, None)
 
     def take_records(self) -> list[StepRecord]:
-        """What the steps did since this was last asked."""
+        """Return the records of steps since the last call."""
         return self._records.take()
 
     @property
     def nodes(self) -> int:
-        """What it has evaluated so far by itself, in nodes of expressions."""
+        """The nodes of expressions that it has evaluated inline so far."""
         return self._inline.nodes
 
     @property
     def at_work(self) -> bool:
-        """Whether a call is under way."""
+        """Return whether a call is under way."""
         return self._state.at_work
 
     @property
     def waits(self) -> frozenset[Waiting]:
-        """All of it that goes on by itself."""
+        """The steps and items that continue by themselves at a time."""
         return self._state.waits
 
     @property
     def has_children(self) -> bool:
-        """Whether it may have begun runs of other workflows."""
+        """Return whether it may have begun runs of other workflows."""
         return any(isinstance(step, WorkflowStep) for step in self._plan.steps)
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether something of it waits for what others bring."""
+        """Return whether a step waits for an answer from outside."""
         return any(
             isinstance(self._plan.steps[self._plan.position[step_id]], WorkflowStep | WaitStep)
             for step_id in self._state.under_way
@@ -165,16 +168,16 @@ class Driver:
 
     @property
     def wakes_at(self) -> datetime | None:
-        """When the first of that does."""
+        """Earliest time at which a wait ends; None if nothing waits."""
         return min((wait.until for wait in self._state.waits), default=None)
 
     @property
     def settled(self) -> dict[str, str]:
-        """The steps that are settled, each with its status."""
+        """The settled steps, each with its status."""
         return self._state.statuses
 
     def is_under_way(self, step_id: str) -> bool:
-        """Whether a step has begun and is not done."""
+        """Return whether a step has begun and is not done."""
         return step_id in self._state.under_way
 
     def called(self, record: StepRecord) -> bool:
@@ -183,23 +186,23 @@ class Driver:
 
     @property
     def kept_bytes(self) -> int:
-        """How much output it holds for later steps, in bytes of JSON."""
+        """The size of the outputs that it holds for later steps, in bytes of JSON."""
         return self._state.kept_bytes
 
     def progress(self) -> Progress:
-        """What the records do not say of it."""
+        """Return the state of the run that is not in its records."""
         return self._state.progress()
 
     def live_steps(self) -> list[LiveStep]:
-        """The steps under way."""
+        """Return the steps under way."""
         return self._state.live_steps()
 
     # ---- beginning
 
     def _stop_beginning(self, calls: list[Call], begun_before: set[str]) -> None:
-        """Begin none of these calls, nor further items: a step has failed the run.
+        """Undo the begin of these calls, and begin no further items, because a step has failed the run.
 
-        Of a step that had not begun before nothing is left; any other is cancelled in the end.
+        A step that had not begun before is removed; any other is cancelled in the end.
         """
         for call in calls:
             under_way = self._state.under_way[call.step.id]
@@ -227,7 +230,7 @@ class Driver:
                     under_way.until = None
 
     def _begin(self, step: Step, now: datetime) -> list[Call]:
-        """Begin a step that is ready, or go on with one that has begun."""
+        """Begin a step that is ready, or continue one that has begun."""
         under_way = self._state.under_way.get(step.id)
         if under_way is not None and (under_way.calling or under_way.until is not None):
             return []
@@ -250,7 +253,7 @@ class Driver:
         return [call]
 
     def _decide(self, step: Step, now: datetime) -> list[Call] | None:
-        """Evaluate the `if` of a step; None if the step is to begin."""
+        """Evaluate the `if` of a step; return None if the step must begin."""
         roots = self._plan.decides[step.id]
         try:
             found = self._inline.evaluate(roots, lambda scope, budget: [decide(step, scope, budget)])
@@ -392,7 +395,10 @@ class Driver:
     def _take_item(
         self, call: Call, under_way: StepUnderWay, window: Window, outcome: Outcome, now: datetime
     ) -> None:
-        """Note what came of an item; the last one settles the step, and one that fails, unless it may."""
+        """Take the outcome of an item.
+
+        The last item settles the step; so does a failed one, unless it may fail.
+        """
         assert call.item is not None
         again = again_at(call, outcome, now)
         if again is not None:
@@ -408,7 +414,7 @@ class Driver:
         self._close_window(call.step, window, now)
 
     def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
-        """End a step and record it; `window`: it is all its items together."""
+        """End a step and record it; `window` contains its items, if it has any."""
         under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
         if outcome.error is None and outcome.items is not None:
             error = error_of(step, outcome.items)

@@ -1,4 +1,7 @@
-"""Evaluation of what a step reads. It imports only the language: a process that evaluates starts quickly."""
+"""The evaluation of a step's expressions.
+
+It imports only the language, so that its process starts quickly.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from language.definition import ConditionStep, DelayStep, IteratingStep, Transfo
 from language.expressions import Budget, ExpressionError
 from language.step_evaluation import Seen, budget_of, decide, delay_of, evaluate, items_of
 
-# What is given back of a time that is none, to say so.
+# The length of an invalid time that is returned for an error message.
 _MOMENT_LENGTH = 100
 
 
 def be_ready(_ask: object) -> None:
-    """Do nothing, in a process that has imported all that `evaluate_call` needs."""
+    """Do nothing, in a process that has imported everything that `evaluate_call` needs."""
 
 
 def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> Outcome:

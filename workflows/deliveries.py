@@ -1,4 +1,4 @@
-"""`DeliveryBatch`: deliveries that were claimed together. What became of them is told by their rows."""
+"""`DeliveryBatch`: deliveries that were claimed together. Results are read from Postgres."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class DeliveryBatch:
 
     @workflow.run
     async def run(self, batch_id: UUID) -> None:
-        """Do so until no delivery of the batch waits."""
+        """Advance the batch until none of its deliveries waits."""
         await see_to(batch_id, SEND_DELIVERIES, QUEUE_DUE_DELIVERIES)
