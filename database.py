@@ -182,7 +182,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """A connection inside one transaction: committed when the block ends, rolled back when it raises."""
+        """Lend a connection in one transaction: committed when the block ends, rolled back on an error."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 

@@ -1,7 +1,7 @@
-"""One statement for all who wait at the same moment, as a database commits transactions in groups.
+"""Micro-batching: one statement for all callers that wait at the same moment, like group commits.
 
-While a group is on its way, what comes waits and goes with the next: a lone request goes at once, and under
-load the groups grow by themselves.
+While a group is in flight, new requests wait for the next one: a lone request is sent at once, and under load
+the groups grow by themselves.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class MicroBatcher(Generic[Asked, Given]):
 
 
 def _may_be_the_fault_of_one(error: Exception) -> bool:
-    """Tell whether one of a group may have caused this error: a value, a locked row, a slow statement.
+    """Return whether one request of a group may have caused this error: a value, a lock, a slow statement.
 
-    Any other error would have met the rest of the group as well.
+    Any other error would affect the rest of the group as well.
     """
     return not isinstance(error, psycopg.Error) or isinstance(
         error,

@@ -47,7 +47,7 @@ def python_like_this() -> dict[str, Any]:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process with the exit code, without taking down the interpreter where Temporal's SDK is."""
+    """End this process with the exit code; do not shut the interpreter down under Temporal's SDK."""
     sys.stdout.flush()
     sys.stderr.flush()
     if "temporalio" in sys.modules:

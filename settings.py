@@ -200,7 +200,7 @@ class Settings(BaseSettings):
 
     @property
     def published(self) -> bool:
-        """Whether others come in under a public name or through a proxy, wherever the service is bound."""
+        """Return whether clients come by a public name or through a proxy, wherever the service is bound."""
         hosts = {host.strip("[]").lower() for host in self.allowed_hosts}
         if self.public_url is not None:
             hosts.add(urlsplit(self.public_url).hostname or "")
@@ -323,11 +323,11 @@ def _complaint(location: tuple[int | str, ...], message: str) -> str:
 
 
 def unknown_names(environ: Mapping[str, str], providers: Collection[str]) -> dict[str, str | None]:
-    """Find the `VEDETTE_…` names that nothing reads, most likely typing errors, each with the nearest known.
+    """Return the `VEDETTE_…` names that nothing reads, most likely typing errors, with the nearest known.
 
     Args:
         environ: the environment.
-        providers: the names that `VEDETTE_PROVIDER_<NAME>_…` may have, in lower case.
+        providers: the names that `VEDETTE_PROVIDER_<NAME>_…` may contain, in lower case.
     """
     known = {*names(), *_OF_CLIENTS, *(f"{name}_FILE" for name in _SECRETS)}
     own = [name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)]

@@ -267,7 +267,7 @@ class _Look:
 
 
 def _may_soon_be_answered(error: AllProvidersFailed) -> bool:
-    """Whether some source can be asked again before the last look; its quota may be gone for the day."""
+    """Return whether some source can be asked again before the last attempt; a daily quota cannot."""
     waits = [
         report.get("retry_after", 0) for report in error.details["providers"] if report["status"] != "skipped"
     ]

@@ -292,7 +292,7 @@ class OwnRunActivities:
     async def _change_progress(
         self, execution: OwnExecution, put: Callable[[Progress], Progress], *, went_on: bool = True
     ) -> bool:
-        """Write how far a step is, beside what others write of their steps; false if the run is not ours."""
+        """Write the progress of a step, safely beside other steps; return False if the run is not ours."""
 
         def change(stored: Any) -> str:
             return put(read_progress(stored)).model_dump_json()
@@ -334,9 +334,9 @@ class OwnRunActivities:
             raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
 
     async def _perform_items(self, execution: OwnExecution, step_id: str, calls: list[Call]) -> None:
-        """Make the calls of some items of a step, with their further attempts, as many at a time as it says.
+        """Execute calls of items of a step, with their further attempts, as many at a time as it allows.
 
-        What is begun beyond these is left to the next activity.
+        Further items are left to the next activity.
         """
         driver, left = execution.driver, ITEMS_AT_ONCE
         tasks: dict[asyncio.Task[Done], Call] = {}

@@ -33,7 +33,7 @@ _UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 
 
 class DeliveryDispatcher(WorkflowLoop[Batch]):
-    """Claims and starts deliveries; one in each worker process, any number of them side by side."""
+    """Claims deliveries and starts their batches; one in each worker process, in parallel with others."""
 
     def __init__(
         self, database: Database, client: Client, halt: Halt, lag: LoopLag, *, eager: bool = True

@@ -1,4 +1,4 @@
-"""The loop of a dispatcher: claims when it is woken, sweeps by the clock, starts workflows beside that."""
+"""The loop of a dispatcher: claims when it is woken, sweeps by the clock, starts workflows beside."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class _Scheduled:
 
 
 class ScheduleDispatcher(DispatchLoop):
-    """Keeps Schedules in line with their rows; one in each worker process, any number side by side."""
+    """Keeps Schedules equal to their rows; one in each worker process, in parallel with others."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ScheduleDispatcher(DispatchLoop):
                 self._begin_chore(f"remove {kind.table.name}", self._remove(kind, gone), _LONG_SECONDS)
 
     async def _tell(self, kind: _Scheduled, ids: list[UUID]) -> None:
-        """Tell Schedules when their rows are due, side by side; one that fails is told again later."""
+        """Update Schedules to the due times of their rows, in parallel; failed ones are updated later."""
         async with self._database.transaction() as connection:
             due = await kind.table.lock_schedules(connection, ids)
             outcomes = await asyncio.gather(*(self._tell_one(kind, one) for one in due))

@@ -181,7 +181,7 @@ class Driver:
         return step_id in self._state.under_way
 
     def called(self, record: StepRecord) -> bool:
-        """Whether a record is of a step that reaches outside: to have it again takes another call."""
+        """Return whether a record is of a step that reaches outside: repeating it needs another call."""
         return isinstance(self._plan.steps[record.position], CallingStep)
 
     @property

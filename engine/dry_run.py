@@ -164,7 +164,7 @@ class DryRun:
 
     @contextmanager
     def _charged(self, budget: Budget) -> Generator[Budget]:
-        """What is left of a budget within that of the dry run, which pays for what is used of it."""
+        """Yield a budget within both `budget` and that of the dry run, and charge its use to the latter."""
         least = Budget(min(budget.nodes_left, self._nodes_left + 1), budget.output_left)
         before = least.nodes_left
         try:

@@ -21,7 +21,7 @@ def be_ready(_ask: object) -> None:
 
 
 def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> Outcome:
-    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or until when it waits."""
+    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or the end of its delay."""
     step: Any = call.step
     seen = Seen()
     try:

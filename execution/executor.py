@@ -268,7 +268,7 @@ class Executor:
     async def _load(
         self, group: Group, runs: list[ClaimedRun]
     ) -> tuple[LoadedVersion, dict[UUID, Recorded]] | None:
-        """Load the version and what the runs have done; None if our code cannot, and has set it aside."""
+        """Load the version and the records of the runs; return None if our code cannot, and set it aside."""
         automation_id, number = group.of.automation_id, group.of.version
         recorded = [run.run_id for run in runs if run.recorded]
         try:
@@ -326,12 +326,12 @@ class Executor:
     # ---- the shift
 
     async def queue_unknown(self, connection: Connection) -> int:
-        """Queue what the shift carries and nobody here knows: the reply to a claim was lost.
+        """Queue runs that the shift carries but this process does not have: the reply to a claim was lost.
 
-        A reply may be on its way: what is unknown must be so at two looks. Claim nothing meanwhile.
+        A reply may still arrive: a run must be unknown in two checks. Claim nothing in between.
 
         Returns:
-            How many runs.
+            The number of queued runs.
         """
         if self.shift is None:
             return 0

@@ -84,7 +84,7 @@ class HandingOver:
         self._shift_until = time.monotonic() + _PREFER_SHIFT_SECONDS
 
     def reserve(self, run_ids: Iterable[UUID]) -> None:
-        """Keep a place for each of these runs, which were claimed for one: the next claim counts on fewer."""
+        """Reserve places for these runs, which were claimed for them: the next claim counts on fewer."""
         self._places.update(dict.fromkeys(run_ids, time.monotonic()))
 
     async def hand_over(self, group: Group, runs: list[ClaimedRun], mode: Mode | None) -> list[ClaimedRun]:

@@ -157,7 +157,7 @@ class OwnExecution:
         return any(record.step_id in read for record in self.unwritten)
 
     async def write(self, then: Wait | End | None = None) -> bool:
-        """Write what is done, and whether it waits or has ended; false if it is the workflow's no longer."""
+        """Write the finished work and the wait or the end; return False if the run is no longer ours."""
         run, records = self.row.run, self._records
         fence = self.row.progress_no if isinstance(then, Wait) else None
         change = Change(run.claim_id, run.run_id, records, then, run.parent_run_id, fence)
@@ -175,7 +175,7 @@ class OwnExecution:
         return [one._replace(performed_by="activity") for one in self.unwritten]
 
     def give_up(self) -> list[StepRecord]:
-        """End the run as cancelled, since it is: what it has done, and what it had under way."""
+        """End the run as cancelled in memory; return the records of its finished and interrupted steps."""
         self.driver.cancel(clock.now())
         self.unwritten += self.driver.take_records()
         return self._records

@@ -152,7 +152,7 @@ class Execution:
 
     @property
     def wakes_at(self) -> datetime | None:
-        """When the run continues by itself, if it waits."""
+        """The time at which the run continues by itself, if it waits."""
         return self._driver.wakes_at
 
     def look_again(self) -> None:
@@ -160,7 +160,7 @@ class Execution:
         self._woken.set()
 
     def give_up(self) -> list[StepRecord]:
-        """End the run as cancelled, since it is: what it has done, and what it had under way."""
+        """End the run as cancelled in memory; return the records of its finished and interrupted steps."""
         self._driver.cancel(self._clock.now())
         # Kept, because a caller that is interrupted while writing them asks for them again.
         self._unwritten += self._driver.take_records()

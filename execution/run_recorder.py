@@ -143,7 +143,7 @@ class RunWriter:
 
 
 def _together(changes: list[Change]) -> list[Change]:
-    """Return for each change that with which it is written: steps side by side are recorded at one moment."""
+    """Merge the records of each run, so that parallel steps are written at once; one result a change."""
     records: dict[tuple[UUID, UUID], list[Change]] = {}
     for change in changes:
         if change.then is None:

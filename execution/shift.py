@@ -19,7 +19,7 @@ AGAIN_SECONDS = 0.5
 """The pause before another attempt to reach the database."""
 _LOOK_SECONDS = 0.1
 BEGIN_SECONDS = 8.0
-"""No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
+"""No call begins later than this after the last successful beat was sent, before `SILENT_SECONDS`."""
 
 
 def now() -> float:

@@ -76,7 +76,7 @@ class WorkflowWatch:
         self._reached_at = time.monotonic()
 
     async def tell_woken(self) -> None:
-        """Tell workflows that are at work of what has come for their runs; again, should a word be lost."""
+        """Signal workflows at work that answers have come; repeat it, in case a signal was lost."""
         now = time.monotonic()
         self._told = {one: at for one, at in self._told.items() if now - at < _LOOK_AGAIN_SECONDS}
         async with self._database.connection() as connection:

@@ -91,7 +91,7 @@ class Actor:
 
 
 class ActorView(View):
-    """Who made a change."""
+    """The person or program that made a change."""
 
     kind: ActorKind = Described(
         description="A session or a key of the API, an operator at the command line, or the service itself."
@@ -101,7 +101,7 @@ class ActorView(View):
 
 
 class TargetView(View):
-    """What was changed."""
+    """The object that was changed."""
 
     kind: str = Described(description="What it is: `workflow`, `secret`.")
     id: UUID | None = Described(description="Its id; null for what has none.")
@@ -226,8 +226,8 @@ async def entries(
     """Return the account's entries, newest first.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         target_kind: only entries about this noun.
         target_id: only entries about this object; needs `target_kind`.
         before: only entries older than this one.

@@ -117,7 +117,7 @@ async def admit(
     """Decide how many requests of each subject may pass, and log those.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         requests: for each subject the number of requests, and their limit.
         now: the time, for tests; without it Postgres' clock.
     """
@@ -140,7 +140,7 @@ async def give_back(connection: Connection, subject: Subject, moment: datetime) 
     """Remove an admitted request from the log, if it is still there.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         subject: the subject of the request.
         moment: the `moment` of its admission.
     """

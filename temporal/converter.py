@@ -35,7 +35,10 @@ _SCHEDULED_AT = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
 
 def data_converter(keyring: Keyring) -> DataConverter:
-    """Pydantic models as JSON, sealed; failures too, so that no message stands in clear in a history."""
+    """Return the converter: Pydantic models as sealed JSON, and failures sealed too.
+
+    So no message is in clear text in a history.
+    """
     return dataclasses.replace(
         pydantic_data_converter,
         payload_converter_class=_Converter,

@@ -84,7 +84,7 @@ class _Instance(WorkflowInstance):
         return self._instance.activate(act)
 
     def _takes(self, job: WorkflowActivationJob) -> bool:
-        """Whether what the job is for takes so many arguments. Only starts and signals are looked at."""
+        """Return whether a start or signal has the arguments that its target accepts; allow other jobs."""
         if job.HasField("initialize_workflow"):
             # Only this workflow type may have unsealed payloads, under the ids of users' runs.
             if self._is_readable:

@@ -68,7 +68,7 @@ class MonitorRun:
             await self._look(run_id, number, patient=False)
 
     async def _wait_for_sources(self, given: MonitorRunInput) -> None:
-        """Look at what is left whenever a source is open: at the first chunk that waits for it."""
+        """Process the remaining targets whenever a source is open: first those of the first chunk."""
         while self._waits and not self._over:
             if workflow.info().is_continue_as_new_suggested():
                 self._go_on_in_a_new_run(given, given.chunks)

@@ -127,7 +127,7 @@ class AutomationRun:
         return await self._decide()
 
     async def _is_claimed_again(self) -> bool:
-        """Wait for the next claim's word; false if it does not come, or says that others have it."""
+        """Wait for the signal of the next claim; return False without one, or if others have the run."""
         for task in self._at_work:
             task.cancel()
         await asyncio.gather(*self._at_work, return_exceptions=True)
@@ -137,7 +137,7 @@ class AutomationRun:
         return not self._left and await self._sleep(_CLAIMED_SECONDS, "claimed")
 
     async def _something_happens(self, seconds: float | None) -> Todo | None:
-        """Wait for a call that is done, a time, or word; what the call says follows, if it does."""
+        """Wait for a finished call, a time, or a signal; return the next work, if the call returned it."""
         timer = asyncio.create_task(self._sleep(seconds, self._todo.waits))
         await workflow.wait([*self._at_work, timer], return_when=asyncio.FIRST_COMPLETED)
         timer.cancel()

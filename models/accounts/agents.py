@@ -76,9 +76,9 @@ async def check_workflow_change(
     """Refuse an agent the change or deletion of a workflow that waits for a person's answer.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         actor: the owner of the workflow, and the one who changes it.
-        automation_id: which.
+        automation_id: the workflow.
         sends_resume_urls: whether the changed steps read resume URLs.
 
     Raises:
@@ -97,7 +97,7 @@ async def check_retry(connection: Connection, actor: Actor, run_id: UUID, versio
     """Refuse an agent a retry with a version other than the current one, if that waits for a person's answer.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         actor: the owner of the run, and the one who retries it.
         run_id: the run.
         version: the version to retry with; None for the version of the run.
@@ -129,7 +129,7 @@ async def check_endpoint(connection: Connection, actor: Actor, patterns: Collect
     """Refuse an agent an endpoint that gets events of workflows, if some workflows are hidden from agents.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         actor: the one who creates or changes it.
         patterns: the filters of the events that it gets.
 

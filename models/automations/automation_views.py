@@ -146,9 +146,9 @@ async def list_page(
     Definitions that do not fit into the page are `Omitted`.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         keyring: opens their ingest tokens.
-        account_id: whose.
+        account_id: the owner.
         address: the service's address, for their ingest URLs.
         status: only workflows with this status.
         agents: only workflows that agents may see (True), or may not (False).

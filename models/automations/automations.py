@@ -198,9 +198,9 @@ async def current(
     """Return the current state of a workflow, from which a change starts.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         account_id: the owner of the workflow.
-        automation_id: which.
+        automation_id: the workflow.
         expected_version: the version that the client wants to change, if it named one.
 
     Raises:

@@ -78,7 +78,7 @@ async def rotate(
         connection: inside a transaction.
         keyring: seals the token.
         actor: the owner of the workflow, and the one who replaces the token.
-        automation_id: which.
+        automation_id: the workflow.
         overlap: the time for which the previous token still works. The one before that ends.
 
     Raises:

@@ -55,7 +55,7 @@ class Target:
 
     @property
     def reads_request(self) -> bool:
-        """Whether expressions of the workflow read the headers or the query of the triggering request."""
+        """Return whether expressions of the workflow read the headers or query of the triggering request."""
         return self.entry.reads_request
 
 

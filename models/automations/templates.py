@@ -82,7 +82,7 @@ def fill_in(document: Any, secrets: Collection[str]) -> Any:
 
 
 def _as_slack_message(step: dict[str, Any]) -> dict[str, Any]:
-    """A step that emits an alert, as one that posts its text to Slack; any other as it is."""
+    """Return a step that emits an alert as one that posts its text to Slack; other steps unchanged."""
     if step["type"] != "emit":
         return step
     url, body = f"{{{{ secrets.{SLACK} }}}}", {"text": step["config"]["data"]["text"]}

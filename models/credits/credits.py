@@ -76,7 +76,7 @@ class Change:
 
 
 class AutoTopUp(BaseModel, frozen=True):
-    """When the balance falls below `threshold`, `amount` is added, at most `monthly_cap` in a UTC month."""
+    """Automatic top-up by `amount` below a balance of `threshold`; at most `monthly_cap` in a UTC month."""
 
     enabled: bool = Field(description="Whether credits are added by themselves.")
     threshold: int = Field(description="Below this balance they are added.")

@@ -19,14 +19,14 @@ class EventData(View):
 
 
 class Failure(EventData):
-    """Why something failed."""
+    """The reason of a failure."""
 
     code: str = Field(description="A stable snake_case word.")
     message: str = Field(description="The same in a sentence.")
 
 
 class RunFailure(Failure):
-    """Why a run of a workflow failed."""
+    """The reason why a run of a workflow failed."""
 
     step: str | None = Field(description="The step that failed; null if it was none.")
 

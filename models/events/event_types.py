@@ -287,7 +287,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def unknown_filter(pattern: str) -> str | None:
-    """Say that a filter lets no type of events pass, and which was probably meant; None if it lets one."""
+    """Return an error message with a likely correction if a filter matches no type; None if it is valid."""
     if any(matches(pattern, name) for name in EVENT_TYPES):
         return None
     return "There is no such type of events." + suggestion(pattern.lower(), _FILTERS)

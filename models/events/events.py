@@ -98,7 +98,7 @@ async def erase(connection: Connection, identifier: str) -> int:
     """Delete the events of lookups of a person, and their deliveries. Return the number of events.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         identifier: from `models.accounts.suppressions`.
     """
     cursor = await connection.execute(

@@ -1,8 +1,8 @@
-"""JSON Schemas (draft 2020-12) that users write for the inputs of their workflows: which of them are usable.
+"""The check that JSON Schemas (draft 2020-12), which users write for inputs of workflows, are usable.
 
-A schema comes from strangers and is held against what strangers send, so it cannot name what would be slow or
-would reach out: patterns (a regular expression can take for ever), references outside itself,
-`unevaluated…`. `format` is checked for the formats in FORMATS, else it is a remark.
+A schema comes from a stranger and is applied to the data of strangers. Therefore it must not contain keywords
+that can be slow or reach other resources: patterns (a regular expression can take for ever), references
+outside itself, `unevaluated…`. `format` is checked for the formats in FORMATS; others have no effect.
 """
 
 from __future__ import annotations

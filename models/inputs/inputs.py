@@ -213,7 +213,7 @@ def _findings(error: Any, pointer: str) -> Iterator[Finding]:
 
 
 def errors_of(definition: Definition) -> Iterator[Finding]:
-    """What is wrong with the JSON Schemas of a definition: of its inputs, and of what its steps wait for."""
+    """Find the errors in the JSON Schemas of a definition: for its input, and for answers to wait steps."""
     if definition.input_schema is not None:
         yield from input_schemas.read(definition.input_schema, "/input_schema").findings
     for index, step in enumerate(definition.steps):

@@ -174,8 +174,8 @@ async def list_some(
     """Return jobs of the account, newest first.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         before: only jobs older than this one.
         limit: the highest number of jobs.
 

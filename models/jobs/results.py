@@ -56,7 +56,7 @@ async def read_after(connection: Connection, job_id: UUID, *, after: int, limit:
     """Read finished rows of a job in order, up to the limit and 256 KiB.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         job_id: a job that the caller may see.
         after: the position before the first row to read; -1 for the start.
         limit: the highest number of rows.

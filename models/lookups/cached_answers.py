@@ -79,7 +79,7 @@ select null, null, identifier_hash, null, null, null, null from suppressions whe
 async def read(
     connection: Connection, keys: Sequence[Key], persons: Sequence[bytes] = ()
 ) -> tuple[list[Kept], set[bytes]]:
-    """The kept answers for `keys`, fresh or stale; and which of the hashes of persons are suppressed."""
+    """Return the cached answers for `keys`, fresh or stale, and the suppressed hashes of `persons`."""
     cursor = await connection.execute(
         _READ,
         (

@@ -56,7 +56,7 @@ def _absent() -> Any:
 
 
 class ProviderReport(BaseModel):
-    """What became of one source in one lookup. What does not apply is absent."""
+    """The result of one source in one lookup. Fields that do not apply are absent."""
 
     name: str = Field(description="The source.")
     status: Status = Field(description="What became of it.")
@@ -93,7 +93,7 @@ class Block(BaseModel):
 
 
 class Reason(Block):
-    """Why a target is judged as it is."""
+    """A reason for the verdict on a target."""
 
     code: str = Field(description="What speaks for it, as a stable snake_case word.")
     source: str = Field(description="Who says that.")
@@ -104,7 +104,7 @@ class Reason(Block):
 
 
 class Verdict(Block):
-    """Whether the target is bad, as far as the sources tell."""
+    """The judgement of the target, from the answers of the sources."""
 
     level: Literal["clean", "suspicious", "malicious", "unknown"] = Field(
         description="The judgement: `malicious` from 80 points on, `suspicious` from 30, `clean` below 0;"
@@ -138,7 +138,7 @@ class LookupAnswer(Block):
 
 
 class ProviderEvidence(BaseModel):
-    """Where one can read how a source is asked and what it answers."""
+    """The evidence for the requests and answers of a source."""
 
     url: str = Field(description="The page, the specification or the recorded answer.")
     grade: Literal["verified", "second_hand"] = Field(

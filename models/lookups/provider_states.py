@@ -156,7 +156,7 @@ async def close(connection: Connection, source: str, bucket: str) -> None:
 
 
 async def states(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Source → `blocked`, `last_success`, `error_rate` and `limited_rate` of every source that was asked."""
+    """Return `blocked`, `last_success`, `error_rate` and `limited_rate` of each source that was asked."""
     cursor = await connection.execute(
         "select source, coalesce(blocked_until > now(), false) as blocked, last_success, error_rate,"
         " limited_rate from provider_states"

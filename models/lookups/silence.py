@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Reason = Literal["failed", "limited", "no_key", "no_data", "quota", "not_set_up", "bulk_use"]
-"""Why a source gave no answer.
+"""The reason why a source gave no answer.
 
 It failed, it was over a limit, it has no key, its data is not on this machine, its quota was used up until
 the run had to end, it never had the key that it needs, or its terms allow no bulk use in a commercial

@@ -191,7 +191,7 @@ def _origin(before: Snapshot, after: Snapshot, sources: list[str], path: str) ->
 
 
 def _comparable(before: Snapshot, after: Snapshot) -> dict[str, tuple[Words, Words]]:
-    """Source → its words before and after, of one edition, on the fields that it could find out before."""
+    """Return each source's words before and after, if of one edition, without fields unknown before."""
     words: dict[str, tuple[Words, Words]] = {}
     for source, old in before.said.items():
         new = after.said.get(source)

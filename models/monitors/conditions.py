@@ -152,7 +152,7 @@ def _holds(condition: Condition, old: Any, new: Any, fold: Fold) -> bool:
 
 
 def _compared(value: Any, wanted: Any) -> int | None:
-    """-1, 0 or 1 for a number or a date below, at or above another; None where they cannot be compared."""
+    """Return -1, 0 or 1 for a number or a date below, at or above another; None if not comparable."""
     if is_number(value) and is_number(wanted):
         first, second = value, wanted
     elif isinstance(value, str) and isinstance(wanted, str):

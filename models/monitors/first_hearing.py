@@ -84,5 +84,5 @@ def divide(path: str, value: Any, detail: Mapping[str, Any], words: Said, dating
 
 
 def speakers(words: Said, path: str) -> list[str]:
-    """Return the sources that first say something of a field; all where it only follows from their words."""
+    """Return the sources with first words on a field; all of them if the field only follows from these."""
     return [source for source, fields in words.items() if path in fields] or list(words)

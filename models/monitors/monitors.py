@@ -334,8 +334,8 @@ async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_d
     """Return one monitor.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         monitor_id: the monitor.
         kept_days: the installation's retention, for a monitor without its own.
 

@@ -88,8 +88,8 @@ async def list_results(
     Results before the page are not read: the runs store how many results they have.
 
     Args:
-      connection: any.
-      account_id: whose.
+      connection: inside or outside a transaction.
+      account_id: the owner.
       type: only of monitors of this type.
       changes_only: leave out results without changes.
       limit: the highest number of results.
@@ -163,8 +163,8 @@ async def list_targets(
     several times.
 
     Args:
-      connection: any.
-      account_id: whose.
+      connection: inside or outside a transaction.
+      account_id: the owner.
       type: only of monitors of this type.
       limit: the highest number of targets.
       offset: the number of targets to skip.

@@ -190,7 +190,7 @@ async def open_chunk(connection: Connection, run_id: UUID, number: int, size: in
     """Return the targets of a chunk that have no result yet; None if the run has ended.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         run_id: the run's id.
         number: the chunk's number, from 0.
         size: the size of a full chunk.

@@ -33,7 +33,7 @@ class FirstHeard(View):
 
 
 class ResultError(View):
-    """Why a target could not be looked up."""
+    """The reason why a target could not be looked up."""
 
     code: str = Described(description="What went wrong, for programs: stable, snake_case.")
     message: str = Described(description="What went wrong.")
@@ -153,7 +153,7 @@ async def read_after(
     """Read results of a run in the order of its targets.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         run_id: a run that the caller may see.
         after: the position before the first result to read; -1 for the start.
         limit: the highest number of results.
@@ -188,7 +188,7 @@ async def list_past(
     """Return the findings of a monitor's ended runs for a target, newest first.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         monitor_id: a monitor that the caller may see.
         target: in its normal form.
         before: only runs older than this one.

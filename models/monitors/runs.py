@@ -113,7 +113,7 @@ async def start(
 
     Args:
       connection: inside a transaction.
-      account_id: whose.
+      account_id: the owner.
       monitor_id: the monitor.
       run_id: the id for it, made at the first attempt: if this run exists, it is returned.
 
@@ -336,8 +336,8 @@ async def list_some(
     """Return runs of the account, newest first, and their total number.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         monitor_id: only of this monitor.
         type: only of monitors of this type.
         limit: the highest number of runs.

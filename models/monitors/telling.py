@@ -12,7 +12,10 @@ import orjson
 def with_items(
     changes: Mapping[str, Mapping[str, Any]], details: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Give each change `old`, `new`, and the items `added` and `removed`: none where it is no list."""
+    """Return each change as `old`, `new`, and the list items `added` and `removed`.
+
+    The items are empty if the field is no list.
+    """
     told: dict[str, dict[str, Any]] = {}
     for path, change in changes.items():
         detail = details.get(path, {})

@@ -22,7 +22,7 @@ def effective_tolerances(kind: str, chosen: Mapping[str, float]) -> dict[str, fl
 
 
 def without_defaults(kind: str, given: Mapping[str, float]) -> dict[str, float]:
-    """Return what differs from the defaults: effective tolerances that are sent back are no choice."""
+    """Return the tolerances that differ from the defaults: defaults that are sent back are no choice."""
     defaults = effective_tolerances(kind, {})
     return {path: amount for path, amount in given.items() if defaults.get(path) != amount}
 

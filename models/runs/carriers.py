@@ -31,7 +31,7 @@ class PendingActivity(View):
 
 
 class CarrierView(View):
-    """What takes a run forward now."""
+    """The current carrier of a run."""
 
     kind: Kind | None = Field(description="`workflow`, `shift`; null while nothing does.")
     run_status: str = Field(description="Where the run stands.")

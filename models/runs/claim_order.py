@@ -1,4 +1,4 @@
-"""Whose turn it is: which priority a claim begins with, and after which account and gate it goes on."""
+"""The order of claims: with which priority a claim begins, and after which account and gate."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ _OF_WEEK: LiteralString = """ from delivery_work w where (
 
 
 async def _has_deliveries(connection: Connection, week: _Week) -> bool:
-    """Whether a delivery of the week can still be made; what no endpoint will take is forgotten with it."""
+    """Return whether a delivery of the week can still succeed; delete those to inactive endpoints."""
     of_week = {"lower": week.lower_id, "upper": week.upper_id}
     cursor = await connection.execute(
         "select 1" + _OF_WEEK + "and exists (select from endpoints e where e.id = w.endpoint_id"

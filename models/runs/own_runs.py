@@ -248,7 +248,7 @@ async def find_long_waits(connection: Connection, after: datetime | None) -> lis
     """Return runs without a workflow that wait for longer than a minute, by the end of their wait.
 
     Args:
-      connection: any.
+      connection: inside or outside a transaction.
       after: only waits that end later than this.
     """
     cursor = await connection.execute(
@@ -327,7 +327,7 @@ async def find_woken(connection: Connection, told: Collection[UUID]) -> list[UUI
     """Return runs in workflows that must check for new answers.
 
     Args:
-      connection: any.
+      connection: inside or outside a transaction.
       told: runs to leave out, because their workflows were already signalled.
     """
     cursor = await connection.execute(

@@ -81,8 +81,8 @@ async def list_page(
     """Return a page of the account's runs (from 1), newest first, and their total number.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         automation_id: only runs of this workflow.
         upload_id: only runs of this upload.
         status: only runs with this status.

@@ -323,7 +323,7 @@ async def _insert_records(connection: Connection, steps: bytes, items: bytes) ->
 async def _write_ends(
     connection: Connection, ends: Sequence[tuple[Change, End]], locked: Mapping[UUID, _Locked]
 ) -> Cursor | None:
-    """End runs, with their events, and what their ends begin, wake, cancel and make room for."""
+    """Write the ends of runs, with events, handlers, woken parents, cancelled children and gates."""
     rows = [locked[change.run_id] for change, _ in ends]
     ids = [row.run_id for row in rows]
     await connection.execute(
@@ -358,7 +358,7 @@ _FIND_CANCELLED = "select id, completed_at from runs where id = any(%s) and stat
 
 
 async def record_cancelled_steps(connection: Connection, records: Sequence[StepRecord]) -> None:
-    """Write what an executor did in runs until they were cancelled, where they are without it."""
+    """Write an executor's finished work in runs that were cancelled meanwhile, if it is not recorded."""
     cursor = await connection.execute(_FIND_CANCELLED, (list({record.run_id for record in records}),))
     ended: dict[UUID, datetime] = {row["id"]: row["completed_at"] for row in await cursor.fetchall()}
     late = [record for record in records if _belongs_to_cancelled(record, ended)]

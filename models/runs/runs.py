@@ -198,7 +198,7 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID, *, room: i
     """Return the run object. Inputs and outputs that do not fit are `Omitted`.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         account_id: the owner of the run.
         run_id: the run.
         room: the highest size of its inputs and outputs together, in bytes of JSON.

@@ -1,4 +1,4 @@
-"""Setbacks: what our code cannot take forward is set aside, for longer and longer; another build may."""
+"""Setbacks: runs that our code cannot execute are set aside, for longer and longer, for another build."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ async def get(connection: Connection, account_id: UUID, upload_id: UUID) -> Uplo
 
     Args:
         connection: outside a transaction.
-        account_id: whose.
+        account_id: the owner.
         upload_id: the upload.
 
     Raises:

@@ -55,7 +55,7 @@ async def sign_in(
     loop_lag: float = 0.0,
     reaches_temporal: bool = False,
 ) -> None:
-    """Say that this worker is alive, and how it is (see `Worker`); forget those long silent."""
+    """Record that this worker is alive, with its state (see `Worker`); delete long silent ones."""
     await connection.execute(
         "insert into workers (id, started_at, seen_at, halted, loop_lag, reaches_temporal)"
         " values (%s, now(), now(), %s, %s, %s) on conflict (id) do update"

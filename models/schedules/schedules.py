@@ -29,7 +29,7 @@ _FROM = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def errors_of(definition: Definition) -> Iterator[Finding]:
-    """What is wrong with the schedule of a definition's trigger, and with what it starts runs with."""
+    """Find the errors in the schedule of a definition's trigger, and in the input for its runs."""
     if isinstance(definition.trigger, ScheduleTrigger):
         yield from schedule_errors(definition.trigger.schedule, "/trigger/schedule")
         yield from _input_errors(definition, payload_at(definition.trigger, _FROM))

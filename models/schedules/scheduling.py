@@ -92,9 +92,10 @@ class ScheduledTable:
         return [Due(**row) for row in await cursor.fetchall()]
 
     async def mark_scheduled(self, connection: Connection, told: Sequence[Due]) -> list[Due]:
-        """Note what Schedules were told; give those whose rows are being changed, of which it is not noted.
+        """Record the times that Schedules got; return those whose rows are being changed.
 
-        They need `mark_changed`: the change may bring back the time that is noted from before.
+        These are not recorded and need `mark_changed`: the concurrent change may restore the time that is
+        recorded from before.
         """
         cursor = await connection.execute(
             f"update {self.name} t set scheduled_for = d.at"
@@ -118,7 +119,7 @@ class ScheduledTable:
         """Mark the Schedules that differ from their rows, so that they are updated again.
 
         Args:
-          connection: any.
+          connection: inside or outside a transaction.
           scheduled: id → the next time of its Schedule; None if it has none.
 
         Returns:

@@ -76,7 +76,7 @@ class DeliveryAttempt(SQLModel, table=True):
 
 
 class AttemptError(View):
-    """Why an attempt was no success."""
+    """The reason why an attempt failed."""
 
     code: str = Described(description="A stable snake_case word.")
     message: str = Described(description="The same in a sentence.")

@@ -13,7 +13,7 @@ _OVERDUE_SECONDS = 1
 
 
 async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
-    """Queue deliveries that were due a second ago, and that their batch has not queued. Returns how many."""
+    """Queue deliveries that are a second overdue, because their batch did not; return their number."""
     cursor = await connection.execute(
         QUEUE + "status = 'waiting' and delivery_id = any(array(select delivery_id from delivery_work"
         " where status = 'waiting' and wake_at < statement_timestamp() - make_interval(secs => %s)"

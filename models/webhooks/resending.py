@@ -103,7 +103,7 @@ async def recover(
 
 
 async def _hold_endpoint(connection: Connection, account_id: UUID, endpoint_id: UUID) -> bool:
-    """See that an endpoint is active, and that it stays until the transaction ends; False if it is gone."""
+    """Check that an endpoint is active, and lock it until the transaction ends; False if it is gone."""
     cursor = await connection.execute(
         "select is_active from endpoints where id = %s and account_id = %s for key share",
         (endpoint_id, account_id),
