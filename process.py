@@ -24,7 +24,7 @@ def collect_rarely() -> None:
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 
 
-def spare_what_stays() -> None:
+def freeze_gc() -> None:
     """Exempt all existing objects from collection, and collect less often.
 
     Call it at the end of the start.

@@ -35,14 +35,14 @@ from dispatch.schedules import ScheduleDispatcher
 from engine.evaluation import be_ready
 from execution.attempts import Performer
 from execution.build import name_build
-from execution.claim_gate import FailureWatch, Halt
+from execution.claim_gate import ClaimGate, FailureWatch
 from execution.executor import Executor
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
 from execution.loop_lag import LoopLag
 from execution.run_executor import RunExecutor
-from execution.run_recorder import RunWriter
-from execution.step_answers import Answering
+from execution.run_recorder import RunRecorder
+from execution.step_answers import StepAnswers
 from migrations.upgrade import schema_problem
 from models.identifiers import new_id
 from models.installation import root_key
@@ -120,7 +120,7 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
         pool = ProcessPool()
         stack.push_async_callback(pool.close)
         await pool.warm(be_ready)
-        process.spare_what_stays()
+        process.freeze_gc()
         services = (database, keyring, notifier, outbound, lookups, pool, stop)
         await work(settings, client, *services, prepare=prepare)
 
@@ -145,31 +145,31 @@ async def work(
     tasks; with 0, every task replays.
     """
     worker_id, failures, lag = new_id(), FailureWatch(), LoopLag()
-    writer = RunWriter(database, notifier)
+    writer = RunRecorder(database, notifier)
     writer.on_error = failures.note_fault
-    halt = Halt(database, keyring, failures)
+    claim_gate = ClaimGate(database, keyring, failures)
     build = settings.build_id or name_build(Path(__file__).parent)
-    answering = Answering(database, notifier, EventChecks(pool), settings)
+    answering = StepAnswers(database, notifier, EventChecks(pool), settings)
     performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
-    handing = HandingOver(database, client, settings.execution)
+    handing = OwnPlaces(database, client, settings.execution)
     executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id)
     outbound.lease = lambda: executor.shift or Lost()
     eager = settings.build_id is None
     waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
-    dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, notifier, handing, waits)
+    dispatcher = Dispatcher(database, client, executor, claim_gate, lag, worker_id, notifier, handing, waits)
     own = OwnRunActivities(database, notifier, writer, performer, executor, failures, build)
-    own.on_left = handing.left
-    delivering = DeliveryDispatcher(database, client, halt, lag, eager=eager)
+    own.on_left = handing.free_place
+    delivering = DeliveryDispatcher(database, client, claim_gate, lag, eager=eager)
     deliveries = DeliveryActivities(
-        database, notifier, outbound, keyring, settings.webhook_schedule, delivering.freed
+        database, notifier, outbound, keyring, settings.webhook_schedule, delivering.on_capacity_freed
     )
     watching = MonitorActivities(database, notifier, lookups)
-    monitoring = MonitorDispatcher(database, client, watching, halt, lag, eager=eager)
+    monitoring = MonitorDispatcher(database, client, watching, claim_gate, lag, eager=eager)
     scheduled = ScheduleActivities(database, client, notifier)
     scheduling = ScheduleDispatcher(database, client, watching, scheduled)
     looking_up = JobActivities(database, notifier, lookups, keyring)
-    jobs = JobDispatcher(database, client, looking_up, halt, lag, eager=eager)
+    jobs = JobDispatcher(database, client, looking_up, claim_gate, lag, eager=eager)
     credits = CreditActivities(database, Granting())
     chores = MaintenanceActivities(settings, database)
     monitor_chores = MonitorChores(database, settings.retention_days)
@@ -202,7 +202,7 @@ async def work(
             credits.top_up,
             chores.refresh_datasets,
             chores.purge_lookups,
-            chores.tend_history,
+            chores.maintain_partitions,
             chores.purge_jobs,
             monitor_chores.purge_monitors,
             scheduled.accept_scheduled_run,
@@ -232,7 +232,7 @@ async def work(
     watchdog.start()
     try:
         async with AsyncExitStack() as polling:
-            await halt.check()
+            await claim_gate.check()
             schema = asyncio.create_task(_watch_schema(database, stop), name="schema")
             lag.start()
             executor.start()

@@ -68,7 +68,7 @@ class CreditActivities:
 async def start_due(client: Client, database: Database) -> int:
     """Start the top-ups that are due and not under way; return their number. Call it about every second."""
     async with database.connection() as connection:
-        due = await topups.due(connection)
+        due = await topups.list_due(connection)
     started = 0
     for top_up in due:
         try:

@@ -55,7 +55,7 @@ class DeliveryActivities:
         outbound: Outbound,
         keyring: Keyring,
         schedule: Sequence[float],
-        freed: Callable[[], None],
+        on_capacity_freed: Callable[[], None],
     ) -> None:
         """Create the activities.
 
@@ -65,14 +65,14 @@ class DeliveryActivities:
           outbound: the guarded clients.
           keyring: opens the secrets of endpoints.
           schedule: the delays between attempts, in seconds.
-          freed: called when a delivery is no longer at work.
+          on_capacity_freed: called when a delivery is no longer at work.
         """
         self._database = database
         self._notifier = notifier
         self._outbound = outbound
         self._keyring = keyring
         self._schedule = schedule
-        self._freed = freed
+        self._on_capacity_freed = on_capacity_freed
         self.writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=OPTIONS)
         self._batcher = MicroBatcher(
             self._record_many,
@@ -103,7 +103,7 @@ class DeliveryActivities:
         async with heartbeats():
             executor = new_id()
             async with self._database.connection() as connection:
-                deliveries = await delivery_work.take(connection, batch_id, executor)
+                deliveries = await delivery_work.take_batch(connection, batch_id, executor)
             sent = (self._deliver(batch_id, executor, delivery) for delivery in deliveries)
             errors = await asyncio.gather(*sent, return_exceptions=True)
             for error in errors:
@@ -114,7 +114,7 @@ class DeliveryActivities:
                 # The next attempt at this activity sends them.
                 raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
             async with self._database.connection() as connection:
-                return rounded(await delivery_work.look(connection, batch_id))
+                return round_up(await delivery_work.get_batch_state(connection, batch_id))
 
     @activity.defn(name=QUEUE_DUE_DELIVERIES)
     async def queue_due_deliveries(self, batch_id: UUID) -> float | None:
@@ -128,7 +128,7 @@ class DeliveryActivities:
             queued, seconds = await delivery_work.queue_due(connection, batch_id)
         if queued:
             self._notifier.notify(QUEUED_CHANNEL)
-        return rounded(seconds)
+        return round_up(seconds)
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
         attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
@@ -138,7 +138,7 @@ class DeliveryActivities:
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *plan)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))
-        self._freed()
+        self._on_capacity_freed()
 
     async def _record(self, change: Change) -> bool:
         """Record an attempt; wait while the database is away. Return whether the batch was still ours."""
@@ -162,7 +162,7 @@ class DeliveryActivities:
         return [change.delivery_id in written for change in changes]
 
 
-def rounded(seconds: float | None) -> float | None:
+def round_up(seconds: float | None) -> float | None:
     """Round up to a quarter of a second, above a minute to a second, so that deliveries wake together."""
     if seconds is None:
         return None

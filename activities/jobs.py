@@ -17,10 +17,10 @@ from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
 from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models.errors import ModelError
+from models.errors import DomainError
 from models.events import events
 from models.jobs import completion, jobs, queue
-from models.jobs.queue import Chunk, Found, Wanted
+from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.lookups.lookups import AllProvidersFailed
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
@@ -30,7 +30,7 @@ from sealing import Keyring
 from services import pacing
 from services.jobs import failed, found, limit_of
 from temporal.starts import job_workflow_id
-from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, Looked
+from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, ChunkResult
 
 _log = logs.get(__name__)
 # The lookups of jobs at a time in this process; one account alone has half of these places.
@@ -64,7 +64,7 @@ class JobActivities:
         )
 
     @activity.defn(name=LOOK_UP_ROWS)
-    async def look_up_rows(self, job_id: UUID, number: int) -> Looked:
+    async def look_up_rows(self, job_id: UUID, number: int) -> ChunkResult:
         """Look up the targets of a chunk that have no answer yet, several at a time.
 
         If a worker dies, the targets whose answers were not recorded are looked up again.
@@ -74,20 +74,20 @@ class JobActivities:
             async with self._database.connection() as connection:
                 chunk = await queue.open_chunk(connection, job_id, number)
             if chunk is None:
-                return Looked(over=True)
+                return ChunkResult(over=True)
             work = _ChunkWork(
                 chunk, self._places, self._lookups, self._recorder, self._keyring, self._restart_pace
             )
             seconds = await work.finish()
             if work.over:
-                return Looked(over=True)
+                return ChunkResult(over=True)
             async with self._database.connection() as connection:
                 if seconds:
                     await queue.mark_waiting(connection, job_id, seconds)
                 else:
                     await queue.close_chunk(connection, job_id, number)
             self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
-            return Looked(seconds)
+            return ChunkResult(seconds)
 
     @activity.defn(name=FINISH_JOB)
     async def finish_job(self, job_id: UUID) -> None:
@@ -108,7 +108,7 @@ class JobActivities:
         async with self._database.connection() as connection:
             await queue.restart_pace(connection, job_id)
 
-    async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
+    async def _record_many(self, found: list[RowAnswer]) -> list[bool | Exception]:
         async with self._database.transaction() as connection:
             goes_on = await queue.record(connection, found)
         for job_id in {one.job_id for one in found}:
@@ -125,7 +125,7 @@ class _Row:
       asked: the sources that were asked while it waits for others.
     """
 
-    wanted: Wanted
+    wanted: TargetRow
     due: float = 0.0
     tries: int = 0
     waits: bool = False
@@ -140,7 +140,7 @@ class _ChunkWork:
         chunk: Chunk,
         places: ConcurrencyLimiter,
         lookups: Lookups,
-        recorder: MicroBatcher[Found, bool],
+        recorder: MicroBatcher[RowAnswer, bool],
         keyring: Keyring,
         restart_pace: Callable[[UUID], Awaitable[None]],
     ) -> None:
@@ -198,13 +198,13 @@ class _ChunkWork:
         done = {one.number for one in known}
         return [row for row in rows if row.wanted.number not in done]
 
-    async def _known_of(self, rows: Sequence[_Row]) -> list[Found]:
+    async def _known_of(self, rows: Sequence[_Row]) -> list[RowAnswer]:
         """Return the records of the targets that can be answered offline."""
         kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
         answers = await self._lookups.known.find_many(
             kind, texts, fields=fields, limit=limit_of(kind), waiter=self._waiter
         )
-        known: list[Found] = []
+        known: list[RowAnswer] = []
         for row, answer in zip(rows, answers, strict=True):
             if answer is None:
                 continue
@@ -216,9 +216,9 @@ class _ChunkWork:
         return known
 
     def _recorded(
-        self, wanted: Wanted, result: LookupResult | ModelError, *, given_up: bool = False
-    ) -> Found:
-        if isinstance(result, ModelError):
+        self, wanted: TargetRow, result: LookupResult | DomainError, *, given_up: bool = False
+    ) -> RowAnswer:
+        if isinstance(result, DomainError):
             return failed(self._chunk, wanted, result, given_up=given_up)
         return found(self._chunk, wanted, result, self._keyring, given_up=given_up)
 
@@ -248,13 +248,13 @@ class _ChunkWork:
                 return False
             try:
                 record = await self._record_of(row)
-            except (ModelError, psycopg.Error):
+            except (DomainError, psycopg.Error):
                 raise  # the target is not at fault: the rest must be looked up again
             except Exception as error:
                 # A fault of our code must not block the other targets of the job for ever.
                 job_id, number = str(self._chunk.job_id), row.wanted.number
                 _log.error("row_not_looked_up", job_id=job_id, number=number, exc_info=error)
-                fault = ModelError("internal_error", "The answer made us fail.")
+                fault = DomainError("internal_error", "The answer made us fail.")
                 record = failed(self._chunk, row.wanted, fault)
             if record is None:
                 return False
@@ -264,7 +264,7 @@ class _ChunkWork:
                 self.over = True
             return True
 
-    async def _record_of(self, row: _Row) -> Found | None:
+    async def _record_of(self, row: _Row) -> RowAnswer | None:
         """Return the record of one target; None if it was postponed.
 
         Raises:
@@ -273,10 +273,10 @@ class _ChunkWork:
         idle = self._now() - self._progressed
         kind, fields = self._chunk.type, self._chunk.fields
         try:
-            result: LookupResult | ModelError = await self._lookups.lookup(
+            result: LookupResult | DomainError = await self._lookups.lookup(
                 kind, row.wanted.target, fields=fields, limit=limit_of(kind), waiter=self._waiter
             )
-        except ModelError as error:
+        except DomainError as error:
             if without_database(error):
                 raise
             result = error
@@ -291,11 +291,11 @@ class _ChunkWork:
         given_up = self._wait(row, result, 0.0) is not None
         return self._recorded(row.wanted, result, given_up=given_up)
 
-    def _wait(self, row: _Row, result: LookupResult | ModelError, idle: float) -> tuple[float, bool] | None:
+    def _wait(self, row: _Row, result: LookupResult | DomainError, idle: float) -> tuple[float, bool] | None:
         """Return how long a target waits, and whether because of limits; None if its answer is complete."""
         if isinstance(result, AllProvidersFailed):
             return pacing.wait_for_any(result, row.tries, idle, row.asked)
-        if isinstance(result, ModelError):
+        if isinstance(result, DomainError):
             return None
         seconds = pacing.wait_for_more(result, self._chunk.fields, idle, row.asked)
         return None if seconds is None else (seconds, True)
@@ -308,7 +308,7 @@ class _ChunkWork:
             row.tries += 1
 
 
-def _asked_of(result: LookupResult | ModelError) -> set[str]:
+def _asked_of(result: LookupResult | DomainError) -> set[str]:
     """Return the sources that were asked; if none answered, those that reject the query."""
     if isinstance(result, AllProvidersFailed):
         return {one["name"] for one in result.details["providers"] if one["status"] == "rejected"}
@@ -320,7 +320,7 @@ def _asked_of(result: LookupResult | ModelError) -> set[str]:
     }
 
 
-def _limited_of(result: LookupResult | ModelError) -> set[str]:
+def _limited_of(result: LookupResult | DomainError) -> set[str]:
     """Return the sources that were over their limits while others answered."""
     outcomes = result.outcomes if isinstance(result, LookupResult) else ()
     return {source.spec.name for source, outcome in outcomes if outcome.status == "rate_limited"}

@@ -19,6 +19,7 @@ from models.runs import history, step_answers, uploads
 from models.webhooks import delivery_recovery
 from providers import dataset_refresh
 from settings import Settings
+from workflows.messages import TEND_HISTORY
 
 _log = logs.get(__name__)
 
@@ -81,8 +82,8 @@ class MaintenanceActivities:
         async with heartbeats(), self._database.connection() as connection:
             return await cleanup.hide_old(connection, self._settings.retention_days)
 
-    @activity.defn
-    async def tend_history(self) -> int:
+    @activity.defn(name=TEND_HISTORY)
+    async def maintain_partitions(self) -> int:
         """Create the partitions of the coming weeks, and drop those that are older than runs are kept.
 
         Also delete answers to ended runs, keys that workflows have forgotten, and audit entries of runs that
@@ -99,7 +100,7 @@ class MaintenanceActivities:
                 kept = timedelta(days=self._settings.retention_days)
                 await step_answers.purge(connection)
                 await audit.delete_of_runs(connection, kept)
-                await uploads.tend(connection, kept)
+                await uploads.expire(connection, kept)
                 return await history.drop_old(connection, kept)
 
 

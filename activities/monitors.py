@@ -16,13 +16,13 @@ from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
 from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models.errors import ModelError
+from models.errors import DomainError
 from models.events import events
 from models.lookups.lookups import AllProvidersFailed
 from models.lookups.silence import Reason
 from models.monitors import completion, monitors, queue, runs, sources
-from models.monitors.completion import Ended
-from models.monitors.queue import Chunk, Found
+from models.monitors.completion import RunEffects
+from models.monitors.queue import Chunk, TargetResult
 from models.runs.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
@@ -31,7 +31,13 @@ from providers.lookup.waiter import Waiter
 from services.monitor_pace import NOBODY, Pace, WaitingTarget
 from services.target_comparison import Stored, Watching
 from temporal.starts import monitor_workflow_id
-from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_CHUNK, WATCH_TARGETS, Watched
+from workflows.messages import (
+    ACCEPT_DUE_RUN,
+    FINISH_MONITOR_RUN,
+    WATCH_CHUNK,
+    WATCH_TARGETS,
+    MonitorChunkResult,
+)
 
 _log = logs.get(__name__)
 # The lookups of monitors at a time in this process; one account alone has half of these places.
@@ -85,7 +91,7 @@ class MonitorActivities:
             return not (await self._look(chunk, number, patient=True, waits=False)).over
 
     @activity.defn(name=WATCH_CHUNK)
-    async def watch_chunk(self, run_id: UUID, number: int, patient: bool) -> Watched:
+    async def watch_chunk(self, run_id: UUID, number: int, patient: bool) -> MonitorChunkResult:
         """Look up the targets of a chunk that have no result yet, at the pace of their sources.
 
         Args:
@@ -97,20 +103,26 @@ class MonitorActivities:
         async with heartbeats():
             async with self._database.connection() as connection:
                 chunk = await queue.open_chunk(connection, run_id, number, runs.CHUNK)
-            return Watched(over=True) if chunk is None else await self._look(chunk, number, patient=patient)
+            return (
+                MonitorChunkResult(over=True)
+                if chunk is None
+                else await self._look(chunk, number, patient=patient)
+            )
 
-    async def _look(self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True) -> Watched:
-        look = _Look(chunk, self._places, self._lookups, self._loader, self._recorder, waits=waits)
-        left = await look.look_at_all(patient=patient)
+    async def _look(
+        self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True
+    ) -> MonitorChunkResult:
+        look = ChunkLookup(chunk, self._places, self._lookups, self._loader, self._recorder, waits=waits)
+        left = await look.run(patient=patient)
         if look.over:
-            return Watched(over=True)
+            return MonitorChunkResult(over=True)
         async with self._database.connection() as connection:
             await sources.add_absent(connection, chunk.monitor_id, look.absent)
             if left:
                 await queue.mark_waiting(connection, chunk.run_id, min(left.values()))
             else:
                 await queue.close_chunk(connection, chunk.run_id, number)
-        return Watched(left)
+        return MonitorChunkResult(left)
 
     @activity.defn(name=FINISH_MONITOR_RUN)
     async def finish_monitor_run(self, run_id: UUID) -> None:
@@ -131,7 +143,7 @@ class MonitorActivities:
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(failed)
 
-    def notify(self, ended: Ended | None) -> None:
+    def notify(self, ended: RunEffects | None) -> None:
         """Notify of the effects of a run's end."""
         if ended is not None and ended.told:
             self._notifier.notify(events.QUEUED_CHANNEL)
@@ -142,12 +154,12 @@ class MonitorActivities:
         async with self._database.connection() as connection:
             return [*await queue.load_baselines(connection, wanted)]
 
-    async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
+    async def _record_many(self, found: list[TargetResult]) -> list[bool | Exception]:
         async with self._database.transaction() as connection:
             return [*await queue.record(connection, found)]
 
 
-class _Look:
+class ChunkLookup:
     """The lookup of the targets of a chunk, at the pace of their sources."""
 
     def __init__(
@@ -156,7 +168,7 @@ class _Look:
         places: ConcurrencyLimiter,
         lookups: Lookups,
         loader: MicroBatcher[tuple[UUID, str], Stored | None],
-        recorder: MicroBatcher[Found, bool],
+        recorder: MicroBatcher[TargetResult, bool],
         *,
         waits: bool,
     ) -> None:
@@ -179,7 +191,7 @@ class _Look:
         """The sources of tracked fields that were found not to be asked, and why."""
         return self._watching.absent
 
-    async def look_at_all(self, *, patient: bool) -> dict[str, float]:
+    async def run(self, *, patient: bool) -> dict[str, float]:
         """Look up all targets; return the sources that the rest waits for: source → seconds.
 
         Args:
@@ -188,7 +200,7 @@ class _Look:
         until = self._now() + _LONGEST_SECONDS
         while True:
             async with asyncio.TaskGroup() as group:
-                self._start_looks(group)
+                self._start_lookups(group)
             if self.over or not self._pace.left:
                 return {}
             pause, waits = self._pace.seconds(), self._pace.waits()
@@ -198,13 +210,13 @@ class _Look:
             if await worker_stops_within(pause):
                 return waits
 
-    def _start_looks(self, group: asyncio.TaskGroup) -> None:
+    def _start_lookups(self, group: asyncio.TaskGroup) -> None:
         """Begin to look up as many targets as are allowed now."""
         while self._flying < _PLACES // 2 and not self.over and (one := self._pace.take()) is not None:
             self._flying += 1
-            group.create_task(self._look_at(one, group))
+            group.create_task(self._process_target(one, group))
 
-    async def _look_at(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
+    async def _process_target(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
         """Look up one target, then begin with more."""
         async with self._places.taken(str(self._chunk.account_id)):
             if not self.over:
@@ -212,9 +224,9 @@ class _Look:
                 if found is not None and not await self._recorder.submit(found):
                     self.over = True
         self._flying -= 1
-        self._start_looks(group)
+        self._start_lookups(group)
 
-    async def _judge_target(self, one: WaitingTarget) -> Found | None:
+    async def _judge_target(self, one: WaitingTarget) -> TargetResult | None:
         """Look one target up, and judge it; return the result to record, or None if the target waits."""
         watching, position, target = self._watching, one.position, one.target
         stored: Stored | None = None
@@ -224,7 +236,7 @@ class _Look:
             waits = watching.waits_of(looked)
             if self._pace.land(one, waits):
                 return None
-            if isinstance(looked, ModelError):
+            if isinstance(looked, DomainError):
                 again = self._put_off(one, looked)
                 return None if again else watching.fail(position, target, stored, looked)
             given = (position, target, stored, looked)
@@ -236,10 +248,10 @@ class _Look:
         except Exception as error:
             # A fault of our code must not block the other targets of the run for ever.
             _log.error("target_not_judged", run_id=str(self._chunk.run_id), position=position, exc_info=error)
-            fault = ModelError("internal_error", "The answer made us fail.")
+            fault = DomainError("internal_error", "The answer made us fail.")
             return watching.fail(position, target, stored, fault)
 
-    async def _look_up(self, target: str) -> LookupResult | ModelError:
+    async def _look_up(self, target: str) -> LookupResult | DomainError:
         """Look a target up; return its answer, or the error if no source answered.
 
         Raises:
@@ -250,12 +262,12 @@ class _Look:
             return await self._lookups.lookup(
                 watching.kind.name, target, max_age=watching.max_age, waiter=waiter
             )
-        except ModelError as error:
+        except DomainError as error:
             if without_database(error):
                 raise
             return error
 
-    def _put_off(self, one: WaitingTarget, error: ModelError) -> bool:
+    def _put_off(self, one: WaitingTarget, error: DomainError) -> bool:
         """Postpone a target that may soon be answered; return whether it was postponed."""
         if one.tries == len(_AGAIN_SECONDS) or not isinstance(error, AllProvidersFailed):
             return False

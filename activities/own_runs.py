@@ -23,14 +23,14 @@ from execution.own_execution import (
     ITEMS,
     ITEMS_AT_ONCE,
     OwnExecution,
-    execution_of,
-    impatience,
-    merged,
+    create_execution,
+    database_deadline,
+    merge_progress,
     run_id_of,
     with_step,
 )
-from execution.run_execution import SHOWN_SECONDS, Done, attempt
-from execution.run_recorder import Refused, RunWriter, Stale
+from execution.run_execution import SHOWN_SECONDS, CallResult, attempt
+from execution.run_recorder import RunRecorder, StaleProgress, UnstorableRecord
 from execution.shift import AGAIN_SECONDS
 from language.progress import Progress, read_progress
 from language.records import StepError
@@ -68,7 +68,7 @@ class OwnRunActivities:
         self,
         database: Database,
         notifier: Notifier,
-        writer: RunWriter,
+        writer: RunRecorder,
         performer: Performer,
         executor: Executor,
         failures: FailureWatch,
@@ -113,7 +113,7 @@ class OwnRunActivities:
             execution.impatient = True
             try:
                 return self._told(given, await self._go_on(execution, under_way))
-            except Stale:
+            except StaleProgress:
                 continue
 
     @activity.defn(name=PERFORM_STEP)
@@ -193,7 +193,7 @@ class OwnRunActivities:
             raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
 
     async def _load(self, given: OwnRun) -> OwnExecution | None:
-        async with impatience():
+        async with database_deadline():
             async with self._database.connection() as connection:
                 row = await own_runs.load(connection, given.run_id, given.claim_id)
             if row is None:
@@ -202,11 +202,11 @@ class OwnRunActivities:
             async with self._database.connection() as connection:
                 found = await run_loading.load_records(connection, [given.run_id], version.read)
 
-        async def perform(call: Call) -> Done:
+        async def perform(call: Call) -> CallResult:
             of = row.of
             return await self._performer.perform(of.account_id, of.automation_id, given.run_id, call, version)
 
-        return execution_of(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
+        return create_execution(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
 
     async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:
         """Execute work on a run; set the run aside if our code fails, as under a shift."""
@@ -214,7 +214,7 @@ class OwnRunActivities:
             return await doing
         except (*AWAY, ApplicationError):
             raise
-        except Refused as error:
+        except UnstorableRecord as error:
             _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
             await self._fail(given, "not_stored", "What the run gave cannot be stored.")
             return Todo([], over="failed")
@@ -246,7 +246,7 @@ class OwnRunActivities:
             await self._writer.write(Change(given.claim_id, given.run_id, [], end, row.run.parent_run_id))
 
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
-        todo = await execution.go_on(under_way)
+        todo = await execution.advance(under_way)
         self._failures.note(execution.of.account_id, failed=False)
         if execution.version.trouble.may_stand:
             await execution.version.prove(self._database, execution.of)
@@ -260,7 +260,7 @@ class OwnRunActivities:
         return todo
 
     async def _take(
-        self, given: OwnRun, execution: OwnExecution, call: Call, done: Done, *, alone: bool
+        self, given: OwnRun, execution: OwnExecution, call: Call, done: CallResult, *, alone: bool
     ) -> Todo | None:
         """Take the outcome of a call, and write it."""
         if done.room is not None:
@@ -272,13 +272,15 @@ class OwnRunActivities:
             kept = list(execution.unwritten)
             try:
                 return self._told(given, await self._go_on(execution, []))
-            except Stale:
+            except StaleProgress:
                 execution.unwritten = kept
         # The record first: without it, the progress states that the call must be executed.
         if execution.unwritten and not await execution.write():
             await self._append(execution)
         if (pause := execution.pause_of(call)) is not None:
-            await self._change_progress(execution, lambda stored: merged(stored, call, pause, is_done=True))
+            await self._change_progress(
+                execution, lambda stored: merge_progress(stored, call, pause, is_done=True)
+            )
         return await self._decide_next(given, []) if alone else None
 
     async def _append(self, execution: OwnExecution) -> None:
@@ -311,7 +313,7 @@ class OwnRunActivities:
 
     # ---- calls
 
-    async def _perform(self, execution: OwnExecution, call: Call) -> Done:
+    async def _perform(self, execution: OwnExecution, call: Call) -> CallResult:
         """Execute a call; write its progress if it takes a while."""
         self._check_lives()
         task = asyncio.create_task(attempt(execution.perform, call, clock.now()))
@@ -319,7 +321,7 @@ class OwnRunActivities:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.pause_of(call)) is not None:
                 await self._change_progress(
-                    execution, lambda stored: merged(stored, call, mine, is_done=False), went_on=False
+                    execution, lambda stored: merge_progress(stored, call, mine, is_done=False), went_on=False
                 )
             return await task
         except LeaseLost as error:
@@ -330,7 +332,7 @@ class OwnRunActivities:
     def _check_lives(self) -> None:
         """Raise unless this process has had a beat recently, as under its shift."""
         held = self._executor.shift
-        if held is None or not held.may_begin:
+        if held is None or not held.can_start_calls:
             raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
 
     async def _perform_items(self, execution: OwnExecution, step_id: str, calls: list[Call]) -> None:
@@ -339,14 +341,14 @@ class OwnRunActivities:
         Further items are left to the next activity.
         """
         driver, left = execution.driver, ITEMS_AT_ONCE
-        tasks: dict[asyncio.Task[Done], Call] = {}
+        tasks: dict[asyncio.Task[CallResult], Call] = {}
         try:
             while True:
                 for call in calls:
                     left -= call.attempt == 1
                     if left >= 0 or call.attempt > 1:
                         tasks[asyncio.create_task(self._perform(execution, call))] = call
-                if not tasks and not execution.naps(step_id):
+                if not tasks and not execution.pauses_briefly(step_id):
                     break
                 failed = await self._items_happen(execution, tasks, step_id)
                 if execution.unwritten and not await execution.write():
@@ -370,7 +372,7 @@ class OwnRunActivities:
         )
 
     async def _items_happen(
-        self, execution: OwnExecution, tasks: dict[asyncio.Task[Done], Call], step_id: str
+        self, execution: OwnExecution, tasks: dict[asyncio.Task[CallResult], Call], step_id: str
     ) -> bool:
         """Wait for finished items, or for the next retry; return whether an item must be retried later."""
         now, driver, before = clock.now(), execution.driver, execution.driver.waits

@@ -10,7 +10,7 @@ from temporalio.client import Client
 import logs
 from database import Connection, Database
 from dispatch.loop import WorkflowLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.events.events import QUEUED_CHANNEL
 from models.identifiers import new_id
@@ -36,18 +36,20 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
     """Claims deliveries and starts their batches; one in each worker process, in parallel with others."""
 
     def __init__(
-        self, database: Database, client: Client, halt: Halt, lag: LoopLag, *, eager: bool = True
+        self, database: Database, client: Client, claim_gate: ClaimGate, lag: LoopLag, *, eager: bool = True
     ) -> None:
         """Create the dispatcher; the arguments are those of `WorkflowLoop`."""
         handlers = {QUEUED_CHANNEL: self._heard, CHANGED_CHANNEL: self._heard}
         name = "delivery dispatcher"
-        super().__init__(database, handlers, name, delivery_work.BATCHES, client, halt, lag, eager=eager)
+        super().__init__(
+            database, handlers, name, delivery_work.BATCHES, client, claim_gate, lag, eager=eager
+        )
         self._workers = 1
         # The time of the claim of each batch that was unsent at the last check.
         self._unsent: dict[UUID, float] = {}
         self._claimed_at = 0.0
 
-    def freed(self) -> None:
+    def on_capacity_freed(self) -> None:
         """Claim again soon, because there is room; one claim for all room that appears meanwhile."""
         if self._held_back:
             self._held_back = False
@@ -105,13 +107,13 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
     async def _give_back(self, claimed: Batch, status: str) -> None:
         """Queue its remaining deliveries, to be claimed in other batches."""
         async with self._database.connection() as connection:
-            deliveries = await delivery_recovery.give_back(connection, claimed.id)
+            deliveries = await delivery_recovery.requeue_batch(connection, claimed.id)
         if deliveries:
             _log.warning("batch_given_back", batch_id=str(claimed.id), deliveries=deliveries)
             self._wake.set()
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
-            self._workers = await workers.alive(connection)
+            self._workers = await workers.count_alive(connection)
             await delivery_recovery.queue_overdue(connection)
         await super()._sweep()

@@ -10,7 +10,7 @@ import logs
 from activities.jobs import JobActivities
 from database import Connection, Database
 from dispatch.loop import OneByOneLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.jobs import acceptance, cleanup, completion, queue
 from models.jobs.jobs import CHANGED_CHANNEL
@@ -32,14 +32,14 @@ class JobDispatcher(OneByOneLoop[Claimed]):
         database: Database,
         client: Client,
         activities: JobActivities,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         *,
         eager: bool = True,
     ) -> None:
         """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "job dispatcher"
-        super().__init__(database, handlers, name, queue.JOBS, client, halt, lag, eager=eager)
+        super().__init__(database, handlers, name, queue.JOBS, client, claim_gate, lag, eager=eager)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:

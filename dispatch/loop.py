@@ -15,7 +15,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import logs
 from database import AWAY, Connection, Database, Listener
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.work_queue import Claimed, WorkflowTable
 from temporal.client import TEMPORAL_AWAY
@@ -75,7 +75,7 @@ class DispatchLoop(ABC):
         await self._listener.stop()
         await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
 
-    def freed(self) -> None:
+    def on_capacity_freed(self) -> None:
         """Claim again, because there is room."""
         if self._held_back:
             self._wake.set()
@@ -170,7 +170,7 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
         name: str,
         table: WorkflowTable[Claimed],
         client: Client,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         *,
         eager: bool,
@@ -183,20 +183,20 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
           name: of the task, for people who inspect a process.
           table: the rows that have the workflows.
           client: the worker's own, so that a workflow can run here at once (eager start).
-          halt: decides whether this process may claim.
+          claim_gate: decides whether this process may claim.
           lag: of the event loop; while it is too long, nothing is claimed.
           eager: off with worker versioning, which an eager start would bypass.
         """
         super().__init__(database, handlers, name)
         self._table = table
         self._client = client
-        self._halt = halt
+        self._claim_gate = claim_gate
         self._lag = lag
         self._eager = eager
 
     @property
     def _may_claim(self) -> bool:
-        return not (self._lag.is_too_long or self._halt.halted)
+        return not (self._lag.is_too_long or self._claim_gate.halted)
 
     @abstractmethod
     def _id(self, claimed: Claimed) -> UUID:

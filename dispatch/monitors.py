@@ -10,7 +10,7 @@ import logs
 from activities.monitors import MonitorActivities
 from database import Connection, Database
 from dispatch.loop import OneByOneLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.monitors import completion, queue, runs
 from models.monitors.monitors import CHANGED_CHANNEL
@@ -31,14 +31,14 @@ class MonitorDispatcher(OneByOneLoop[Claimed]):
         database: Database,
         client: Client,
         activities: MonitorActivities,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         *,
         eager: bool = True,
     ) -> None:
         """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "monitor dispatcher"
-        super().__init__(database, handlers, name, queue.RUNS, client, halt, lag, eager=eager)
+        super().__init__(database, handlers, name, queue.RUNS, client, claim_gate, lag, eager=eager)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:

@@ -18,9 +18,9 @@ import logs
 from activities.credits import start_due
 from database import AWAY, Connection, Database, Notifier
 from dispatch.loop import DispatchLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.executor import Executor, parse_ids
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
 from execution.loop_lag import LoopLag
 from execution.shift import HeldShift
@@ -64,11 +64,11 @@ class Dispatcher(DispatchLoop):
         database: Database,
         client: Client,
         executor: Executor,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         worker_id: UUID,
         notifier: Notifier,
-        handing: HandingOver,
+        handing: OwnPlaces,
         waits: WaitGiver,
     ) -> None:
         """Create the dispatcher.
@@ -77,7 +77,7 @@ class Dispatcher(DispatchLoop):
           database: the database with the runs.
           client: the worker's own.
           executor: takes up claimed runs.
-          halt: decides whether this process may claim.
+          claim_gate: decides whether this process may claim.
           lag: of the event loop; while it is too long, nothing is claimed.
           worker_id: this process's id among the workers.
           notifier: passes on notifications for which this worker has no room.
@@ -96,7 +96,7 @@ class Dispatcher(DispatchLoop):
         )
         self._client = client
         self._executor = executor
-        self._halt = halt
+        self._claim_gate = claim_gate
         self._lag = lag
         self._worker_id = worker_id
         self._notifier = notifier
@@ -105,7 +105,7 @@ class Dispatcher(DispatchLoop):
         self._watch = WorkflowWatch(database, client, notifier)
         self._turns = {own: Turn() for own in (False, True)}
         self._low_water = {own: LowWater() for own in (False, True)}
-        self._others = shifts.Others()
+        self._others = shifts.ObservedShifts()
         self._claims = {False: 0, True: 0}
         self._claim_at = self._passed_on_at = self._own_look_at = 0.0
         self._own_skipped = False
@@ -115,9 +115,9 @@ class Dispatcher(DispatchLoop):
         self._gate = gates.NONE
         self._newcomers: dict[UUID, None] = {}
         self._retire_at = self._unknown_at = 0.0
-        self.on_error = halt.failures.note_fault
-        executor.on_room = self.freed
-        handing.on_room = self.freed
+        self.on_error = claim_gate.failures.note_fault
+        executor.on_room = self.on_capacity_freed
+        handing.on_room = self.on_capacity_freed
         executor.published_room = self._published_room
 
     async def open(self) -> None:
@@ -153,7 +153,7 @@ class Dispatcher(DispatchLoop):
         super()._heard(payload)
 
     def _published_room(self) -> int:
-        unfit = self._halt.halted or self._lag.is_too_long or self._drains or self._stopping
+        unfit = self._claim_gate.halted or self._lag.is_too_long or self._drains or self._stopping
         return shifts.UNFIT if unfit else max(0, self._executor.room)
 
     # ---- claiming
@@ -162,7 +162,7 @@ class Dispatcher(DispatchLoop):
         loop = asyncio.get_running_loop()
         while not self._stopping:
             held = self._executor.shift
-            if held is None or not held.may_begin or self._lag.is_too_long:
+            if held is None or not held.can_start_calls or self._lag.is_too_long:
                 return float("inf")
             if (now := loop.time()) < self._claim_at:
                 return self._claim_at
@@ -170,7 +170,7 @@ class Dispatcher(DispatchLoop):
             if self._executor.room <= 0 or (self._drains and not alone):
                 self._held_back = True
                 return float("inf")
-            rows = await self._halt.rows_to_claim(1 if alone else run_work.MAX_ROWS)
+            rows = await self._claim_gate.rows_to_claim(1 if alone else run_work.MAX_ROWS)
             if not rows:
                 return float("inf")
             if _KEPT_FOR_WAITED < self._executor.room <= KEPT and (newcomer := self._next_newcomer()):
@@ -278,7 +278,7 @@ class Dispatcher(DispatchLoop):
             await workers.sign_in(
                 connection,
                 self._worker_id,
-                halted=self._halt.halted,
+                halted=self._claim_gate.halted,
                 loop_lag=lag,
                 reaches_temporal=self._watch.reaches_temporal,
             )
@@ -303,7 +303,7 @@ class Dispatcher(DispatchLoop):
             await self._look_for_lost(connection, is_first=alive.is_first)
         # In the background: very many gates take seconds, and claims must not wait for them.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
-        self._begin_chore("look_after", self._handing.look_after())
+        self._begin_chore("look_after", self._handing.free_stale_places())
         self._begin_chore("reach_temporal", self._watch.reach_temporal())
         if alive.leads:
             self._begin_chore("tell_woken", self._watch.tell_woken())

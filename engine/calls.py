@@ -64,7 +64,7 @@ class Call:
         return {**scope, "steps": {**known, **filled}} if filled else scope
 
 
-class Outcome(NamedTuple):
+class AttemptResult(NamedTuple):
     """The data that was sent or asked (`input`), and the result.
 
     `retry_after`: the seconds that the other side asks to wait before a retry. `pending`: there is no result
@@ -81,9 +81,9 @@ class Outcome(NamedTuple):
     items: ItemTally | None = None
 
 
-def failure(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> Outcome:
+def failed_attempt(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> AttemptResult:
     """Return the outcome of an attempt that failed."""
-    return Outcome(sent, error=StepError(code=code, message=message), retryable=retryable)
+    return AttemptResult(sent, error=StepError(code=code, message=message), retryable=retryable)
 
 
 def item_output(output: Any, error: StepError | None) -> Any:
@@ -96,6 +96,6 @@ def item_output(output: Any, error: StepError | None) -> Any:
     return output if error is None else {"error": error.model_dump(include={"code", "message"})}
 
 
-def not_evaluated(error: ExpressionError, sent: Any = None) -> Outcome:
+def unevaluated_attempt(error: ExpressionError, sent: Any = None) -> AttemptResult:
     """Return the outcome of an attempt whose expressions have no value: a retry cannot fix that."""
-    return failure(error.code, error.message, sent)
+    return failed_attempt(error.code, error.message, sent)

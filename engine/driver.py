@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from engine.calls import Call, CallKind, JSONObject, Outcome, item_output, not_evaluated
+from engine.calls import AttemptResult, Call, CallKind, JSONObject, item_output, unevaluated_attempt
 from engine.inline import Inline
 from engine.plan import Plan
 from engine.records import Records, size_of, with_attempt
-from engine.retries import again_at, end_of_wait
-from engine.state import RunInput, RunState, StepUnderWay, Waiting
+from engine.retries import next_call_at, wait_deadline
+from engine.state import RunInput, RunState, StepUnderWay, StepWait
 from engine.window import Window
 from language import delays
 from language.definition import (
@@ -41,7 +41,7 @@ _CALLS: dict[str, CallKind] = {
 }  # fmt: skip
 
 
-class Ended(NamedTuple):
+class RunEnd(NamedTuple):
     """The end of a run; its output is that of the step `output_of`, if it completed and has one."""
 
     status: Literal["completed", "failed", "cancelled"]
@@ -61,20 +61,20 @@ class Driver:
           workflow: the value of `workflow` in expressions.
         """
         self.run_id: UUID = run.run_id
-        self.ended: Ended | None = None
+        self.ended: RunEnd | None = None
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
         self._inline = Inline(self._state)
         self._records = Records(run.run_id, plan.position)
-        self.look_again()
+        self.recheck_answers()
 
-    def look_again(self) -> None:
+    def recheck_answers(self) -> None:
         """Make the next `advance` check again for answers that the run waits for."""
         for step_id, under_way in self._state.under_way.items():
             step = self._plan.steps[self._plan.position[step_id]]
             if isinstance(step, WorkflowStep) and under_way.window is not None:
-                under_way.window.look_again()
+                under_way.window.recheck_answers()
             elif isinstance(step, WorkflowStep):
                 waits = under_way.items.items()
                 under_way.items = {
@@ -103,10 +103,10 @@ class Driver:
             self._cancel_steps(now)
             failed = self._state.error is not None
             output_of = None if failed else self._state.last_completed
-            self.ended = Ended("failed" if failed else "completed", self._state.error, output_of)
+            self.ended = RunEnd("failed" if failed else "completed", self._state.error, output_of)
         return calls
 
-    def take(self, call: Call, outcome: Outcome, now: datetime) -> None:
+    def take(self, call: Call, outcome: AttemptResult, now: datetime) -> None:
         """Take the outcome of a call. A run that has ended, or will end, ignores it."""
         step, under_way = call.step, self._state.under_way.get(call.step.id)
         if self.ended is not None or under_way is None:
@@ -121,7 +121,7 @@ class Driver:
             self._take_item(call, under_way, under_way.window, outcome, now)
         else:
             under_way.calling = False
-            under_way.until = again_at(call, outcome, now)
+            under_way.until = next_call_at(call, outcome, now)
             if under_way.until is None:
                 self._settle(step, outcome, now)
             elif outcome.error is not None:
@@ -132,7 +132,7 @@ class Driver:
         """End the run as cancelled, and its steps under way."""
         if self.ended is None:
             self._cancel_steps(now)
-            self.ended = Ended("cancelled", None, None)
+            self.ended = RunEnd("cancelled", None, None)
 
     def take_records(self) -> list[StepRecord]:
         """Return the records of steps since the last call."""
@@ -149,7 +149,7 @@ class Driver:
         return self._state.at_work
 
     @property
-    def waits(self) -> frozenset[Waiting]:
+    def waits(self) -> frozenset[StepWait]:
         """The steps and items that continue by themselves at a time."""
         return self._state.waits
 
@@ -225,7 +225,7 @@ class Driver:
             elif under_way.until is not None and under_way.until <= now and self._state.error is None:
                 step = self._plan.steps[self._plan.position[step_id]]
                 if isinstance(step, DelayStep):
-                    self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
+                    self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
                 else:
                     under_way.until = None
 
@@ -249,7 +249,7 @@ class Driver:
         under_way.calling = True
         call = self._call(step, under_way, _CALLS.get(step.type, "look_up"))
         if isinstance(step, WaitStep):
-            call = replace(call, expired=now >= end_of_wait(step, under_way.began))
+            call = replace(call, expired=now >= wait_deadline(step, under_way.began))
         return [call]
 
     def _decide(self, step: Step, now: datetime) -> list[Call] | None:
@@ -258,7 +258,7 @@ class Driver:
         try:
             found = self._inline.evaluate(roots, lambda scope, budget: [decide(step, scope, budget)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, unevaluated_attempt(problem), now)
             return []
         if found is None:
             under_way = self._under_way(step, now)
@@ -269,7 +269,7 @@ class Driver:
         self._state.settle(step.id, "skipped")
         return []
 
-    def _take_decision(self, step: Step, outcome: Outcome, now: datetime) -> None:
+    def _take_decision(self, step: Step, outcome: AttemptResult, now: datetime) -> None:
         if outcome.error is not None:
             self._settle(step, outcome, now)
         elif not outcome.output:
@@ -284,13 +284,13 @@ class Driver:
         try:
             found = self._inline.evaluate(roots, lambda scope, budget: [evaluate(step, scope, budget, read)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem, read.value), now)
+            self._settle(step, unevaluated_attempt(problem, read.value), now)
             return []
         if found is None:
             under_way = self._under_way(step, now)
             under_way.attempts, under_way.calling = under_way.attempts + 1, True
             return [self._call(step, under_way, "evaluate")]
-        self._settle(step, Outcome(read.value, found[0], items=read.items), now)
+        self._settle(step, AttemptResult(read.value, found[0], items=read.items), now)
         return []
 
     def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
@@ -300,7 +300,7 @@ class Driver:
             roots = self._plan.reads[step.id]
             found = self._inline.evaluate(roots, lambda scope, budget: [delay_of(step.config, scope, budget)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, unevaluated_attempt(problem), now)
             return []
         return self._prepare(step, now) if found is None else self._delay_until(step, found[0], now)
 
@@ -309,10 +309,10 @@ class Driver:
         try:
             under_way.until = delays.end_of(step.config, until, under_way.began)
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, unevaluated_attempt(problem), now)
             return []
         if under_way.until <= now:
-            self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
+            self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
         return []
 
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
@@ -322,7 +322,7 @@ class Driver:
                 roots = self._plan.iterates[step.id]
                 items = self._inline.evaluate(roots, lambda scope, budget: items_of(step, scope, budget))
             except ExpressionError as problem:
-                self._settle(step, not_evaluated(problem), now)
+                self._settle(step, unevaluated_attempt(problem), now)
                 return []
             if items is None:
                 return self._prepare(step, now)
@@ -344,7 +344,9 @@ class Driver:
         """Settle the step if its items are done."""
         if window.finished:
             output = None if window.error is not None else window.output
-            self._settle(step, Outcome(window.shown, output, window.error, items=window.tally), now, window)
+            self._settle(
+                step, AttemptResult(window.shown, output, window.error, items=window.tally), now, window
+            )
 
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
         kind = _CALLS.get(step.type, "look_up")
@@ -383,7 +385,9 @@ class Driver:
 
     # ---- taking
 
-    def _take_prepared(self, step: Step, under_way: StepUnderWay, outcome: Outcome, now: datetime) -> None:
+    def _take_prepared(
+        self, step: Step, under_way: StepUnderWay, outcome: AttemptResult, now: datetime
+    ) -> None:
         under_way.calling = False
         if outcome.error is not None:
             self._settle(step, outcome, now)
@@ -393,14 +397,14 @@ class Driver:
             self._open_window(step, under_way, outcome.output)
 
     def _take_item(
-        self, call: Call, under_way: StepUnderWay, window: Window, outcome: Outcome, now: datetime
+        self, call: Call, under_way: StepUnderWay, window: Window, outcome: AttemptResult, now: datetime
     ) -> None:
         """Take the outcome of an item.
 
         The last item settles the step; so does a failed one, unless it may fail.
         """
         assert call.item is not None
-        again = again_at(call, outcome, now)
+        again = next_call_at(call, outcome, now)
         if again is not None:
             window.pause(call.item, again)
         else:
@@ -413,7 +417,9 @@ class Driver:
                 window.settle(call.item, output, size_of(output), outcome.error)
         self._close_window(call.step, window, now)
 
-    def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
+    def _settle(
+        self, step: Step, outcome: AttemptResult, now: datetime, window: Window | None = None
+    ) -> None:
         """End a step and record it; `window` contains its items, if it has any."""
         under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
         if outcome.error is None and outcome.items is not None:
@@ -436,6 +442,6 @@ class Driver:
             under_way = self._state.under_way[step_id]
             gathered = under_way.window is not None
             items = under_way.window and under_way.window.tally
-            nothing = Outcome(None, items=items)
+            nothing = AttemptResult(None, items=items)
             self._records.add(step, nothing, now, under_way, status="cancelled", gathered=gathered)
             self._state.settle(step_id, "cancelled")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
-from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
-from engine.driver import Driver, Ended
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
+from engine.driver import Driver, RunEnd
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
@@ -60,7 +60,7 @@ _Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep |
 class DryRunResult(NamedTuple):
     """The end of a dry run, and the records of its steps; steps without a record were skipped."""
 
-    ended: Ended
+    ended: RunEnd
     records: list[StepRecord]
 
 
@@ -122,10 +122,10 @@ class DryRun:
             ended = self._run()
         except _TooMuch as reason:
             error = StepError(code="dry_run_too_large", message=str(reason), step=self._step)
-            ended = Ended("failed", error, None)
+            ended = RunEnd("failed", error, None)
         return DryRunResult(ended, list(self._records.values()))
 
-    def _run(self) -> Ended:
+    def _run(self) -> RunEnd:
         while True:
             calls = self._advance()
             if self._driver.ended is not None:
@@ -174,7 +174,7 @@ class DryRun:
 
     # ---- what its calls come to
 
-    def _outcome(self, call: Call) -> Outcome:
+    def _outcome(self, call: Call) -> AttemptResult:
         """Return the outcome of a call without reaching outside."""
         step = call.step
         self._step = step.id
@@ -186,37 +186,41 @@ class DryRun:
             if isinstance(step, ConditionStep | TransformStep):
                 with self._charged(step_evaluation.budget_of(step)) as budget:
                     output = step_evaluation.evaluate(step, scope, budget, seen)
-                return Outcome(seen.value, output, items=seen.items)
+                return AttemptResult(seen.value, output, items=seen.items)
             assert not isinstance(step, DelayStep), "what a delay needs is prepared"
             return self._attempt(step, scope, call.output_of)
         except ExpressionError as problem:
-            return not_evaluated(problem, seen.value)
+            return unevaluated_attempt(problem, seen.value)
 
     def _stored(self, name: str) -> JSON:
         return self._given[name] if name in self._given else self._records[name].output
 
-    def _prepared(self, call: Call, scope: Mapping[str, JSON]) -> Outcome:
+    def _prepared(self, call: Call, scope: Mapping[str, JSON]) -> AttemptResult:
         """Return the data that a step needs to begin."""
         step = call.step
         with self._charged(Budget()) as budget:
             if call.kind == "decide":
-                return Outcome(None, step_evaluation.decide(step, scope, budget))
+                return AttemptResult(None, step_evaluation.decide(step, scope, budget))
             if isinstance(step, DelayStep):
-                return Outcome(None, step_evaluation.delay_of(step.config, scope, budget))
+                return AttemptResult(None, step_evaluation.delay_of(step.config, scope, budget))
             assert isinstance(step, IteratingStep)
-            return Outcome(None, step_evaluation.items_of(step, scope, budget))
+            return AttemptResult(None, step_evaluation.items_of(step, scope, budget))
 
-    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None) -> Outcome:
+    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None) -> AttemptResult:
         """Return the outcome of an attempt: a mock, a local answer, or a sample that is marked as one."""
         if isinstance(step, _StandIn):
-            return Outcome(None, self._mocks[step.id])
+            return AttemptResult(None, self._mocks[step.id])
         if self._calls_left == 0:
             message = f"A dry run has at most {MAX_CALLS} lookups, requests and other calls of steps."
-            return failure("too_many_calls", message)
+            return failed_attempt("too_many_calls", message)
         self._calls_left -= 1
         sent, answer = self._asked(step, scope, output_of)
         output = self._mocks[step.id] if step.id in self._mocks else answer()
-        return Outcome(sent, error=output) if isinstance(output, StepError) else Outcome(sent, output)
+        return (
+            AttemptResult(sent, error=output)
+            if isinstance(output, StepError)
+            else AttemptResult(sent, output)
+        )
 
     def _asked(
         self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None

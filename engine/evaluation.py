@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.calls import Call, JSONObject, Outcome, not_evaluated
+from engine.calls import AttemptResult, Call, JSONObject, unevaluated_attempt
 from language.definition import ConditionStep, DelayStep, IteratingStep, TransformStep
 from language.expressions import Budget, ExpressionError
 from language.step_evaluation import Seen, budget_of, decide, delay_of, evaluate, items_of
@@ -20,20 +20,20 @@ def be_ready(_ask: object) -> None:
     """Do nothing, in a process that has imported everything that `evaluate_call` needs."""
 
 
-def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> Outcome:
+def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> AttemptResult:
     """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or the end of its delay."""
     step: Any = call.step
     seen = Seen()
     try:
         if call.kind == "decide":
-            return Outcome(None, decide(step, scope, Budget()))
+            return AttemptResult(None, decide(step, scope, Budget()))
         if isinstance(step, ConditionStep | TransformStep):
             output = evaluate(step, scope, budget_of(step), seen)
-            return Outcome(seen.value, output, items=seen.items)
+            return AttemptResult(seen.value, output, items=seen.items)
         if isinstance(step, DelayStep):
             until = delay_of(step.config, scope)
-            return Outcome(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
+            return AttemptResult(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
         assert isinstance(step, IteratingStep)
-        return Outcome(None, items_of(step, scope))
+        return AttemptResult(None, items_of(step, scope))
     except ExpressionError as error:
-        return not_evaluated(error, seen.value)
+        return unevaluated_attempt(error, seen.value)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import Outcome
+from engine.calls import AttemptResult
 from engine.state import StepUnderWay
 from language.definition import CallingStep, Step
 from language.records import StepRecord
@@ -32,7 +32,7 @@ class Records:
     def add(
         self,
         step: Step,
-        outcome: Outcome,
+        outcome: AttemptResult,
         now: datetime,
         under_way: StepUnderWay,
         *,
@@ -74,7 +74,7 @@ class Records:
         self._records.append(record)
 
 
-def with_attempt(step: Step, outcome: Outcome, attempt: int) -> Outcome:
+def with_attempt(step: Step, outcome: AttemptResult, attempt: int) -> AttemptResult:
     """Return the outcome, with the attempt in its error if the step can have several."""
     if outcome.error is None or not attempt or not isinstance(step, CallingStep):
         return outcome

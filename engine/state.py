@@ -45,7 +45,7 @@ class RunInput:
     queued_at: datetime | None = None
 
 
-class Waiting(NamedTuple):
+class StepWait(NamedTuple):
     """A step, or an item of it, that continues by itself at a moment."""
 
     step_id: str
@@ -82,13 +82,13 @@ class StepUnderWay:
         """Return whether a call of it is under way."""
         return self.calling or (self.window is not None and self.window.calling)
 
-    def waits(self, step_id: str) -> Iterator[Waiting]:
+    def waits(self, step_id: str) -> Iterator[StepWait]:
         """Yield its waits, under this name."""
         if self.window is not None:
             for item, until in self.window.pausing.items():
-                yield Waiting(step_id, item, until)
+                yield StepWait(step_id, item, until)
         elif self.until is not None and not self.calling:
-            yield Waiting(step_id, None, self.until)
+            yield StepWait(step_id, None, self.until)
 
 
 class RunState:
@@ -251,7 +251,7 @@ class RunState:
         return self.error is not None or len(self.statuses) == len(self._plan.steps)
 
     @property
-    def waits(self) -> frozenset[Waiting]:
+    def waits(self) -> frozenset[StepWait]:
         """The steps and items that continue by themselves at a time."""
         return frozenset(wait for step_id, step in self.under_way.items() for wait in step.waits(step_id))
 

@@ -113,7 +113,7 @@ class Window:
             del self.pausing[item]
         self._next.extendleft(reversed(due))
 
-    def look_again(self) -> None:
+    def recheck_answers(self) -> None:
         """End all pauses, because an answer for one of these items may have come."""
         self._next.extendleft(reversed(self.pausing))
         self.pausing.clear()

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import logs
 from database import Database
-from engine.calls import Call, JSONObject, Outcome, failure
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.evaluation import evaluate_call
 from execution.lookup_step import look_up
 from execution.redaction import Redaction
-from execution.run_execution import Done
-from execution.step_answers import Answering
+from execution.run_execution import CallResult
+from execution.step_answers import StepAnswers
 from execution.versions import LoadedVersion
 from execution.webhook_step import Secrets, send
 from language.definition import LookupStep, WaitStep, WebhookStep
@@ -53,7 +53,7 @@ class Performer:
         outbound: Outbound,
         lookups: Lookups,
         pool: ProcessPool,
-        answering: Answering,
+        answering: StepAnswers,
         address: str,
     ) -> None:
         """Create the performer.
@@ -80,7 +80,7 @@ class Performer:
 
     async def perform(
         self, account_id: UUID, automation_id: UUID, run_id: UUID, call: Call, version: LoadedVersion
-    ) -> Done:
+    ) -> CallResult:
         """Execute a call once.
 
         Args:
@@ -112,32 +112,32 @@ class Performer:
         call: Call,
         scope: JSONObject,
         version: LoadedVersion,
-    ) -> Done:
+    ) -> CallResult:
         if call.kind in ("evaluate", "prepare", "decide"):
-            return Done(await self._evaluate(account_id, call, scope))
+            return CallResult(await self._evaluate(account_id, call, scope))
         if call.kind == "collect":
-            return Done(await self._answering.collect(run_id, call, scope))
+            return CallResult(await self._answering.collect(run_id, call, scope))
         if call.kind == "run_child":
-            return Done(await self._answering.run_child(account_id, run_id, call, scope))
+            return CallResult(await self._answering.run_child(account_id, run_id, call, scope))
         if call.kind == "remember":
-            return Done(await self._answering.remember(automation_id, run_id, call, scope))
+            return CallResult(await self._answering.remember(automation_id, run_id, call, scope))
         if call.kind == "emit":
-            return Done(await self._answering.emit(account_id, run_id, call, scope, version.workflow))
+            return CallResult(await self._answering.emit(account_id, run_id, call, scope, version.workflow))
         if isinstance(call.step, LookupStep):
             reference = f"run/{run_id}/{call.step.id}" + (f"/{call.item}" if call.item is not None else "")
-            return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
+            return CallResult(await look_up(self._lookups, call.step, scope, account_id, reference))
         assert isinstance(call.step, WebhookStep)
         return await self._send(account_id, run_id, call, scope, version)
 
     async def _send(
         self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, version: LoadedVersion
-    ) -> Done:
+    ) -> CallResult:
         assert isinstance(call.step, WebhookStep)
         templates = version.templates[call.step.id]
         known = await self._known_secrets(account_id, templates.secrets)
         if known is None:
             message = "A secret was sealed with a key that is no longer known."
-            return Done(failure("secret_not_opened", message))
+            return CallResult(failed_attempt("secret_not_opened", message))
         if call.step.id in version.plan.resume_urls:
             known = self._with_resume_urls(known, run_id, version)
         call_id = call_ids.call_id(run_id, call.step.id, call.item, await self._load_boundary())
@@ -146,7 +146,7 @@ class Performer:
             self._outbound, call.step, templates, scope, known, call_id, account_id, room,
             partial(self._depth_below, run_id), call.output_of,
         )  # fmt: skip
-        return Done(outcome, room)
+        return CallResult(outcome, room)
 
     async def _load_boundary(self) -> UUID:
         if self._call_id_boundary is None:
@@ -162,7 +162,7 @@ class Performer:
         """Add the URLs by which the run is resumed, which are as secret as the secrets themselves."""
         urls = {
             step.id: resume_tokens.resume_url(
-                self._keyring, self._address, resume_tokens.Place(run_id, position)
+                self._keyring, self._address, resume_tokens.StepPosition(run_id, position)
             )
             for position, step in enumerate(version.plan.steps)
             if isinstance(step, WaitStep)
@@ -190,7 +190,7 @@ class Performer:
             return None
         return Secrets(values, Redaction(values.values()))
 
-    async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> Outcome:
+    async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> AttemptResult:
         """Evaluate in a separate process, so that a long evaluation does not block other runs."""
         losses = 0
         while losses < _MOST_LOSSES:
@@ -201,4 +201,4 @@ class Performer:
             except WorkLost:
                 losses += 1
         message = "What the step evaluates was lost with the process that did so, twice."
-        return failure("evaluation_lost", message)
+        return failed_attempt("evaluation_lost", message)

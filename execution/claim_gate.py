@@ -79,7 +79,7 @@ class FailureWatch:
         self._served, self._failed, self.fault = {}, {}, None
 
 
-class Halt:
+class ClaimGate:
     """Decides whether this process claims runs, and how many.
 
     Attributes:

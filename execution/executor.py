@@ -18,9 +18,9 @@ import logs
 from database import AWAY, Connection, Database
 from execution import clock
 from execution.claim_gate import FailureWatch
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from execution.run_executor import RunExecutor
-from execution.run_recorder import RunWriter
+from execution.run_recorder import RunRecorder
 from execution.shift import Group, HeldShift, now
 from execution.versions import LoadedVersion, VersionCache
 from language.records import INLINE_BYTES
@@ -53,10 +53,10 @@ class Executor:
     def __init__(
         self,
         database: Database,
-        writer: RunWriter,
+        writer: RunRecorder,
         runs: RunExecutor,
         failures: FailureWatch,
-        handing: HandingOver,
+        handing: OwnPlaces,
         *,
         worker_id: UUID,
     ) -> None:
@@ -112,7 +112,7 @@ class Executor:
             held.lost = True
             try:
                 async with self._database.connection() as connection:
-                    await shifts.leave(connection, held.id)
+                    await shifts.release(connection, held.id)
             except AWAY as error:
                 # Other workers end the shift after its silence.
                 _log.warning("shift_not_left", error=str(error))
@@ -192,13 +192,15 @@ class Executor:
             finally:
                 self.input_bytes -= size
                 for run_id in list(left):
-                    self._handing.left(run_id)
+                    self._handing.free_place(run_id)
                     over(run_id)
 
     async def _give_back(self, group: Group) -> None:
         """Queue runs after a failure outside of the single runs: other workers may succeed."""
         if not group.held.lost:
-            await group.persist(self._database, lambda connection: shifts.give_back(connection, group.claims))
+            await group.persist(
+                self._database, lambda connection: shifts.requeue_runs(connection, group.claims)
+            )
 
     async def _run_all(
         self, group: Group, runs: list[ClaimedRun], claims: dict[UUID, UUID], over: Callable[[UUID], None]
@@ -231,7 +233,7 @@ class Executor:
         await self._carry(group, version, [first], records, claims, over)
         if not version.trouble.is_general:
             again = {run.run_id: run.claim_id for run in rest}
-            await group.persist(self._database, lambda connection: shifts.give_back(connection, again))
+            await group.persist(self._database, lambda connection: shifts.requeue_runs(connection, again))
         elif rest or is_new:
             await self._run_executor.set_version_aside(group, version, rest)
 
@@ -272,11 +274,11 @@ class Executor:
         automation_id, number = group.of.automation_id, group.of.version
         recorded = [run.run_id for run in runs if run.recorded]
         try:
-            version = await group.until_there(lambda: self.versions.load(automation_id, number))
+            version = await group.retry_until_available(lambda: self.versions.load(automation_id, number))
             records: dict[UUID, Recorded] = {}
             if recorded:
                 read = version.read
-                records = await group.until_there(lambda: self._load_records(recorded, read))
+                records = await group.retry_until_available(lambda: self._load_records(recorded, read))
         except Exception as error:
             if group.held.lost or self._failures.note_fault(error):
                 raise
@@ -338,7 +340,7 @@ class Executor:
         carried = await shifts.find_carried(connection, self.shift.id)
         unknown = {one for one in carried if self._claims.get(one[0]) != one[1]}
         again, self._unknown = unknown & self._unknown, unknown
-        return await shifts.give_back(connection, dict(again)) if again else 0
+        return await shifts.requeue_runs(connection, dict(again)) if again else 0
 
     async def _begin_shift(self) -> None:
         held = HeldShift(new_id())
@@ -375,7 +377,7 @@ class Executor:
         held.beat_sent_at = sent_at
         clock.compare(news.at, now() - sent_at)
         self.drop(one for one in news.gone if self._runs.get(one, (None,))[0] == claims[one])
-        self._run_executor.look_again(news.woken)
+        self._run_executor.recheck_answers(news.woken)
 
     def _lose(self, held: HeldShift) -> None:
         """Drop all runs of a shift that another process has ended and queued."""

@@ -39,7 +39,7 @@ _PREFER_SHIFT_SECONDS = 1.0
 _ASK_SECONDS = 2.0
 
 
-class HandingOver:
+class OwnPlaces:
     """The places of a worker: the number of its runs that have workflows of their own.
 
     Attributes:
@@ -118,7 +118,7 @@ class HandingOver:
             handed = await own_runs.hand_over(connection, claims)
         given = [run for run in chosen if handed.get(run.run_id)]
         for run_id in claims.keys() - {run.run_id for run in given}:
-            self.left(run_id)
+            self.free_place(run_id)
         # A run that is missing has another carrier.
         here = [run for run in runs if run.run_id not in claims or handed.get(run.run_id) is False]
         started = await asyncio.gather(*(self._start(group, run, mode) for run in given))
@@ -155,7 +155,7 @@ class HandingOver:
         chosen += [run for run in wanted if run.run_id not in self._places][:room]
         self.reserve(run.run_id for run in chosen)
         for run_id in {run.run_id for run in runs} - {run.run_id for run in chosen}:
-            self.left(run_id)
+            self.free_place(run_id)
         return chosen
 
     @staticmethod
@@ -186,7 +186,7 @@ class HandingOver:
         except TEMPORAL_AWAY as error:
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             self._broken_until = time.monotonic() + _BREAK_SECONDS
-            self.left(run.run_id)
+            self.free_place(run.run_id)
             return await self._take_back(group, run, mode)
         return None
 
@@ -217,13 +217,13 @@ class HandingOver:
         except TEMPORAL_AWAY as error:
             _log.info("workflow_not_told", run_id=str(run_id), error=str(error))
 
-    def left(self, run_id: UUID) -> None:
+    def free_place(self, run_id: UUID) -> None:
         """Free the place of a run that has ended, or waits."""
         if (since := self._places.pop(run_id, None)) is not None:
             self._resting = [*self._resting[-_PLACES:], since + _REST_SECONDS]
             self.on_room()
 
-    async def look_after(self) -> None:
+    async def free_stale_places(self) -> None:
         """Free the places of runs that have ended, or wait, without a message to this process."""
         now = time.monotonic()
         old = [run_id for run_id, since in self._places.items() if now - since > _ASK_SECONDS]
@@ -232,7 +232,7 @@ class HandingOver:
         async with self._database.connection() as connection:
             at_work = await own_runs.find_at_work(connection, old)
         for run_id in set(old) - at_work:
-            self.left(run_id)
+            self.free_place(run_id)
 
     def has(self, run_id: UUID) -> bool:
         """Return whether a run has one of these places."""
@@ -240,7 +240,7 @@ class HandingOver:
 
     async def cancel(self, run_id: UUID) -> None:
         """Cancel the workflow of a run that was cancelled."""
-        self.left(run_id)
+        self.free_place(run_id)
         try:
             await self._client.get_workflow_handle(starts.run_workflow_id(run_id)).cancel()
         except RPCError as error:

@@ -16,7 +16,7 @@ import logs
 from database import Database
 from language.definition import Execution as Mode
 from models.runs import own_runs
-from models.runs.own_runs import SLOT_SECONDS, Waiting
+from models.runs.own_runs import SLOT_SECONDS, WaitingRun
 from temporal import starts
 from temporal.client import TEMPORAL_AWAY
 from workflows.messages import OwnRun
@@ -57,9 +57,9 @@ class WaitGiver:
         given = await asyncio.gather(*(self._give(wait) for wait in chosen))
         return sum(given)
 
-    async def _choose(self) -> list[Waiting]:
+    async def _choose(self) -> list[WaitingRun]:
         """Choose the waits that end next, outside full slots; the next call continues after them."""
-        chosen = list[Waiting]()
+        chosen = list[WaitingRun]()
         async with self._database.connection() as connection:
             slots = await own_runs.count_waits(connection, self._most)
             most = min(_A_SECOND, self._most - sum(slots.values()))
@@ -82,7 +82,7 @@ class WaitGiver:
                     break
         return chosen
 
-    async def _give(self, wait: Waiting) -> bool:
+    async def _give(self, wait: WaitingRun) -> bool:
         async with self._database.connection() as connection:
             given = await own_runs.give_wait(connection, wait.run_id)
         if given is None:

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import psycopg
 
-from engine.calls import Outcome, failure, not_evaluated
+from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from language import step_evaluation
 from language.definition import LookupStep
 from language.expressions import ExpressionError
-from models.errors import ModelError
+from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed
 from providers.company.kind import PEOPLE
 from providers.lookup.billing import Payer
@@ -22,7 +22,7 @@ from providers.websearch.kind import SHOWN, cut
 
 async def look_up(
     lookups: Lookups, step: LookupStep, scope: Mapping[str, Any], account_id: UUID, reference: str
-) -> Outcome:
+) -> AttemptResult:
     """Look up once.
 
     Args:
@@ -47,20 +47,20 @@ async def look_up(
             payer=payer,
         )
     except ExpressionError as error:
-        return not_evaluated(error, query)
-    except ModelError as error:
+        return unevaluated_attempt(error, query)
+    except DomainError as error:
         if without_database(error):
             # No source is at fault, and this is no attempt at the step: the activity must be repeated.
             raise psycopg.OperationalError("No source can be asked without the database.") from error
         retryable = isinstance(error, AllProvidersFailed) and error.repeatable
-        failed = failure(error.code, error.message, query, retryable=retryable)
+        failed = failed_attempt(error.code, error.message, query, retryable=retryable)
         return failed._replace(credits_used=await lookups.charged(payer))
     answer = result.answer(shown="failed", fields=step.config.fields)
     output = cut(answer, SHOWN) if step.kind == "websearch" else answer
-    return Outcome(query, output, credits_used=result.credits)
+    return AttemptResult(query, output, credits_used=result.credits)
 
 
-def without_database(error: ModelError) -> bool:
+def without_database(error: DomainError) -> bool:
     """Return whether a lookup has failed because the database was away, and not because of a source."""
     reports: list[dict[str, Any]] = (
         error.details["providers"] if isinstance(error, AllProvidersFailed) else []

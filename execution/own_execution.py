@@ -20,13 +20,13 @@ from engine.driver import Driver
 from engine.state import RunInput
 from execution import clock
 from execution.run_execution import LONGEST_NAP, Perform, Room, attempt
-from execution.run_recorder import RunWriter
+from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
 from language.progress import Progress, StepProgress, read_progress
 from language.records import StepRecord
 from models.runs.own_runs import OwnRow
 from models.runs.run_loading import Recorded
-from models.runs.run_work import Of
+from models.runs.run_work import VersionRef
 from models.runs.run_writes import Change, End, Wait
 from workflows.messages import CallName, Todo
 
@@ -43,7 +43,7 @@ Key = tuple[str, int | None, int, str]
 
 
 @asynccontextmanager
-async def impatience() -> AsyncGenerator[None]:
+async def database_deadline() -> AsyncGenerator[None]:
     """Wait for the database inside the block, but not for long.
 
     Raises:
@@ -71,7 +71,7 @@ class OwnExecution:
     row: OwnRow
     version: LoadedVersion
     driver: Driver
-    writer: RunWriter
+    writer: RunRecorder
     perform: Perform
     performed: bool = False
     unwritten: list[StepRecord] = field(default_factory=list[StepRecord])
@@ -79,19 +79,19 @@ class OwnExecution:
     impatient: bool = False
 
     @property
-    def of(self) -> Of:
+    def of(self) -> VersionRef:
         """The account, workflow and version of the run."""
         return self.row.of
 
-    async def go_on(self, under_way: Sequence[CallName]) -> Todo:
+    async def advance(self, under_way: Sequence[CallName]) -> Todo:
         """Advance the run without outside calls, and write its state before the next calls begin.
 
         Args:
           under_way: the calls that are executed elsewhere.
 
         Raises:
-          Stale: another writer has changed the run's progress since it was read.
-          Refused: its data cannot be stored.
+          StaleProgress: another writer has changed the run's progress since it was read.
+          UnstorableRecord: its data cannot be stored.
         """
         now, driver = clock.now(), self.driver
         calls = await self._advance(now)
@@ -161,7 +161,7 @@ class OwnExecution:
         run, records = self.row.run, self._records
         fence = self.row.progress_no if isinstance(then, Wait) else None
         change = Change(run.claim_id, run.run_id, records, then, run.parent_run_id, fence)
-        async with impatience() if self.impatient else nullcontext():
+        async with database_deadline() if self.impatient else nullcontext():
             written = await self.writer.write(change)
         for room in self.rooms:
             room.release()
@@ -187,7 +187,7 @@ class OwnExecution:
             return [call for call in calls if call.step.id == name.step_id]
         return [call for call in calls if key_of(call) == name.key]
 
-    def naps(self, step_id: str) -> bool:
+    def pauses_briefly(self, step_id: str) -> bool:
         """Return whether an item of a step pauses for so short a time that its activity waits for it."""
         soon = clock.now() + LONGEST_NAP
         return any(wait.step_id == step_id and wait.until <= soon for wait in self.driver.waits)
@@ -212,8 +212,8 @@ class OwnExecution:
         return Todo(names_of(begun), seconds, ", ".join(waits), self.driver.settled)
 
 
-def execution_of(
-    row: OwnRow, version: LoadedVersion, recorded: Recorded, writer: RunWriter, perform: Perform
+def create_execution(
+    row: OwnRow, version: LoadedVersion, recorded: Recorded, writer: RunRecorder, perform: Perform
 ) -> OwnExecution:
     """Create the execution of a run from its rows."""
     run = row.run
@@ -232,7 +232,7 @@ def execution_of(
     return OwnExecution(row, version, Driver(version.plan, given, version.workflow), writer, perform)
 
 
-def merged(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool) -> Progress:
+def merge_progress(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool) -> Progress:
     """Return the run's progress with the result of one call merged in, beside those of other calls.
 
     Args:

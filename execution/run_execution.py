@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
-from engine.calls import Call, Outcome, failure, not_evaluated
+from engine.calls import AttemptResult, Call, failed_attempt, unevaluated_attempt
 from engine.driver import Driver
-from engine.state import Waiting
+from engine.state import StepWait
 from execution import clock
 from execution.shift import HeldShift
 from language.expressions import ExpressionError
@@ -21,7 +21,7 @@ LONGEST_NAP = timedelta(seconds=2)
 """A run that only waits, for longer than this, leaves its carrier."""
 SHOWN_SECONDS = 0.5
 """The progress of a call under way for longer than this is written."""
-Left = Literal["ended", "waits", "lost"]
+ExecutionResult = Literal["ended", "waits", "lost"]
 """The end of an execution: the run has ended, waits for later, or has another carrier."""
 
 
@@ -57,14 +57,14 @@ class Room(Protocol):
         ...
 
 
-class Done(NamedTuple):
+class CallResult(NamedTuple):
     """The outcome of a call, and the memory that it takes until it is written."""
 
-    outcome: Outcome
+    outcome: AttemptResult
     room: Room | None = None
 
 
-Perform = Callable[[Call], Awaitable[Done]]
+Perform = Callable[[Call], Awaitable[CallResult]]
 """Executes a call, and loads the stored values of its scope."""
 Write = Callable[[Change], Awaitable[bool]]
 """Writes a change; returns False if the run no longer belongs to this carrier.
@@ -112,16 +112,16 @@ class Execution:
         self._parent_run_id = parent_run_id
         self._waited_version = waited_version
         self._woken = asyncio.Event()
-        self._at_work: dict[asyncio.Task[Done], Call] = {}
+        self._at_work: dict[asyncio.Task[CallResult], Call] = {}
         self._rooms: list[Room] = []
         self._unwritten: list[StepRecord] = []
-        self._written_waits: frozenset[Waiting] = frozenset()
+        self._written_waits: frozenset[StepWait] = frozenset()
         self._shown: list[LiveStep] = []
         self._show_at: float | None = None
         # Whether the record shows that the run only waits.
-        self._naps = False
+        self._record_shows_waiting = False
 
-    async def run(self) -> Left:
+    async def run(self) -> ExecutionResult:
         """Advance the run until it ends, waits for long, or is lost.
 
         Raises:
@@ -132,17 +132,17 @@ class Execution:
                 calls = self._driver.advance(self._clock.now())
                 self._unwritten += self._driver.take_records()
                 change = self._change(calls)
-                if change is not None and not await self._written(change):
+                if change is not None and not await self._write_change(change):
                     return "lost"
                 if self._driver.ended is not None:
                     return "ended"
                 if change is not None and isinstance(change.then, Wait) and change.then.leaves:
                     return "waits"
-                if calls and not await self._held.until_calls_may_begin():
+                if calls and not await self._held.wait_until_calls_can_start():
                     return "lost"
                 for call in calls:
                     self._at_work[asyncio.create_task(self._attempt(call))] = call
-                if not await self._something_happens() and not await self._written(self._show()):
+                if not await self._something_happens() and not await self._write_change(self._show()):
                     return "lost"
         finally:
             for task in self._at_work:
@@ -155,7 +155,7 @@ class Execution:
         """The time at which the run continues by itself, if it waits."""
         return self._driver.wakes_at
 
-    def look_again(self) -> None:
+    def recheck_answers(self) -> None:
         """Check again whether answers have come that the run waits for."""
         self._woken.set()
 
@@ -188,7 +188,7 @@ class Execution:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
             if leaves or not driver.waits <= self._written_waits:
                 then = self._progress(leaves=leaves)
-        if then is None and calls and self._naps:
+        if then is None and calls and self._record_shows_waiting:
             # This write also detects that the run was cancelled while it waited.
             then = self._progress()
         if then is None and not (calls and self._must_be_written(calls)):
@@ -209,7 +209,7 @@ class Execution:
         read = {name for call in calls for name in call.stored}
         return any(self._driver.called(record) or record.step_id in read for record in self._unwritten)
 
-    async def _written(self, change: Change) -> bool:
+    async def _write_change(self, change: Change) -> bool:
         # Read before the write: there may be more waits and calls when it returns.
         waits, live = self._driver.waits, self._driver.live_steps()
         written = await self._write(change)
@@ -217,7 +217,7 @@ class Execution:
             self._unwritten = []
         self._release_rooms()
         if isinstance(change.then, Wait):
-            self._naps = change.then.wake_at is not None
+            self._record_shows_waiting = change.then.wake_at is not None
             self._written_waits, self._shown, self._show_at = waits, live, None
         return written
 
@@ -243,7 +243,7 @@ class Execution:
                 alarm.cancel()
         if self._woken.is_set():
             self._woken.clear()
-            self._driver.look_again()
+            self._driver.recheck_answers()
         for task in [task for task in self._at_work if task.done()]:
             call, (outcome, room) = self._at_work.pop(task), task.result()
             if room is not None:
@@ -266,11 +266,11 @@ class Execution:
             room.release()
         self._rooms.clear()
 
-    async def _attempt(self, call: Call) -> Done:
+    async def _attempt(self, call: Call) -> CallResult:
         return await attempt(self._perform, call, self._clock.now())
 
 
-async def attempt(perform: Perform, call: Call, now: datetime) -> Done:
+async def attempt(perform: Perform, call: Call, now: datetime) -> CallResult:
     """Make one attempt, within the remaining time of its step."""
     left = None if call.deadline is None else (call.deadline - now).total_seconds()
     limit = asyncio.timeout(left)
@@ -278,8 +278,8 @@ async def attempt(perform: Perform, call: Call, now: datetime) -> Done:
         async with limit:
             return await perform(call)
     except ExpressionError as error:
-        return Done(not_evaluated(error))
+        return CallResult(unevaluated_attempt(error))
     except TimeoutError:
         if not limit.expired():
             raise
-        return Done(failure("timeout", "The step was not done within its timeout."))
+        return CallResult(failed_attempt("timeout", "The step was not done within its timeout."))

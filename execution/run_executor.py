@@ -15,8 +15,8 @@ from engine.driver import Driver
 from engine.state import RunInput
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
-from execution.run_execution import Done, Execution
-from execution.run_recorder import Refused, RunWriter
+from execution.run_execution import CallResult, Execution
+from execution.run_recorder import RunRecorder, UnstorableRecord
 from execution.shift import AGAIN_SECONDS, Group
 from execution.versions import LoadedVersion
 from language.progress import read_progress
@@ -35,7 +35,12 @@ class RunExecutor:
     """Executes runs, each independently."""
 
     def __init__(
-        self, database: Database, writer: RunWriter, performer: Performer, failures: FailureWatch, build: str
+        self,
+        database: Database,
+        writer: RunRecorder,
+        performer: Performer,
+        failures: FailureWatch,
+        build: str,
     ) -> None:
         """Create the executor of runs.
 
@@ -54,11 +59,11 @@ class RunExecutor:
         self._build = build
         self._executions: dict[UUID, Execution] = {}
 
-    def look_again(self, run_ids: Iterable[UUID]) -> None:
+    def recheck_answers(self, run_ids: Iterable[UUID]) -> None:
         """Make these runs check again for answers that they wait for."""
         for run_id in run_ids:
             if (execution := self._executions.get(run_id)) is not None:
-                execution.look_again()
+                execution.recheck_answers()
 
     async def run(self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
         """Execute one run; its failures do not affect others.
@@ -78,15 +83,15 @@ class RunExecutor:
             left = await execution.run()
             self._failures.note(group.of.account_id, failed=False)
             if version.trouble.may_stand:
-                await group.until_there(lambda: version.prove(self._database, group.of))
+                await group.retry_until_available(lambda: version.prove(self._database, group.of))
             if left == "lost":
                 # The write that would have recorded its steps may have found that the run was cancelled.
-                await self._append(execution)
+                await self._record_cancelled(execution)
         except (asyncio.CancelledError, LeaseLost):
             # The run was cancelled, or this process stops or has lost its shift.
             if execution is not None and not (group.held.lost or self.dropping):
-                await self._append(execution)
-        except Refused as refused:
+                await self._record_cancelled(execution)
+        except UnstorableRecord as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
             why = StepError(code="not_stored", message="What the run gave cannot be stored.")
             await self._fail(group, version, run, why)
@@ -94,7 +99,7 @@ class RunExecutor:
             if self._failures.note_fault(error):
                 _log.error("runs_given_back", runs=1, run_id=str(run.run_id), exc_info=error)
                 claim = {run.run_id: run.claim_id}
-                await group.persist(self._database, lambda connection: shifts.give_back(connection, claim))
+                await group.persist(self._database, lambda connection: shifts.requeue_runs(connection, claim))
                 return
             _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
             self._failures.note(group.of.account_id, failed=True)
@@ -124,7 +129,7 @@ class RunExecutor:
             version.workflow,
         )
 
-        async def perform(call: Call) -> Done:
+        async def perform(call: Call) -> CallResult:
             return await self._perform(group, version, run.run_id, call)
 
         return Execution(
@@ -138,7 +143,7 @@ class RunExecutor:
             waited_version=group.of.version if run.priority == WAITED else None,
         )
 
-    async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
+    async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> CallResult:
         """Execute a call, and again under the same id after the database was away; wait for a beat before."""
         while True:
             try:
@@ -148,9 +153,9 @@ class RunExecutor:
             except AWAY as error:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
-            await group.held.until_calls_may_begin()
+            await group.held.wait_until_calls_can_start()
 
-    async def _append(self, execution: Execution) -> None:
+    async def _record_cancelled(self, execution: Execution) -> None:
         """Record the interrupted steps of a run that was cancelled."""
         records = execution.give_up()
         if records:
@@ -225,5 +230,5 @@ class RunExecutor:
         end = End("failed", why, handler=version and version.handler, has_children=True)
         try:
             await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
-        except Refused as error:
+        except UnstorableRecord as error:
             _log.error("end_not_stored", run_id=str(run.run_id), error=str(error))

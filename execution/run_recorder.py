@@ -15,7 +15,7 @@ from micro_batcher import MicroBatcher
 from models.runs import run_results, run_writes, shifts
 from models.runs.run_writes import Change, End
 from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
-from models.runs.shifts import News
+from models.runs.shifts import ShiftChanges
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
@@ -28,11 +28,11 @@ _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 _IDS_IN_A_NOTIFICATION = 200
 
 
-class Stale(Exception):
+class StaleProgress(Exception):
     """Another writer has changed the run's progress since it was read: read it again."""
 
 
-class Refused(Exception):
+class UnstorableRecord(Exception):
     """Postgres will never accept this data of a run."""
 
 
@@ -40,7 +40,7 @@ class _NextGroup(Exception):
     """This group contains another change of the same run: this change goes with the next group."""
 
 
-class RunWriter:
+class RunRecorder:
     """Writes changes, and notifies of the runs that have ended.
 
     It has connections of its own, so that it works even if the rest of the worker uses up the others.
@@ -73,15 +73,15 @@ class RunWriter:
           Whether the run still belonged to this carrier.
 
         Raises:
-          Refused: Postgres will never accept this data.
-          Stale: the row has another progress than the change expects.
+          UnstorableRecord: Postgres will never accept this data.
+          StaleProgress: the row has another progress than the change expects.
         """
         tries = 0
         while True:
             try:
                 written = await self._batcher.submit(change)
             except _ITS_OWN_FAULT as error:
-                raise Refused(str(error)) from error
+                raise UnstorableRecord(str(error)) from error
             except _NextGroup:
                 continue
             except (*AWAY, psycopg.ProgrammingError) as error:
@@ -96,7 +96,7 @@ class RunWriter:
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
                 return written
 
-    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
+    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> ShiftChanges | None:
         """Prove that this process lives, as `models.runs.shifts.beat`; return None if its shift was ended.
 
         Raises:
@@ -106,7 +106,7 @@ class RunWriter:
             return await shifts.beat(connection, shift_id, room, claims)
 
     async def _write_many(self, asked: list[Change]) -> list[bool | Exception]:
-        changes = _together(asked)
+        changes = _merge_records(asked)
         # A former carrier of a run in this process may write beside its current one.
         first = {change.run_id: change for change in reversed(changes)}
         # Changes of a parent and its child go into two groups, because each may change the other's row.
@@ -133,16 +133,16 @@ class RunWriter:
         return [
             _NextGroup()
             if first.get(change.run_id) is not change
-            else _locked()
+            else _lock_error()
             if change.run_id in busy
-            else Stale()
+            else StaleProgress()
             if change.run_id in stale
             else change.run_id in written
             for change in changes
         ]
 
 
-def _together(changes: list[Change]) -> list[Change]:
+def _merge_records(changes: list[Change]) -> list[Change]:
     """Merge the records of each run, so that parallel steps are written at once; one result a change."""
     records: dict[tuple[UUID, UUID], list[Change]] = {}
     for change in changes:
@@ -155,6 +155,6 @@ def _together(changes: list[Change]) -> list[Change]:
     return [merged[one.run_id, one.claim_id] if one.then is None else one for one in changes]
 
 
-def _locked() -> psycopg.OperationalError:
+def _lock_error() -> psycopg.OperationalError:
     """Return the error that makes a change be retried by itself."""
     return psycopg.errors.LockNotAvailable("this run or its parent is written by somebody else")

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import logs
 from database import AWAY, Connection, Database
-from models.runs.run_work import Of
+from models.runs.run_work import VersionRef
 
 _log = logs.get(__name__)
 T = TypeVar("T")
@@ -41,13 +41,13 @@ class HeldShift:
     lost: bool = False
 
     @property
-    def may_begin(self) -> bool:
+    def can_start_calls(self) -> bool:
         """Return whether a call may begin now."""
         return not self.lost and now() - self.beat_sent_at < BEGIN_SECONDS
 
-    async def until_calls_may_begin(self) -> bool:
+    async def wait_until_calls_can_start(self) -> bool:
         """Wait for a beat, if the last one is too old; return False once the shift is lost."""
-        while not self.may_begin and not self.lost:
+        while not self.can_start_calls and not self.lost:
             await asyncio.sleep(_LOOK_SECONDS)
         return not self.lost
 
@@ -61,10 +61,10 @@ class Group:
     """
 
     held: HeldShift
-    of: Of
+    of: VersionRef
     claims: Mapping[UUID, UUID]
 
-    async def until_there(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_available(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Call `ask` until the database answers, or the shift is lost."""
         while True:
             try:
@@ -76,10 +76,10 @@ class Group:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def persist(self, database: Database, change: Callable[[Connection], Awaitable[T]]) -> T:
-        """Change something in the database, with retries as in `until_there`."""
+        """Change something in the database, with retries as in `retry_until_available`."""
 
         async def ask() -> T:
             async with database.connection() as connection:
                 return await change(connection)
 
-        return await self.until_there(ask)
+        return await self.retry_until_available(ask)

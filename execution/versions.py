@@ -16,7 +16,7 @@ from models.automations import versions
 from models.automations.versions import StoredVersion, VersionKey
 from models.errors import NotFound
 from models.runs import setbacks
-from models.runs.run_work import Of
+from models.runs.run_work import VersionRef
 
 # The size of the prepared definitions in memory, as JSON: in memory they take some 25 times as much.
 _KEPT_BYTES = 2 * 1024 * 1024
@@ -90,7 +90,7 @@ class LoadedVersion:
     execution: Execution | None = None
     trouble: Trouble = field(default_factory=Trouble)
 
-    async def prove(self, database: Database, of: Of) -> None:
+    async def prove(self, database: Database, of: VersionRef) -> None:
         """Record that a run has advanced, so that the version is no longer set aside."""
         self.trouble.note_success()
         try:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import Outcome, failure, not_evaluated
+from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
 from language.definition import WebhookStep
 from language.expressions import ExpressionError
@@ -53,7 +53,7 @@ async def send(
     room: Reservation,
     depth: Callable[[], Awaitable[int]],
     output_of: str | None = None,
-) -> Outcome:
+) -> AttemptResult:
     """Send the request once.
 
     Args:
@@ -92,15 +92,15 @@ async def send(
             room=room,
         )
     except ExpressionError as error:
-        return not_evaluated(error, sent)
+        return unevaluated_attempt(error, sent)
     except OutboundError as error:
         message = secrets.redaction.text(str(error))
-        return failure(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
+        return failed_attempt(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
     if step.config.is_success(answer.status):
         output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
-        return Outcome(sent, secrets.redaction.apply(output))
+        return AttemptResult(sent, secrets.redaction.apply(output))
     room.release()
-    refused = failure("http_status", f"The endpoint answered {answer.status}.", sent)
+    refused = failed_attempt("http_status", f"The endpoint answered {answer.status}.", sent)
     return refused._replace(
         retryable=answer.status in _RETRIED_STATUSES,
         retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),

@@ -22,7 +22,7 @@ from execution import clock
 from execution.own_execution import run_id_of
 from models.errors import NotFound
 from models.runs import cancellation, own_runs
-from models.runs.own_runs import Seen
+from models.runs.own_runs import CarriedRun
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from temporal.client import TEMPORAL_AWAY
 from temporal.starts import run_workflow_id
@@ -116,7 +116,7 @@ class WorkflowWatch:
         for run_id in list(old - there)[:_LEAVING]:
             await self._signal(run_id, LEFT)
 
-    async def _examine(self, seen: Seen) -> None:
+    async def _examine(self, seen: CarriedRun) -> None:
         """Examine why a run's workflow is not among the open ones, and cancel or queue the run."""
         workflow_id = run_workflow_id(seen.run_id)
         try:
@@ -138,7 +138,7 @@ class WorkflowWatch:
         elif status in (None, WorkflowExecutionStatus.COMPLETED) and age > _UNKNOWN:
             await self._queue(seen)
 
-    async def _cancel(self, seen: Seen) -> None:
+    async def _cancel(self, seen: CarriedRun) -> None:
         async with self._database.connection() as connection:
             try:
                 ended = await cancellation.cancel(connection, seen.account_id, seen.run_id)
@@ -150,7 +150,7 @@ class WorkflowWatch:
             self._notifier.notify(CANCELLED_CHANNEL, ids)
             self._notifier.notify(FINISHED_CHANNEL, ids)
 
-    async def _queue(self, seen: Seen) -> None:
+    async def _queue(self, seen: CarriedRun) -> None:
         async with self._database.connection() as connection:
             if await own_runs.queue_lost(connection, seen.run_id, seen.claim_id):
                 _log.warning("run_queued", run_id=str(seen.run_id), reason="its workflow is gone")

@@ -151,10 +151,10 @@ async def record(
         target: what is changed.
         changes: new values, or `{field: {"old": …, "new": …}}`; secrets in it are masked here.
     """
-    await record_all(connection, [Entry(actor, action, target, changes)])
+    await record_all(connection, [AuditDraft(actor, action, target, changes)])
 
 
-class Entry(NamedTuple):
+class AuditDraft(NamedTuple):
     """The arguments of one `record` call."""
 
     actor: Actor
@@ -163,7 +163,7 @@ class Entry(NamedTuple):
     changes: Mapping[str, Any] | None = None
 
 
-async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
+async def record_all(connection: Connection, entries: Sequence[AuditDraft]) -> None:
     """Write several entries, as `record` does.
 
     A target without a name gets the name of the workflow with its id.
@@ -171,7 +171,7 @@ async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
     rows = [
         (
             new_id(), actor.account_id, actor.kind, actor.id, actor.name, action, target.kind, target.id,
-            target.name, target.id, None if changes is None else Json(masked(changes)),
+            target.name, target.id, None if changes is None else Json(mask_secrets(changes)),
             actor.request_id, actor.ip, actor.source,
         )
         for actor, action, target, changes in entries
@@ -201,14 +201,14 @@ def _difference(old: Any, new: Any) -> dict[str, Any]:
     return {"old": old, "new": new}
 
 
-def masked(changes: Mapping[str, Any]) -> dict[str, Any]:
+def mask_secrets(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return `changes` with each value under a secret's name replaced by `***`, at any depth."""
     return {name: _MASK if name.lower() in _MASKED else _masked(value) for name, value in changes.items()}
 
 
 def _masked(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return masked(value)  # pyright: ignore[reportUnknownArgumentType]
+        return mask_secrets(value)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, list | tuple):
         return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value

@@ -31,7 +31,7 @@ class FieldError:
     column: str | None = None
 
 
-class ModelError(Exception):
+class DomainError(Exception):
     """The base of all errors that a rule of the domain raises.
 
     Attributes:
@@ -47,7 +47,7 @@ class ModelError(Exception):
         self.details = details
 
 
-class Invalid(ModelError):
+class Invalid(DomainError):
     """The input is invalid; `errors` lists all errors at once."""
 
     def __init__(self, errors: Sequence[FieldError], code: str = "invalid_input") -> None:
@@ -55,26 +55,26 @@ class Invalid(ModelError):
         self.errors = list(errors)
 
 
-class NotFound(ModelError):
+class NotFound(DomainError):
     """The object does not exist or belongs to another account: both answer alike."""
 
     def __init__(self, noun: str) -> None:
         super().__init__("not_found", f"There is no such {noun}.")
 
 
-class Conflict(ModelError):
+class Conflict(DomainError):
     """The current state of an object does not allow the request."""
 
 
-class Unauthenticated(ModelError):
+class Unauthenticated(DomainError):
     """The request has no credential, or an invalid one."""
 
 
-class Forbidden(ModelError):
+class Forbidden(DomainError):
     """The credential is valid but does not permit the request."""
 
 
-class InsufficientCredits(ModelError):
+class InsufficientCredits(DomainError):
     """The balance does not cover the price."""
 
     def __init__(self, required: int, balance: int) -> None:
@@ -86,14 +86,14 @@ class InsufficientCredits(ModelError):
         )
 
 
-class VersionMismatch(ModelError):
+class VersionMismatch(DomainError):
     """The object has changed since the version that the client names."""
 
     def __init__(self, current: int) -> None:
         super().__init__("version_mismatch", f"The current version is {current}.", version=current)
 
 
-class RateLimited(ModelError):
+class RateLimited(DomainError):
     """Too many requests in the window.
 
     Attributes:
@@ -107,7 +107,7 @@ class RateLimited(ModelError):
         self.headers = headers
 
 
-class TooManyStreams(ModelError):
+class TooManyStreams(DomainError):
     """The account has as many open streams and waits as it may have."""
 
     def __init__(self, limit: int) -> None:
@@ -115,7 +115,7 @@ class TooManyStreams(ModelError):
         super().__init__("too_many_streams", message, limit=limit)
 
 
-class Unavailable(ModelError):
+class Unavailable(DomainError):
     """A component that the request needs is unavailable for now."""
 
     def __init__(self, code: str, message: str, *, retry_after: int = 1, **details: Any) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Column, DateTime, ForeignKey, Index, LargeBinary, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models.errors import Conflict, ModelError
+from models.errors import Conflict, DomainError
 from models.identifiers import new_id
 
 KEPT_HOURS = 24
@@ -78,7 +78,7 @@ class Claim:
     answer: bytes | None
 
 
-class KeyReused(ModelError):
+class KeyReused(DomainError):
     """The key was used before, with another request."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
 _LEAST_SECONDS = 0.25
 
 
-async def see_to(batch_id: UUID, advance: str, queue_due: str) -> None:
+async def advance_until_done(batch_id: UUID, advance: str, queue_due: str) -> None:
     """Advance the batch until none of its entries waits.
 
     Args:

@@ -7,7 +7,7 @@ from uuid import UUID
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from workflows.batches import see_to
+    from workflows.batches import advance_until_done
     from workflows.messages import DELIVERY_BATCH, QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
 
@@ -18,4 +18,4 @@ class DeliveryBatch:
     @workflow.run
     async def run(self, batch_id: UUID) -> None:
         """Advance the batch until none of its deliveries waits."""
-        await see_to(batch_id, SEND_DELIVERIES, QUEUE_DUE_DELIVERIES)
+        await advance_until_done(batch_id, SEND_DELIVERIES, QUEUE_DUE_DELIVERIES)

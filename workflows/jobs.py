@@ -11,7 +11,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from workflows import policies
-    from workflows.messages import BULK_JOB, FINISH_JOB, LOOK_UP_ROWS, BulkJobInput, Looked
+    from workflows.messages import BULK_JOB, FINISH_JOB, LOOK_UP_ROWS, BulkJobInput, ChunkResult
 
 _CHUNKS_AT_ONCE = 4
 
@@ -55,7 +55,7 @@ class BulkJob:
             looked = await workflow.execute_activity(
                 LOOK_UP_ROWS,
                 args=[job_id, number],
-                result_type=Looked,
+                result_type=ChunkResult,
                 start_to_close_timeout=policies.AN_HOUR,
                 heartbeat_timeout=policies.HEARTBEAT,
                 retry_policy=policies.FOR_EVER,

@@ -59,7 +59,7 @@ class BulkJobInput:
 
 
 @dataclass(frozen=True)
-class Looked:
+class ChunkResult:
     """The result of processing a chunk of a bulk job.
 
     Attributes:
@@ -72,7 +72,7 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Watched:
+class MonitorChunkResult:
     """The result of processing a chunk of a monitor's run.
 
     Attributes:

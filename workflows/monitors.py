@@ -20,8 +20,8 @@ with workflow.unsafe.imports_passed_through():
         SCHEDULED_MONITOR,
         WATCH_CHUNK,
         WATCH_TARGETS,
+        MonitorChunkResult,
         MonitorRunInput,
-        Watched,
     )
 
 _CHUNKS_AT_ONCE = 4
@@ -84,7 +84,7 @@ class MonitorRun:
         watched = await workflow.execute_activity(
             WATCH_CHUNK,
             args=[run_id, number, patient],
-            result_type=Watched,
+            result_type=MonitorChunkResult,
             start_to_close_timeout=policies.AN_HOUR,
             heartbeat_timeout=policies.HEARTBEAT,
             retry_policy=policies.FOR_EVER,

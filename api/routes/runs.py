@@ -37,7 +37,7 @@ from models.accounts import agents
 from models.audit import Actor, Target
 from models.run_values import ROOM, SMALL
 from models.runs import cancellation, retries, run_lists, runs
-from models.runs.acceptance import Accepted, RunAccepted
+from models.runs.acceptance import RunAcceptance, RunAccepted
 from models.runs.run_lists import PARTS, ListedRun, Part
 from models.runs.run_views import RunStatus, RunView
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
@@ -265,7 +265,7 @@ def claimed_key(request: Request) -> str | None:
     return f"request/{claim.id}" if claim else None
 
 
-async def answer(services: Services, account_id: UUID, accepted: Accepted, wait: int | None) -> Response:
+async def answer(services: Services, account_id: UUID, accepted: RunAcceptance, wait: int | None) -> Response:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
     announce_acceptance(services, account_id, accepted)
     try:

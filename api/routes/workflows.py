@@ -30,7 +30,7 @@ from models.accounts import agents, secrets
 from models.automations import automation_views, automations, definitions, exporting, run_targets, versions
 from models.automations.automation_views import WorkflowView
 from models.automations.versions import VersionDefinition, VersionView
-from models.runs.acceptance import Event, RunAccepted
+from models.runs.acceptance import RunAccepted, RunRequest
 from models.schedules.automation_schedules import next_times
 from models.views import View
 from services import checking
@@ -379,7 +379,7 @@ async def _run(
     async with services.database.connection() as connection:
         target = await run_targets.run_target(connection, caller.account_id, workflow_id)
     await services.event_checks.check_input(target, body.input, "/input")
-    event = Event(
+    event = RunRequest(
         target, "manual", body.input,
         dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
         is_waited_for=wait is not None,

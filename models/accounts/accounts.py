@@ -105,7 +105,7 @@ async def create_account(
     Args:
         connection: inside a transaction.
         email: normalised here.
-        password_hash: from `passwords.hashed`.
+        password_hash: from `passwords.hash_password`.
         name: the person's name.
         credits_granted: the initial balance.
         actor: the creator, if it is not the person (its `account_id` is ignored).
@@ -145,8 +145,8 @@ async def create_first_account(connection: Connection) -> FirstAccount | None:
     """
     if await any_exists(connection):
         return None
-    password = passwords.generated()
-    password_hash = await passwords.hashed(password)
+    password = passwords.generate_password()
+    password_hash = await passwords.hash_password(password)
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(%s)", (_FIRST_ACCOUNT_LOCK,))
         if await any_exists(connection):
@@ -216,7 +216,7 @@ async def change_password(
     Args:
         connection: inside a transaction.
         actor: the account, and the one who changes its password.
-        password_hash: from `passwords.hashed`.
+        password_hash: from `passwords.hash_password`.
         keep_session: the only session that is kept.
         keep_address: the only address that stays known, if it was known.
     """

@@ -18,7 +18,7 @@ _hasher = PasswordHash.recommended()
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="password")
 
 
-async def hashed(password: str) -> str:
+async def hash_password(password: str) -> str:
     """Return the argon2id hash to store for `password`."""
     return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
 
@@ -32,7 +32,7 @@ async def verify(password: str, stored: str | None) -> tuple[bool, str | None]:
     return await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored)
 
 
-def generated() -> str:
+def generate_password() -> str:
     """Return a random password of 144 bits, for people to copy."""
     return secrets.token_urlsafe(18)
 

@@ -62,14 +62,14 @@ class SecretView(BaseModel, frozen=True):
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSecret:
     """The time when a secret was created, and whether this call created it."""
 
     created_at: datetime
     is_new: bool
 
 
-async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str) -> Stored:
+async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str) -> StoredSecret:
     """Store a secret, or replace its value; call it in a transaction.
 
     Raises:
@@ -90,7 +90,7 @@ async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str,
         raise Conflict("too_many_secrets", f"An account has at most {MAX_SECRETS} secrets; delete some.")
     action = "secret.created" if row["is_new"] else "secret.replaced"
     await audit.record(connection, actor, action, Target("secret", name=name))
-    return Stored(row["created_at"], row["is_new"])
+    return StoredSecret(row["created_at"], row["is_new"])
 
 
 def read_given(value: Any) -> dict[str, str]:

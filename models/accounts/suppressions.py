@@ -33,7 +33,7 @@ class Suppression(SQLModel, table=True):
 
 
 @dataclass(frozen=True)
-class Erased:
+class ErasedAnswer:
     """A cached answer that was deleted: its source and the time when it was fetched."""
 
     source: str
@@ -78,7 +78,7 @@ async def contains(connection: Connection, keyring: Keyring, identifier: str) ->
 
 async def erase(
     connection: Connection, keyring: Keyring, kinds: Iterable[str], identifier: str
-) -> list[Erased]:
+) -> list[ErasedAnswer]:
     """Delete the cached answers to lookups of the person, of any of `kinds`, and the events about them."""
     await events.erase(connection, identifier)
     hashes = [digest for kind in kinds for digest in query_hashes(keyring, kind, identifier)]
@@ -87,7 +87,7 @@ async def erase(
         " select source, fetched_at from erased order by source, fetched_at",
         (hashes,),
     )
-    return [Erased(**row) for row in await cursor.fetchall()]
+    return [ErasedAnswer(**row) for row in await cursor.fetchall()]
 
 
 def identifier_hashes(keyring: Keyring, identifier: str) -> list[bytes]:

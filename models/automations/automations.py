@@ -27,7 +27,7 @@ from language.validation.checks import reads_request, reads_resume_urls, secrets
 from models import audit, gates
 from models.audit import Actor
 from models.automations import automation_children, ingest_tokens
-from models.automations.definitions import Checked
+from models.automations.definitions import CheckedDefinition
 from models.errors import Conflict, NotFound, VersionMismatch
 from models.identifiers import new_id
 from models.schedules import automation_schedules
@@ -91,7 +91,7 @@ class AutomationVersion(SQLModel, table=True):
 
 
 @dataclass(frozen=True)
-class Readings:
+class DataReads:
     """The data other than the event that the expressions of a definition read.
 
     Attributes:
@@ -105,9 +105,9 @@ class Readings:
     resume_urls: bool
 
 
-def readings_of(definition: Definition) -> Readings:
+def find_data_reads(definition: Definition) -> DataReads:
     """Find the data that the expressions of a definition read. Many expressions take most of a second."""
-    return Readings(secrets_used(definition), reads_request(definition), reads_resume_urls(definition))
+    return DataReads(secrets_used(definition), reads_request(definition), reads_resume_urls(definition))
 
 
 async def create(
@@ -116,7 +116,7 @@ async def create(
     actor: Actor,
     definition: Definition,
     status: Status,
-    readings: Readings | None = None,
+    readings: DataReads | None = None,
     template_id: str | None = None,
     most: int | None = None,
 ) -> UUID:
@@ -156,7 +156,7 @@ async def create(
         ),
     )
     await gates.set_limit(connection, automation_id, _limit(definition))
-    readings = readings or readings_of(definition)
+    readings = readings or find_data_reads(definition)
     await _add_version(connection, actor, automation_id, 1, definition, readings, [])
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
     target = audit.Target("workflow", automation_id, definition.name)
@@ -184,7 +184,7 @@ async def count(connection: Connection, account_id: UUID) -> int:
 
 
 @dataclass(frozen=True)
-class Current:
+class CurrentWorkflow:
     """The current state of a workflow; `definition` is in its stored form."""
 
     version: int
@@ -194,7 +194,7 @@ class Current:
 
 async def current(
     connection: Connection, account_id: UUID, automation_id: UUID, expected_version: int | None = None
-) -> Current:
+) -> CurrentWorkflow:
     """Return the current state of a workflow, from which a change starts.
 
     Args:
@@ -218,7 +218,7 @@ async def current(
         raise NotFound("workflow")
     if expected_version not in (None, row["version"]):
         raise VersionMismatch(row["version"])
-    return Current(**row)
+    return CurrentWorkflow(**row)
 
 
 async def earlier(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
@@ -257,8 +257,8 @@ async def replace(
     actor: Actor,
     automation_id: UUID,
     version: int,
-    checked: Checked,
-    readings: Readings,
+    checked: CheckedDefinition,
+    readings: DataReads,
     edit: Edit,
 ) -> bool:
     """Store a checked definition as the version after `version`, if that is still the current one.
@@ -326,7 +326,7 @@ async def _add_version(
     automation_id: UUID,
     version: int,
     definition: Definition,
-    readings: Readings,
+    readings: DataReads,
     changes: list[str] | None,
 ) -> None:
     stored = definition.model_dump(mode="json", exclude_unset=True)

@@ -139,7 +139,7 @@ def _field_errors(definition: Definition, known: LookupFields) -> Iterator[Findi
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedDefinition:
     """A document that can be saved."""
 
     definition: Definition

@@ -62,7 +62,7 @@ def url_of(keyring: Keyring, automation_id: UUID, sealed: bytes, address: str) -
     return f"{address}/api/workflows/ingest/{token}"
 
 
-class Rotated(NamedTuple):
+class RotatedToken(NamedTuple):
     """The sealed copy of the new token, and the end of the one before it; None if that ended at once."""
 
     sealed: bytes
@@ -71,7 +71,7 @@ class Rotated(NamedTuple):
 
 async def rotate(
     connection: Connection, keyring: Keyring, actor: Actor, automation_id: UUID, overlap: timedelta
-) -> Rotated:
+) -> RotatedToken:
     """Replace a workflow's token. Run it inside a transaction.
 
     Args:
@@ -110,4 +110,4 @@ async def rotate(
     changes = {"overlap_seconds": int(overlap.total_seconds())}
     target = audit.Target("workflow", automation_id, row["name"])
     await audit.record(connection, actor, "workflow.token_rotated", target, changes)
-    return Rotated(token.sealed, ends_at)
+    return RotatedToken(token.sealed, ends_at)

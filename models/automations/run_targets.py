@@ -21,7 +21,7 @@ _REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
-class Entry:
+class TriggerSpec:
     """The requirements of a version of a workflow for the events that start it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Target:
+class RunTarget:
     """A workflow for which a run can be accepted."""
 
     automation_id: UUID
@@ -46,17 +46,17 @@ class Target:
     priority: int
     gate: UUID
     own: bool
-    entry: Entry
+    spec: TriggerSpec
 
     @property
     def trigger(self) -> Trigger:
         """The trigger of the workflow."""
-        return self.entry.trigger
+        return self.spec.trigger
 
     @property
     def reads_request(self) -> bool:
         """Return whether expressions of the workflow read the headers or query of the triggering request."""
-        return self.entry.reads_request
+        return self.spec.reads_request
 
 
 _HEAD = ("automation_id", "account_id", "status", "version", "priority", "gate", "own")
@@ -77,7 +77,7 @@ _BY_FORMER_TOKEN: LiteralString = (
 )
 
 
-async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[Target | Exception]:
+async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[RunTarget | Exception]:
     """Return the workflows of ingest tokens, in the order of the tokens.
 
     A failure takes the place of its workflow: NotFound for an unknown, revoked or malformed token alike;
@@ -91,7 +91,7 @@ async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[
         if missing := [digest for digest in dict.fromkeys(hashes) if digest not in found]:
             cursor = await connection.execute(query, {"priority": INTERACTIVE, "hashes": missing})
             found |= {bytes(row["token_hash"]): row for row in await cursor.fetchall()}
-    targets: dict[bytes, Target | Exception] = {}
+    targets: dict[bytes, RunTarget | Exception] = {}
     for digest in dict.fromkeys(hashes):
         try:
             targets[digest] = await _target(connection, found.get(digest))
@@ -100,7 +100,7 @@ async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[
     return [targets[digest] for digest in hashes]
 
 
-async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
+async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> RunTarget:
     """Return the account's workflow, for a run that a person starts.
 
     Raises:
@@ -110,12 +110,14 @@ async def run_target(connection: Connection, account_id: UUID, automation_id: UU
     return await _target_at(connection, INTERACTIVE, account_id, automation_id)
 
 
-async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
+async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> RunTarget:
     """Return the account's workflow, for a run that an event or a schedule starts; as `run_target`."""
     return await _target_at(connection, BULK, account_id, automation_id)
 
 
-async def _target_at(connection: Connection, priority: int, account_id: UUID, automation_id: UUID) -> Target:
+async def _target_at(
+    connection: Connection, priority: int, account_id: UUID, automation_id: UUID
+) -> RunTarget:
     cursor = await connection.execute(
         _TARGET + " and a.account_id = %(account)s and a.id = %(id)s",
         {"priority": priority, "account": account_id, "id": automation_id},
@@ -123,19 +125,19 @@ async def _target_at(connection: Connection, priority: int, account_id: UUID, au
     return await _target(connection, await cursor.fetchone())
 
 
-async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
+async def _target(connection: Connection, row: dict[str, Any] | None) -> RunTarget:
     if row is None:
         raise NotFound("workflow")
     if row["status"] != "active":
         raise Conflict("workflow_not_active", f"The workflow is {row['status']}; activate it first.")
-    entry = await load_entry(connection, row["automation_id"], row["version"])
-    return Target(**{name: row[name] for name in _HEAD}, entry=entry)
+    entry = await load_trigger_spec(connection, row["automation_id"], row["version"])
+    return RunTarget(**{name: row[name] for name in _HEAD}, spec=entry)
 
 
-_entries: dict[tuple[UUID, int], Entry] = {}
+_entries: dict[tuple[UUID, int], TriggerSpec] = {}
 
 
-async def load_entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
+async def load_trigger_spec(connection: Connection, automation_id: UUID, version: int) -> TriggerSpec:
     """Load the requirements of a version of a workflow, which must exist, for its events."""
     known = _entries.get((automation_id, version))
     if known is not None:
@@ -153,7 +155,7 @@ async def load_entry(connection: Connection, automation_id: UUID, version: int) 
     definition = Definition.model_validate(given)
     schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
     skips = definition.concurrency is not None and definition.concurrency.on_limit == "skip"
-    entry = Entry(definition.trigger, row["reads_request"], schema, skips, definition.name)
+    entry = TriggerSpec(definition.trigger, row["reads_request"], schema, skips, definition.name)
     while len(_entries) >= _REMEMBERED:
         del _entries[next(iter(_entries))]
     _entries[automation_id, version] = entry

@@ -26,7 +26,7 @@ from models.errors import NotFound
 EntryKind = Literal["grant", "hold", "settle", "release", "charge", "refund", "topup"]
 
 
-class Entry(SQLModel, table=True):
+class LedgerEntry(SQLModel, table=True):
     """A change of a balance. `number` counts an account's entries from 1, without gaps."""
 
     __tablename__ = "credit_entries"  # pyright: ignore[reportAssignmentType]

@@ -75,7 +75,7 @@ def _check(wanted: AutoTopUp) -> None:
         raise Invalid(errors)
 
 
-async def due(connection: Connection, limit: int = 100) -> list[TopUp]:
+async def list_due(connection: Connection, limit: int = 100) -> list[TopUp]:
     """Return the top-ups of all accounts that are due."""
     async with connection.cursor(row_factory=class_row(TopUp)) as cursor:
         await cursor.execute(

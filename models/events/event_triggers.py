@@ -9,12 +9,12 @@ from uuid import UUID
 
 from database import Connection
 from models.automations import run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import Conflict, NotFound
 from models.events.event_data import EventData
 from models.events.event_types import name_of
 from models.runs import acceptance
-from models.runs.acceptance import Accepted, Event
+from models.runs.acceptance import RunAcceptance, RunRequest
 
 _LISTENING: LiteralString = """
 select a.id from automations a
@@ -33,7 +33,7 @@ async def start_runs(
     event_id: UUID,
     data: EventData,
     more: Mapping[str, Any],
-) -> list[Accepted]:
+) -> list[RunAcceptance]:
     """Accept a run of each active workflow of the account that waits for this event of a monitor.
 
     A repeated call for the same event accepts nothing more. After the commit, notify
@@ -49,7 +49,7 @@ async def start_runs(
     shown = data.model_dump(mode="json")
     wanted = {"account": account_id, "event": name_of(data), "monitor": shown["monitor_id"]}
     cursor = await connection.execute(_LISTENING, wanted)
-    listening: list[Target] = []
+    listening: list[RunTarget] = []
     for row in await cursor.fetchall():
         # A workflow that was just paused or deleted no longer waits for events.
         with contextlib.suppress(NotFound, Conflict):
@@ -57,5 +57,8 @@ async def start_runs(
     payload = shown | dict(more)
     return await acceptance.accept(
         connection,
-        [Event(target, "monitor_event", payload, dedupe_key=f"event/{event_id}") for target in listening],
+        [
+            RunRequest(target, "monitor_event", payload, dedupe_key=f"event/{event_id}")
+            for target in listening
+        ],
     )

@@ -83,20 +83,20 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 _KEYWORDS = _ONE | _SEVERAL | _NAMED | _REMARKS | _VALUES.keys() | {"$ref"}
 
 
-class Read(NamedTuple):
+class ParsedSchema(NamedTuple):
     """A schema reduced to keywords that check an input, and its errors."""
 
     schema: dict[str, Any]
     findings: list[Finding]
 
 
-def read(schema: dict[str, Any], pointer: str) -> Read:
+def read(schema: dict[str, Any], pointer: str) -> ParsedSchema:
     """Read the schema at a pointer."""
     if len(orjson.dumps(schema)) > MAX_BYTES:
         message = f"A schema may have {MAX_BYTES // 1024} KiB."
-        return Read({}, [Finding(pointer, "schema_too_large", message)])
+        return ParsedSchema({}, [Finding(pointer, "schema_too_large", message)])
     reading = _Reading(pointer)
-    return Read(reading.whole(schema), reading.findings)
+    return ParsedSchema(reading.whole(schema), reading.findings)
 
 
 class _Reading:

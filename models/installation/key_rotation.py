@@ -19,12 +19,12 @@ BATCH = 500
 
 _NOBODY = UUID(int=0)
 
-Place = tuple[Any, ...]
+RowKey = tuple[Any, ...]
 """The primary key of a row, after which the next batch starts."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class SealedColumn:
     """A column of sealed values.
 
     Attributes:
@@ -39,7 +39,7 @@ class Kept:
     table: str
     column: str
     key: tuple[str, ...]
-    start: Place
+    start: RowKey
     purpose: str
     context: str
 
@@ -50,31 +50,33 @@ class Batch:
 
     resealed: int
     unreadable: int
-    last: Place | None
+    last: RowKey | None
 
 
-CANARY = Kept("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
+CANARY = SealedColumn("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
 """The row by which a start recognises the right key; see `models/installation/root_key.py`."""
 
 KEPT = {
-    "secrets": Kept(
+    "secrets": SealedColumn(
         "secrets", "sealed", ("account_id", "name"), (_NOBODY, ""), "secrets", "{account_id}/{name}"
     ),
-    "ingest_tokens": Kept("automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"),
-    "webhooks": Kept("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
+    "ingest_tokens": SealedColumn(
+        "automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"
+    ),
+    "webhooks": SealedColumn("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
     # The canary is last: a start without the old key is refused until all other values are sealed again.
     "canary": CANARY,
 }
 
 
-async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, after: Place) -> Batch:
+async def reseal_batch(connection: Connection, keyring: Keyring, kept: SealedColumn, after: RowKey) -> Batch:
     """Seal up to 500 values after a place again with the first key; call it in a transaction.
 
     Values that this key has sealed are skipped. Values that no key of the ring opens stay unchanged.
     """
     cursor = await connection.execute(_statement(_FIND, kept), (keyring.header, *after, BATCH))
     rows = await cursor.fetchall()
-    changes: list[Place] = []
+    changes: list[RowKey] = []
     for row in rows:
         context = kept.context.format(**row)
         try:
@@ -88,13 +90,13 @@ async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, aft
     return Batch(len(changes), len(rows) - len(changes), last)
 
 
-async def sample_sealed(connection: Connection, kept: Kept) -> list[dict[str, Any]]:
+async def sample_sealed(connection: Connection, kept: SealedColumn) -> list[dict[str, Any]]:
     """Return one row for each key that has sealed values here: its primary key, and the value as `sealed`."""
     cursor = await connection.execute(_statement(_SAMPLE, kept))
     return await cursor.fetchall()
 
 
-def opens(keyring: Keyring, kept: Kept, row: dict[str, Any]) -> bool:
+def opens(keyring: Keyring, kept: SealedColumn, row: dict[str, Any]) -> bool:
     """Return whether a key of the ring opens the sealed value of a row."""
     try:
         keyring.open(kept.purpose, row["sealed"], kept.context.format(**row))
@@ -115,7 +117,7 @@ _FIND = (
 _CHANGE = "update {table} set {column} = %s where ({key}) = ({values})"
 
 
-def _statement(text: str, kept: Kept) -> Composed:
+def _statement(text: str, kept: SealedColumn) -> Composed:
     return SQL(text).format(  # pyright: ignore[reportArgumentType]
         table=Identifier(kept.table),
         column=Identifier(kept.column),
@@ -124,5 +126,5 @@ def _statement(text: str, kept: Kept) -> Composed:
     )
 
 
-def _place(kept: Kept, row: dict[str, Any]) -> Place:
+def _place(kept: SealedColumn, row: dict[str, Any]) -> RowKey:
     return tuple(row[name] for name in kept.key)

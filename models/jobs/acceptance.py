@@ -57,7 +57,7 @@ class JobChunk(SQLModel, table=True):
     row_counts: list[int] = Field(sa_column=Column(ARRAY(INTEGER), nullable=False))
 
 
-class Given(NamedTuple):
+class RowInput(NamedTuple):
     """A row to accept: its cells, and its normalised target or the reason why it has none (code, message)."""
 
     cells: Sequence[str]
@@ -116,7 +116,7 @@ async def accept(
     actor: Actor,
     job_id: UUID,
     new: NewJob,
-    batches: AsyncIterable[Sequence[Given]],
+    batches: AsyncIterable[Sequence[RowInput]],
 ) -> None:
     """Accept a job; call it in a transaction. Notify `jobs.CHANGED_CHANNEL` after the commit.
 

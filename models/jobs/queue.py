@@ -59,7 +59,7 @@ JOBS = AccountQueue(
 )
 
 
-class Wanted(NamedTuple):
+class TargetRow(NamedTuple):
     """A target to look up: its number in the job, its text, and the number of rows with it."""
 
     number: int
@@ -81,11 +81,11 @@ class Chunk:
     type: JobType
     fields: frozenset[str] | None
     idle_seconds: float
-    targets: Sequence[Wanted]
+    targets: Sequence[TargetRow]
 
 
 @dataclass(frozen=True)
-class Found:
+class RowAnswer:
     """The result of looking up one target; texts are JSON.
 
     Attributes:
@@ -142,7 +142,7 @@ async def open_chunk(connection: Connection, job_id: UUID, number: int) -> Chunk
     )
     done = {one["query"] for one in await cursor.fetchall()}
     left = [
-        Wanted(first + place, target, row_count)
+        TargetRow(first + place, target, row_count)
         for place, (target, row_count) in enumerate(zip(targets, row_counts, strict=True))
         if first + place not in done
     ]
@@ -202,7 +202,7 @@ where j.id = c.job_id
 """
 
 
-async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
+async def record(connection: Connection, found: Sequence[RowAnswer]) -> list[bool]:
     """Record results, each once; call it in a transaction.
 
     Returns:
@@ -233,7 +233,7 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
     return [one.job_id in running for one in found]
 
 
-async def _price(connection: Connection, found: Found) -> int:
+async def _price(connection: Connection, found: RowAnswer) -> int:
     """Return the price now: 0 if the block of results was paid within a day."""
     if not found.credits or found.block is None or await paid_blocks.claim(connection, *found.block, 0):
         return found.credits

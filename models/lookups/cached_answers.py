@@ -18,7 +18,7 @@ from models.lookups.provider_states import ERROR_WEIGHT
 from sealing import Keyring
 
 
-class KeptAnswer(SQLModel, table=True):
+class CachedAnswerRow(SQLModel, table=True):
     """The cached answer of one source to one query."""
 
     __tablename__ = "lookup_answers"  # pyright: ignore[reportAssignmentType]
@@ -34,7 +34,7 @@ class KeptAnswer(SQLModel, table=True):
 
 
 @dataclass(frozen=True)
-class Key:
+class AnswerKey:
     """The key of an answer: its source, the version of its parser, and its query."""
 
     source: str
@@ -43,10 +43,10 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedAnswer:
     """A cached answer from the table. Times are Unix seconds."""
 
-    key: Key
+    key: AnswerKey
     sealed: bytes
     fetched_at: float
     expires_at: float
@@ -77,8 +77,8 @@ select null, null, identifier_hash, null, null, null, null from suppressions whe
 
 
 async def read(
-    connection: Connection, keys: Sequence[Key], persons: Sequence[bytes] = ()
-) -> tuple[list[Kept], set[bytes]]:
+    connection: Connection, keys: Sequence[AnswerKey], persons: Sequence[bytes] = ()
+) -> tuple[list[CachedAnswer], set[bytes]]:
     """Return the cached answers for `keys`, fresh or stale, and the suppressed hashes of `persons`."""
     cursor = await connection.execute(
         _READ,
@@ -89,14 +89,14 @@ async def read(
             list(persons),
         ),
     )
-    kept: list[Kept] = []
+    kept: list[CachedAnswer] = []
     suppressed: set[bytes] = set()
     for row in await cursor.fetchall():
         if row["source"] is None:
             suppressed.add(row["query_hash"])
         else:
-            key = Key(row.pop("source"), row.pop("parser_version"), row.pop("query_hash"))
-            kept.append(Kept(key, **row))
+            key = AnswerKey(row.pop("source"), row.pop("parser_version"), row.pop("query_hash"))
+            kept.append(CachedAnswer(key, **row))
     return kept, suppressed
 
 
@@ -123,7 +123,7 @@ set sealed = excluded.sealed, fetched_at = excluded.fetched_at, expires_at = exc
 
 
 async def keep(
-    connection: Connection, key: Key, sealed: bytes, *, bucket: str, ttl: float, stale: float
+    connection: Connection, key: AnswerKey, sealed: bytes, *, bucket: str, ttl: float, stale: float
 ) -> None:
     """Store an answer that just came, and record that its source works.
 

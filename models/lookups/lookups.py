@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from models.errors import ModelError
+from models.errors import DomainError
 from models.views import View
 
 Status = Literal[
@@ -27,7 +27,7 @@ State = Literal["ready", "no_key", "disabled", "cooling_down", "no_data"]
 Commercial = Literal["yes", "no", "unknown"]
 
 
-class AllProvidersFailed(ModelError):
+class AllProvidersFailed(DomainError):
     """Every source that was asked failed. Nothing is charged, and trying again later makes sense."""
 
     def __init__(self, providers: list[dict[str, Any]]) -> None:
@@ -40,7 +40,7 @@ class AllProvidersFailed(ModelError):
         """Return whether a later attempt may succeed: not if every source rejects this very query."""
 
 
-class NoProvider(ModelError):
+class NoProvider(DomainError):
     """No source is set up that could answer."""
 
     def __init__(self, providers: list[dict[str, Any]], *, lacks_data: bool = False) -> None:

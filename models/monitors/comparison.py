@@ -17,7 +17,7 @@ import orjson
 
 from models.monitors.fields import Watch
 from models.monitors.first_hearing import Dating, divide, first_words, speakers
-from models.monitors.forms import Form, canonical
+from models.monitors.forms import ComparisonRule, canonical
 from models.monitors.rotations import Rotation, Turn, rotates, turn
 from models.monitors.snapshots import Said, Snapshot
 from models.monitors.steadiness import hold_still, replace_held, settle_former
@@ -176,7 +176,7 @@ def _answer(words: Said, still: Said, compose: Compose) -> Mapping[str, Any]:
     return {**answer, "verdict": compose(still)["verdict"]}
 
 
-def _has_moved(old: Any, new: Any, form: Form) -> bool:
+def _has_moved(old: Any, new: Any, form: ComparisonRule) -> bool:
     """Return whether two values within the tolerance differ at all."""
     return form.exact is not form and difference(old, new, form.exact) is not None
 
@@ -218,7 +218,7 @@ def _words_of(snapshot: Snapshot) -> tuple[Mapping[str, str], set[tuple[str, str
     return snapshot.editions, unknown
 
 
-def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: Form) -> list[str]:
+def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: ComparisonRule) -> list[str]:
     """Return the sources whose value of a field differs; if none, those that differ in any field."""
     if len(words) == 1:
         return list(words)
@@ -240,7 +240,7 @@ def value_at(answer: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
+def difference(old: Any, new: Any, form: ComparisonRule) -> dict[str, Any] | None:
     """Return None if values are equal or within tolerance; else the differing items of lists, or `{}`."""
     if old is new or (type(old) is type(new) and old == new):
         return None
@@ -253,7 +253,7 @@ def difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
     return None if form.is_near(old, new) else {}
 
 
-def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
+def _items(old: list[Any], new: list[Any], form: ComparisonRule) -> dict[str, Any] | None:
     """Return the items `added`, `removed` and `changed` between two lists; None if there are none."""
     whole: dict[bytes, bytes] = {}  # item as JSON → its comparable form: most items are in both lists
 

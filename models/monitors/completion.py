@@ -24,7 +24,7 @@ from models.events.event_data import (
     ToldChange,
 )
 from models.monitors import sources
-from models.monitors.telling import count_within, with_items
+from models.monitors.telling import count_fitting, with_items
 
 SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
 """The most changed targets that the runs of waiting workflows get, and their size in bytes."""
@@ -32,7 +32,7 @@ SENT_BYTES = 64 * 1024
 """The part of it in the event, which many webhooks may get."""
 
 
-class Ended(NamedTuple):
+class RunEffects(NamedTuple):
     """The effects of a run's end, of which others must be notified after the commit.
 
     Attributes:
@@ -51,7 +51,7 @@ def hold_of(run_id: UUID) -> str:
 
 async def finish(
     connection: Connection, run_id: UUID, error: Mapping[str, str] | None = None
-) -> Ended | None:
+) -> RunEffects | None:
     """End a run that is under way; call it in a transaction.
 
     The run has failed if there is an error, or if every target failed; else it is completed, even with failed
@@ -70,8 +70,8 @@ async def finish(
     if error is not None:
         told = await tell_failed(connection, run["account_id"], run_id)
     else:
-        told = await _tell_changes(connection, run) if run["changes_detected"] else Ended()
-    return Ended(told.told or turned.told, told.accepted + turned.accepted)
+        told = await _tell_changes(connection, run) if run["changes_detected"] else RunEffects()
+    return RunEffects(told.told or turned.told, told.accepted + turned.accepted)
 
 
 async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> None:
@@ -139,7 +139,7 @@ async def _with_name(connection: Connection, run_id: UUID) -> dict[str, Any]:
     return row
 
 
-async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> Ended:
+async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> RunEffects:
     """Emit the event of a failed run; call it in the transaction in which the run failed."""
     run = await _with_name(connection, run_id)
     data = MonitorRunFailed(
@@ -154,11 +154,11 @@ async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) ->
     return await _tell(connection, account_id, data, {"changes": [], "more": 0})
 
 
-async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
+async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> RunEffects:
     """Emit the events of sources that have been silent for long, and of sources that are heard again."""
     turns = await sources.note_run(connection, run)
     if not turns.silent and not turns.back:
-        return Ended()
+        return RunEffects()
     name = (await _with_name(connection, run["id"]))["name"]
     told: list[EventData] = []
     for type, rows in ((MonitorSourceSilent, turns.silent), (MonitorSourceBack, turns.back)):
@@ -166,13 +166,13 @@ async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
             known = row | {"monitor_name": name, "run_id": run["id"]}
             told.append(type(**{field: known[field] for field in type.model_fields}))
     ended = [await _tell(connection, run["account_id"], data, {"changes": [], "more": 0}) for data in told]
-    return Ended(True, sum(one.accepted for one in ended))
+    return RunEffects(True, sum(one.accepted for one in ended))
 
 
-async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended:
+async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> RunEffects:
     named = await _with_name(connection, run["id"])
     shown = await _first_changes(connection, run["id"])
-    sent = shown[: count_within(shown, SENT_BYTES)]
+    sent = shown[: count_fitting(shown, SENT_BYTES)]
     data = MonitorRunCompleted(
         monitor_id=run["monitor_id"],
         monitor_name=named["name"],
@@ -210,7 +210,9 @@ async def _first_changes(connection: Connection, run_id: UUID) -> list[dict[str,
     ]
 
 
-async def _tell(connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]) -> Ended:
+async def _tell(
+    connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]
+) -> RunEffects:
     event_id = await events.emit(connection, account_id, data)
     accepted = await event_triggers.start_runs(connection, account_id, event_id, data, more)
-    return Ended(True, len(accepted))
+    return RunEffects(True, len(accepted))

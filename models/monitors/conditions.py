@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from models.monitors.comparison import Change, Comparison, difference, is_measured_anew
 from models.monitors.fields import Watch
-from models.monitors.forms import Fold, Form, canonical
+from models.monitors.forms import ComparisonRule, Fold, canonical
 from models.monitors.snapshots import Snapshot
 from models.monitors.tolerances import distance, is_number, moment_of
 
@@ -84,7 +84,7 @@ def keep_wanted(
     return replace(comparison, changes=wanted or None, details=details, snapshot=snapshot)
 
 
-def _items_of(change: Change | None, form: Form) -> dict[str, Any]:
+def _items_of(change: Change | None, form: ComparisonRule) -> dict[str, Any]:
     return (difference(**change, form=form) or {}) if change else {}
 
 
@@ -93,7 +93,7 @@ def is_about(field: str, path: str) -> bool:
     return field == path or field.startswith(f"{path}.")
 
 
-def _is_met(condition: Condition, path: str, change: Change, form: Form) -> bool:
+def _is_met(condition: Condition, path: str, change: Change, form: ComparisonRule) -> bool:
     old, new = change["old"], change["new"]
     if not isinstance(old, list) and not isinstance(new, list):
         return _holds(condition, old, new, form.fold)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from models.lookups.lookups import LookupAnswer
 from models.monitors.defaults import DEFAULTS
-from models.monitors.forms import Fold, Form, form_of
+from models.monitors.forms import ComparisonRule, Fold, form_of
 from models.monitors.tolerances import effective_tolerances
 
 # The search for the nearest of all names takes more than a millisecond.
@@ -23,7 +23,7 @@ _MOST_GUESSED = 5
 Known = Mapping[str, tuple[str, ...]]
 """Dotted field → the members of its items if it is a list of objects, () for any other field."""
 
-Watch = Mapping[str, Form]
+Watch = Mapping[str, ComparisonRule]
 """The fields that a monitor watches: dotted field → the form in which its values are compared."""
 
 
@@ -117,7 +117,7 @@ def watch(
     wanted = _matched(tracked, leaves) if tracked else leaves
     wanted -= _matched(ignored, wanted)
     allowed = effective_tolerances(kind, tolerances or {})
-    forms: dict[str, Form] = {}
+    forms: dict[str, ComparisonRule] = {}
     for field, members in known.items():
         counted = [member for member in members if f"{field}.{member}" in wanted]
         if counted or field in wanted:

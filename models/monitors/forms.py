@@ -52,7 +52,7 @@ def _canonical(value: Any, fold: Fold) -> Any:
 
 
 @dataclass(frozen=True)
-class Form:
+class ComparisonRule:
     """The way in which the values of one field are compared.
 
     Attributes:
@@ -76,7 +76,7 @@ class Form:
     network: Fold | None = None
 
     @property
-    def exact(self) -> Form:
+    def exact(self) -> ComparisonRule:
         """The same form without tolerances."""
         if self.tolerance or self.tolerances:
             return replace(self, tolerance=0, tolerances={}, network=None)
@@ -130,7 +130,7 @@ def form_of(
     members: Iterable[str] = (),
     tolerances: Mapping[str, float] | None = None,
     network_of: Fold | None = None,
-) -> Form:
+) -> ComparisonRule:
     """Return the form in which a field of a kind is compared.
 
     Args:
@@ -141,7 +141,7 @@ def form_of(
         network_of: address → its network and country, by which addresses with a tolerance are compared.
     """
     defaults, allowed = DEFAULTS[kind], tolerances or {}
-    return Form(
+    return ComparisonRule(
         _fold(defaults, path),
         {member: _fold(defaults, f"{path}.{member}") for member in members},
         defaults.keys.get(path, ()),

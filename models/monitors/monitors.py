@@ -146,7 +146,7 @@ class MonitorView(View):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MonitorSettings:
     """The settings of a monitor.
 
     Attributes:
@@ -177,18 +177,18 @@ _PLACES: LiteralString = (
     "%(name)s, %(frequency)s, %(cron)s, %(timezone)s, %(change_detection)s, %(tracked_fields)s,"
     " %(ignored_fields)s, %(tolerance)s, %(when)s, %(retention_days)s, %(list_id)s"
 )
-_PLANNED = tuple(Plan.__dataclass_fields__)
+_PLANNED = tuple(MonitorSettings.__dataclass_fields__)
 
 
-class Locked(NamedTuple):
+class LockedMonitor(NamedTuple):
     """A monitor's row, locked against changes until the transaction ends."""
 
     row: dict[str, Any]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> MonitorSettings:
         """The settings of the monitor."""
-        return Plan(**{name: self.row[name] for name in _PLANNED})
+        return MonitorSettings(**{name: self.row[name] for name in _PLANNED})
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the next time at which it is due after this moment."""
@@ -196,7 +196,7 @@ class Locked(NamedTuple):
 
 
 async def create(
-    connection: Connection, actor: Actor, type: TargetType, plan: Plan, targets: Sequence[str]
+    connection: Connection, actor: Actor, type: TargetType, plan: MonitorSettings, targets: Sequence[str]
 ) -> UUID:
     """Create an active monitor; call it in a transaction. Notify `CHANGED_CHANNEL` after the commit.
 
@@ -245,7 +245,7 @@ async def create(
     return monitor_id
 
 
-async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> Locked:
+async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> LockedMonitor:
     """Lock a monitor's row until the transaction ends.
 
     Raises:
@@ -258,10 +258,10 @@ async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> Lo
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("monitor")
-    return Locked(row)
+    return LockedMonitor(row)
 
 
-async def change(connection: Connection, actor: Actor, locked: Locked, plan: Plan) -> None:
+async def change(connection: Connection, actor: Actor, locked: LockedMonitor, plan: MonitorSettings) -> None:
     """Change a monitor's settings, in the transaction that locked it. Notify as for `create`.
 
     Args:
@@ -390,7 +390,7 @@ def _view(row: dict[str, Any], kept_days: int) -> MonitorView:
     return MonitorView(**given)
 
 
-def _values(plan: Plan) -> dict[str, Any]:
+def _values(plan: MonitorSettings) -> dict[str, Any]:
     chosen = {name: getattr(plan, name) for name in _PLANNED}
     return chosen | {
         "tracked_fields": list(plan.tracked_fields),
@@ -400,5 +400,5 @@ def _values(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _calendar(plan: Plan, created_at: datetime) -> Calendar:
+def _calendar(plan: MonitorSettings, created_at: datetime) -> Calendar:
     return Calendar(plan.frequency, plan.cron, plan.timezone, created_at)

@@ -129,7 +129,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Found:
+class TargetResult:
     """The result of processing one target; texts are JSON.
 
     Attributes:
@@ -300,7 +300,7 @@ from counted c where r.id = c.run_id
 """
 
 
-async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
+async def record(connection: Connection, found: Sequence[TargetResult]) -> list[bool]:
     """Record results, each once; call it in a transaction.
 
     Returns:
@@ -337,7 +337,7 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
     return [one.run_id in running for one in found]
 
 
-async def _record_answered(connection: Connection, found: Sequence[Found]) -> None:
+async def _record_answered(connection: Connection, found: Sequence[TargetResult]) -> None:
     """Add the sources that have answered to those that their runs have heard."""
     for run_id in {one.run_id for one in found}:
         names = sorted({name for one in found if one.run_id == run_id for name in one.answered})

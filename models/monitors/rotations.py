@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 
 Turn = Literal["changed", "rotating", "quiet"]
 
@@ -36,14 +36,14 @@ class Rotation:
     told: bool = False
 
 
-def rotates(form: Form, value: Any) -> bool:
+def rotates(form: ComparisonRule, value: Any) -> bool:
     """Return whether a value is a set, or a member of one, whose members are remembered."""
     if not form.tolerance or form.members:
         return False
     return form.is_member or isinstance(value, list)
 
 
-def turn(former: Rotation, old: Any, new: Any, form: Form) -> tuple[Rotation, Turn]:
+def turn(former: Rotation, old: Any, new: Any, form: ComparisonRule) -> tuple[Rotation, Turn]:
     """Judge a set that differs from the set of the run before.
 
     Args:
@@ -61,6 +61,6 @@ def turn(former: Rotation, old: Any, new: Any, form: Form) -> tuple[Rotation, Tu
     return Rotation(members, former.told or found == "rotating"), found
 
 
-def _members(value: Any, form: Form) -> set[str]:
+def _members(value: Any, form: ComparisonRule) -> set[str]:
     items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
     return {form.folding(str(one)) for one in items}

@@ -14,12 +14,12 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.credits import credits
-from models.errors import Conflict, InsufficientCredits, ModelError, NotFound
+from models.errors import Conflict, DomainError, InsufficientCredits, NotFound
 from models.identifiers import new_id
 from models.lists.lists import TargetType
 from models.monitors import monitors
-from models.monitors.completion import Ended, hold_of, tell_failed
-from models.monitors.monitors import Locked
+from models.monitors.completion import RunEffects, hold_of, tell_failed
+from models.monitors.monitors import LockedMonitor
 from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
 
 CHUNK = 200
@@ -97,7 +97,7 @@ class MonitorRunChunk(SQLModel, table=True):
     targets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
 
 
-class Started(NamedTuple):
+class AcceptedRun(NamedTuple):
     """A run that was accepted, and the number of its targets."""
 
     run_id: UUID
@@ -106,7 +106,7 @@ class Started(NamedTuple):
 
 async def start(
     connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID | None = None
-) -> Started:
+) -> AcceptedRun:
     """Accept a manual run; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
 
     The run has the current targets, and a credit for each is held.
@@ -129,11 +129,13 @@ async def start(
             "select total_records from monitor_runs where monitor_id = %s and id = %s", (monitor_id, run_id)
         )
         if found := await cursor.fetchone():
-            return Started(run_id, found["total_records"])
+            return AcceptedRun(run_id, found["total_records"])
     return await _accept(connection, locked, "manual", run_id)
 
 
-async def start_due(connection: Connection, monitor_id: UUID, come: datetime | None = None) -> Ended | None:
+async def start_due(
+    connection: Connection, monitor_id: UUID, come: datetime | None = None
+) -> RunEffects | None:
     """Accept the run of a monitor that is due; call it in a transaction, and notify as for `start`.
 
     Several missed times give one run. While a run is under way, the new one is skipped and counted, unless
@@ -156,7 +158,7 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
     row = await cursor.fetchone()
     if row is None or await _is_ending(connection, row["run_id"], come):
         return None
-    locked = Locked(row)
+    locked = LockedMonitor(row)
     following = locked.next_after(max(datetime.now(UTC), row["next_run_at"]))
     await connection.execute("update monitors set next_run_at = %s where id = %s", (following, monitor_id))
     if row["run_id"] is not None:
@@ -173,7 +175,7 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
     return None
 
 
-async def start_next(connection: Connection, run_id: UUID) -> Ended | None:
+async def start_next(connection: Connection, run_id: UUID) -> RunEffects | None:
     """Accept the run that became due while this one came to its end, if any; as `start_due`."""
     cursor = await connection.execute("select monitor_id from monitor_runs where id = %s", (run_id,))
     row = await cursor.fetchone()
@@ -191,11 +193,11 @@ async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime
 
 async def _accept(
     connection: Connection,
-    locked: Locked,
+    locked: LockedMonitor,
     trigger: RunTrigger,
     run_id: UUID | None = None,
     ends_by: datetime | None = None,
-) -> Started:
+) -> AcceptedRun:
     row = locked.row
     if row["run_id"] is not None:
         message = "A run of the monitor is under way; wait for its end, or cancel it."
@@ -213,7 +215,7 @@ async def _accept(
         "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
     )
     await credits.hold(connection, row["account_id"], total, hold_of(run_id), f"Monitor {row['name']}")
-    return Started(run_id, total)
+    return AcceptedRun(run_id, total)
 
 
 async def _later_id(connection: Connection, monitor_id: UUID, wanted: UUID) -> UUID:
@@ -292,7 +294,7 @@ async def _refuse_without_targets(connection: Connection, monitor: Mapping[str, 
     raise Conflict("no_targets", "The monitor has no targets: add some first.")
 
 
-async def _fail(connection: Connection, monitor: Mapping[str, Any], error: ModelError) -> Ended:
+async def _fail(connection: Connection, monitor: Mapping[str, Any], error: DomainError) -> RunEffects:
     run_id = await _later_id(connection, monitor["id"], new_id())
     reason = {"code": error.code, "message": error.message}
     await _insert(connection, run_id, monitor, "failed", "schedule", reason)

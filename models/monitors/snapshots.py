@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 from models.monitors.rotations import Rotation
 
 Said = Mapping[str, Mapping[str, Any]]
@@ -98,7 +98,7 @@ def carry_over(last: Snapshot | None, said: Said, moment: datetime, editions: Ma
     )
 
 
-def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
+def content_hash(said: Said, forms: Mapping[str, ComparisonRule]) -> bytes:
     """Return 32 bytes that are equal for snapshots with equal words of every source.
 
     Args:
@@ -114,7 +114,7 @@ def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
     return sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-_PLAIN = Form()
+_PLAIN = ComparisonRule()
 
 
 def dump(snapshot: Snapshot) -> bytes:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import Said, Snapshot
 from models.monitors.tolerances import keep_age
 
@@ -23,7 +23,7 @@ Held = Mapping[str, Mapping[str, Any]]
 """Source → dotted field → the value that a verdict uses instead of the source's current one."""
 
 
-def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, Form]) -> Held:
+def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, ComparisonRule]) -> Held:
     """Find the values that have not moved by more than their tolerance since they last counted.
 
     Args:
@@ -49,7 +49,7 @@ def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, Form]) -> 
     return held
 
 
-def _moves_within(old: Any, new: Any, form: Form) -> bool:
+def _moves_within(old: Any, new: Any, form: ComparisonRule) -> bool:
     if old is None or new is None or old == new or isinstance(new, list) or not form.tolerance:
         return False
     return form.is_near(old, new)

@@ -24,7 +24,7 @@ def with_items(
     return told
 
 
-def count_within(items: Iterable[Any], most_bytes: int) -> int:
+def count_fitting(items: Iterable[Any], most_bytes: int) -> int:
     """Count how many of the first items fit into this many bytes of JSON together."""
     sizes = accumulate(len(orjson.dumps(item)) for item in items)
     return sum(size <= most_bytes for size in sizes)

@@ -17,7 +17,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import audit
 from models.audit import Actor
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.priorities import WAITED
 from models.runs.run_views import RunStatus, TriggerType
@@ -44,7 +44,7 @@ class RunAccepted(BaseModel, frozen=True):
     message: str = Field(description="The same for people.")
 
 
-class Accepted(BaseModel, frozen=True):
+class RunAcceptance(BaseModel, frozen=True):
     """An accepted run.
 
     Attributes:
@@ -58,7 +58,7 @@ class Accepted(BaseModel, frozen=True):
 
 
 @dataclass(frozen=True)
-class Event:
+class RunRequest:
     """A request for a run.
 
     Attributes:
@@ -76,7 +76,7 @@ class Event:
         actor: the person or program that starts the run by hand: the audit log names it.
     """
 
-    target: Target
+    target: RunTarget
     trigger: TriggerType
     payload: Any
     request: Mapping[str, Any] | None = None
@@ -137,21 +137,23 @@ select id from accepted
 """
 
 
-async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
+async def accept(connection: Connection, events: Sequence[RunRequest]) -> list[RunAcceptance]:
     """Accept runs: once this has committed, they will be executed. Answer clients only after that.
 
     If a workflow is at its limit and skips further events, their runs are cancelled at once.
     """
-    if not any(event.target.entry.skips for event in events):
+    if not any(event.target.spec.skips for event in events):
         return await _accept(connection, events, ())
     async with connection.transaction():
         over = await _find_over_limit(connection, events)
         return await _accept(connection, events, over)
 
 
-async def _accept(connection: Connection, events: Sequence[Event], over: Collection[UUID]) -> list[Accepted]:
+async def _accept(
+    connection: Connection, events: Sequence[RunRequest], over: Collection[UUID]
+) -> list[RunAcceptance]:
     """Accept runs, and cancel those that are `over` the limit of their workflow."""
-    accepted: dict[UUID, Accepted] = {}
+    accepted: dict[UUID, RunAcceptance] = {}
     while left := [event for event in events if event.run_id not in accepted]:
         columns = [list(column) for column in zip(*map(_row, left), strict=True)]
         cursor = await connection.execute(_ACCEPT, [*columns, list(over)])
@@ -163,9 +165,9 @@ async def _accept(connection: Connection, events: Sequence[Event], over: Collect
         for event in left:
             if event.dedupe_key is None or event.run_id in inserted:
                 status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
-                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False, status=status)
+                accepted[event.run_id] = RunAcceptance(run_id=event.run_id, repeated=False, status=status)
                 continue
-            before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
+            before = await find_accepted(connection, event.target.automation_id, event.dedupe_key)
             # None: the first run was deleted between the two statements; accept the event again.
             if before is not None:
                 repeated = before.run_id != event.run_id
@@ -191,12 +193,12 @@ from automations a where a.id = any(%s) and a.concurrency_limit is not null
 """
 
 
-async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> set[UUID]:
+async def _find_over_limit(connection: Connection, events: Sequence[RunRequest]) -> set[UUID]:
     """Find the events for which there is no room; a repeated event needs none.
 
     Run it inside a transaction: its lock reserves the room until the end.
     """
-    skipping = [event for event in events if event.target.entry.skips]
+    skipping = [event for event in events if event.target.spec.skips]
     automation_ids = sorted({event.target.automation_id for event in skipping})
     await connection.execute(_LOCK, (automation_ids,))
     cursor = await connection.execute(_ROOM, (automation_ids,))
@@ -208,7 +210,7 @@ async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> s
         if key is not None:
             known = (automation_id, key) in keys
             keys.add((automation_id, key))
-            if known or await accepted_before(connection, automation_id, key) is not None:
+            if known or await find_accepted(connection, automation_id, key) is not None:
                 continue
         left = room.get(automation_id, 1)
         if left < 1:
@@ -218,12 +220,12 @@ async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> s
     return over
 
 
-def _started(event: Event, actor: Actor) -> audit.Entry:
+def _started(event: RunRequest, actor: Actor) -> audit.AuditDraft:
     target = audit.Target("workflow", event.target.automation_id)
-    return audit.Entry(actor, "run.started", target, {"run_id": str(event.run_id)})
+    return audit.AuditDraft(actor, "run.started", target, {"run_id": str(event.run_id)})
 
 
-def _row(event: Event) -> tuple[Any, ...]:
+def _row(event: RunRequest) -> tuple[Any, ...]:
     target = event.target
     priority = WAITED if event.is_waited_for else target.priority
     return (
@@ -237,11 +239,11 @@ def _written(text: bytes | None) -> Json | None:
     return None if text is None else Json(text, dumps=bytes)
 
 
-async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
+async def find_accepted(connection: Connection, automation_id: UUID, dedupe_key: str) -> RunAcceptance | None:
     """Return the run that was accepted with this key, if there is one."""
     cursor = await connection.execute(
         "select run_id from run_dedupe_keys where automation_id = %s and dedupe_key = %s",
         (automation_id, dedupe_key),
     )
     row = await cursor.fetchone()
-    return Accepted(run_id=row["run_id"], repeated=True) if row else None
+    return RunAcceptance(run_id=row["run_id"], repeated=True) if row else None

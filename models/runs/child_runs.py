@@ -81,7 +81,7 @@ async def find(connection: Connection, keys: Sequence[Key]) -> list[Child | None
     return [found.get(ids[key]) if key in ids else None for key in keys]
 
 
-class Place(NamedTuple):
+class ChildPosition(NamedTuple):
     """The position of a child below other runs.
 
     Attributes:
@@ -93,7 +93,7 @@ class Place(NamedTuple):
     root_run_id: UUID
 
 
-async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Place | None:
+async def lock_place_below(connection: Connection, parent_run_id: UUID) -> ChildPosition | None:
     """Return the place of a child of a run, and lock the run against its end until the commit.
 
     Returns:
@@ -105,7 +105,7 @@ async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Place
     )
     if (parent := await cursor.fetchone()) is None:
         return None
-    return Place(await depth_of_next(connection, parent_run_id), parent["root"])
+    return ChildPosition(await depth_of_next(connection, parent_run_id), parent["root"])
 
 
 async def depth_of_next(connection: Connection, run_id: UUID) -> int:

@@ -17,7 +17,7 @@ from psycopg.types.json import Json
 from database import Connection
 from language.records import INLINE_BYTES
 from models.priorities import ALONE
-from models.runs.run_work import ClaimedRun, Of
+from models.runs.run_work import ClaimedRun, VersionRef
 
 WORKFLOW = UUID(int=0)
 """The carrier of a run that has its own workflow."""
@@ -84,7 +84,7 @@ class OwnRow(NamedTuple):
         waits_until: the end of the wait, for a run that only waits.
     """
 
-    of: Of
+    of: VersionRef
     run: ClaimedRun
     progress_no: int
     waits_until: datetime | None
@@ -118,7 +118,7 @@ async def load(connection: Connection, run_id: UUID, claim_id: UUID) -> OwnRow |
         row["progress"], unloaded=row["bytes"] > INLINE_BYTES, queued_at=row["queued_at"],
         parent_run_id=row["parent_run_id"],
     )  # fmt: skip
-    of = Of(row["account_id"], row["automation_id"], row["version"])
+    of = VersionRef(row["account_id"], row["automation_id"], row["version"])
     return OwnRow(of, run, row["progress_no"], row["wake_at"] if row["waits"] else None)
 
 
@@ -160,7 +160,7 @@ async def change_progress(
     return True
 
 
-async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> Of | None:
+async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> VersionRef | None:
     """Return the owner, workflow and version of a run that its workflow has under this claim, or had last.
 
     Otherwise return None.
@@ -171,7 +171,7 @@ async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> Of | 
         (run_id, WORKFLOW, claim_id),
     )
     row = await cursor.fetchone()
-    return Of(**row) if row else None
+    return VersionRef(**row) if row else None
 
 
 async def wake(connection: Connection, run_id: UUID) -> bool:
@@ -217,7 +217,7 @@ async def queue_lost(connection: Connection, run_id: UUID, claim_id: UUID) -> bo
     return bool(cursor.rowcount)
 
 
-class Waiting(NamedTuple):
+class WaitingRun(NamedTuple):
     """A run that waits without a workflow.
 
     Attributes:
@@ -244,7 +244,7 @@ async def count_waits(connection: Connection, most: int) -> dict[int, int]:
     return {row["slot"]: row["runs"] for row in await cursor.fetchall()}
 
 
-async def find_long_waits(connection: Connection, after: datetime | None) -> list[Waiting]:
+async def find_long_waits(connection: Connection, after: datetime | None) -> list[WaitingRun]:
     """Return runs without a workflow that wait for longer than a minute, by the end of their wait.
 
     Args:
@@ -258,7 +258,7 @@ async def find_long_waits(connection: Connection, after: datetime | None) -> lis
         " order by wake_at limit %s) w join automations a on a.id = w.automation_id order by w.wake_at",
         (after, _LEAST_WAIT_SECONDS, _PAGE),
     )
-    return [Waiting(**row) for row in await cursor.fetchall()]
+    return [WaitingRun(**row) for row in await cursor.fetchall()]
 
 
 async def give_wait(connection: Connection, run_id: UUID) -> tuple[UUID, str] | None:
@@ -287,7 +287,7 @@ async def take_wait_back(connection: Connection, run_id: UUID, claim_id: UUID) -
     )
 
 
-class Seen(NamedTuple):
+class CarriedRun(NamedTuple):
     """A run that has a workflow of its own.
 
     Attributes:
@@ -303,7 +303,7 @@ class Seen(NamedTuple):
     handed: bool
 
 
-async def find_all(connection: Connection, after: UUID, limit: int) -> list[Seen]:
+async def find_all(connection: Connection, after: UUID, limit: int) -> list[CarriedRun]:
     """Return runs that have workflows of their own, by id, after this id."""
     cursor = await connection.execute(
         "select run_id, account_id, claim_id, available_at as since, handed_at is not null as handed"
@@ -311,7 +311,7 @@ async def find_all(connection: Connection, after: UUID, limit: int) -> list[Seen
         " where carrier = %s and claim_id is not null and run_id > %s order by run_id limit %s",
         (WORKFLOW, after, limit),
     )
-    return [Seen(**row) for row in await cursor.fetchall()]
+    return [CarriedRun(**row) for row in await cursor.fetchall()]
 
 
 async def find_at_work(connection: Connection, run_ids: Collection[UUID]) -> set[UUID]:

@@ -18,20 +18,20 @@ _PURPOSE = "resume"
 _ID_BYTES, _POSITION_BYTES, _MAC_BYTES = 16, 2, 24
 
 
-class Place(NamedTuple):
+class StepPosition(NamedTuple):
     """The step that a token is for: its position, from 0, in the version that the run executes."""
 
     run_id: UUID
     position: int
 
 
-def make_token(keyring: Keyring, place: Place) -> str:
+def make_token(keyring: Keyring, place: StepPosition) -> str:
     """Return the token of a step: 56 characters that need no escaping in a URL."""
     named = place.run_id.bytes + place.position.to_bytes(_POSITION_BYTES)
     return base64.urlsafe_b64encode(named + _mac(keyring.derived(_PURPOSE)[0], named)).decode()
 
 
-def read_token(keyring: Keyring, token: str) -> Place | None:
+def read_token(keyring: Keyring, token: str) -> StepPosition | None:
     """Read a token; return None unless this installation made it, in this spelling."""
     given = decode_base64url(token)
     if given is None:
@@ -42,10 +42,10 @@ def read_token(keyring: Keyring, token: str) -> Place | None:
     # All keys are tried, so that tokens from before a key rotation stay valid.
     if not any(hmac.compare_digest(_mac(key, named), mac) for key in keyring.derived(_PURPOSE)):
         return None
-    return Place(UUID(bytes=named[:_ID_BYTES]), int.from_bytes(named[_ID_BYTES:]))
+    return StepPosition(UUID(bytes=named[:_ID_BYTES]), int.from_bytes(named[_ID_BYTES:]))
 
 
-def resume_url(keyring: Keyring, address: str, place: Place) -> str:
+def resume_url(keyring: Keyring, address: str, place: StepPosition) -> str:
     """Return the resume URL of a step at the service's public `address`."""
     return f"{address}/api/workflows/resume/{make_token(keyring, place)}"
 

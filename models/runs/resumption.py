@@ -15,12 +15,12 @@ from language.delays import written
 from models.errors import Conflict, NotFound
 from models.inputs.inputs import InputSchema
 from models.runs import step_answers
-from models.runs.resume_tokens import Place
+from models.runs.resume_tokens import StepPosition
 
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
-class Waiting(NamedTuple):
+class ResumableStep(NamedTuple):
     """A step that can be resumed.
 
     Attributes:
@@ -40,7 +40,7 @@ class Waiting(NamedTuple):
     step: WaitStep
 
 
-async def find(connection: Connection, place: Place) -> Waiting:
+async def find(connection: Connection, place: StepPosition) -> ResumableStep:
     """Return the step that a token is for.
 
     Raises:
@@ -67,7 +67,7 @@ async def find(connection: Connection, place: Place) -> Waiting:
     ):
         raise _over()
     schema = step.config.input_schema
-    return Waiting(
+    return ResumableStep(
         row["account_id"], row["automation_id"], step.id, None if schema is None else InputSchema(schema),
         row["workflow"], step,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
 from models.identifiers import new_id
 from models.priorities import INTERACTIVE
 from models.run_values import GATHERED
-from models.runs.acceptance import Accepted, accepted_before
+from models.runs.acceptance import RunAcceptance, find_accepted
 
 
 async def retry(
@@ -32,7 +32,7 @@ async def retry(
     version: int | None = None,
     dedupe_key: str | None = None,
     may_look_up: bool,
-) -> Accepted:
+) -> RunAcceptance:
     """Accept a retry of a run: once this has committed, it will be executed. Run it inside a transaction.
 
     Args:
@@ -178,7 +178,7 @@ async def _accept(
     kept: dict[str, int],
     resumed: list[str],
     dedupe_key: str | None,
-) -> Accepted:
+) -> RunAcceptance:
     """Store the new run with the steps that it takes over, each with its position, and items of others."""
     run_id = new_id()
     values = {
@@ -188,7 +188,7 @@ async def _accept(
     cursor = await connection.execute(_ACCEPT, values)
     if await cursor.fetchone():
         await connection.execute(_TAKE_OVER, values)
-        return Accepted(run_id=run_id, repeated=False)
-    before = await accepted_before(connection, run["automation_id"], dedupe_key or "")
+        return RunAcceptance(run_id=run_id, repeated=False)
+    before = await find_accepted(connection, run["automation_id"], dedupe_key or "")
     assert before is not None, "it was there a moment ago, and this transaction sees what has committed"
     return before

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from database import Connection
-from models.errors import ModelError, RateLimited
+from models.errors import DomainError, RateLimited
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 60
@@ -27,7 +27,7 @@ class TooManyRuns(RateLimited):
             f"This account has {most:,} runs that have not ended, and may have no more:"
             " wait until some have, or cancel some."
         )
-        ModelError.__init__(self, code="too_many_runs", message=message)
+        DomainError.__init__(self, code="too_many_runs", message=message)
         self.retry_after, self.headers = _RETRY_SECONDS, dict[str, str]()
 
 

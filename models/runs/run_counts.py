@@ -48,7 +48,7 @@ async def count(
     return row["total"] if row else 0
 
 
-async def unfinished(connection: Connection) -> dict[str, int]:
+async def count_unfinished_by_status(connection: Connection) -> dict[str, int]:
     """Return the number of unfinished runs of the installation, by status."""
     cursor = await connection.execute(
         "select s.status, coalesce(sum(c.runs), 0)::bigint as runs"

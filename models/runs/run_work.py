@@ -136,7 +136,7 @@ class Mark:
     new_from: datetime
 
 
-class Of(NamedTuple):
+class VersionRef(NamedTuple):
     """The account, workflow and version of a run."""
 
     account_id: UUID
@@ -178,7 +178,7 @@ class ClaimedRun:
 
 
 @dataclass(frozen=True)
-class Found:
+class QueueShare:
     """The runs that a claim took from one queue, and the times of the last ones.
 
     Attributes:
@@ -203,8 +203,8 @@ class Claim:
         asked_at: the time of the claim, by the database's clock.
     """
 
-    groups: dict[Of, list[ClaimedRun]]
-    queues: dict[Queue, Found]
+    groups: dict[VersionRef, list[ClaimedRun]]
+    queues: dict[Queue, QueueShare]
     begun: dict[UUID, int]
     more: bool
     asked_at: datetime
@@ -291,11 +291,11 @@ def _last_gates(found: Sequence[Mapping[str, Any]]) -> dict[tuple[int, UUID], UU
 
 
 def _claim_of(found: Sequence[Mapping[str, Any]]) -> Claim:
-    groups: dict[Of, list[ClaimedRun]] = {}
+    groups: dict[VersionRef, list[ClaimedRun]] = {}
     queues: dict[Queue, list[Mapping[str, Any]]] = {}
     begun: dict[UUID, int] = {}
     for row in found:
-        of = Of(row["account_id"], row["automation_id"], row["version"])
+        of = VersionRef(row["account_id"], row["automation_id"], row["version"])
         groups.setdefault(of, []).append(_claimed_run(row))
         queues.setdefault(Queue(row["priority"], row["account_id"], row["gate"]), []).append(row)
         if not row["begun"]:
@@ -309,8 +309,8 @@ def _claim_of(found: Sequence[Mapping[str, Any]]) -> Claim:
     )
 
 
-def _found(rows: Sequence[Mapping[str, Any]]) -> Found:
-    return Found(
+def _found(rows: Sequence[Mapping[str, Any]]) -> QueueShare:
+    return QueueShare(
         len(rows),
         max((row["available_at"] for row in rows if row["begun"]), default=None),
         max((row["available_at"] for row in rows if not row["begun"]), default=None),

@@ -105,7 +105,7 @@ class Change:
         return self.parent_run_id if isinstance(self.then, End) else None
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The results of writing changes.
 
     Attributes:
@@ -151,7 +151,7 @@ _FIND = (
 )
 
 
-async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> Written:
+async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> WriteResult:
     """Write changes of runs, each fenced by its claim, in one transaction.
 
     Args:
@@ -168,7 +168,7 @@ async def record_changes_if_claimed(connection: Connection, changes: Sequence[Ch
     # Read after the commit: a read before it would need another round trip.
     row = await promoted.fetchone() if promoted else None
     queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
-    return Written({change.run_id for change in held}, busy, queued_others, stale)
+    return WriteResult({change.run_id for change in held}, busy, queued_others, stale)
 
 
 def _queues_others(change: Change) -> bool:

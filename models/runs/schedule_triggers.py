@@ -10,7 +10,7 @@ from language.triggers import Schedule, ScheduleTrigger
 from models.automations import run_targets
 from models.errors import Conflict, NotFound
 from models.runs import acceptance
-from models.runs.acceptance import Accepted, Event
+from models.runs.acceptance import RunAcceptance, RunRequest
 from models.schedules import schedules
 from models.schedules.automation_schedules import SHOWN, calendar_of
 from models.schedules.calendars import Calendar
@@ -20,7 +20,7 @@ _CATCH_UP = timedelta(hours=1)
 
 async def accept_due(
     connection: Connection, automation_id: UUID, come: datetime | None = None
-) -> Accepted | None:
+) -> RunAcceptance | None:
     """Accept the run of a workflow that is due; call it in a transaction.
 
     Several missed times give one run, for the last of them, if that is no more than an hour ago. Repeated or
@@ -73,7 +73,7 @@ def _last_due(calendar: Calendar, first: datetime, now: datetime) -> tuple[datet
 
 async def _accept(
     connection: Connection, account_id: UUID, automation_id: UUID, moment: datetime
-) -> Accepted | None:
+) -> RunAcceptance | None:
     try:
         target = await run_targets.event_target(connection, account_id, automation_id)
     except (NotFound, Conflict):
@@ -81,6 +81,6 @@ async def _accept(
     if not isinstance(target.trigger, ScheduleTrigger):
         return None
     payload, key = schedules.payload_at(target.trigger, moment), f"schedule/{schedules.written(moment)}"
-    event = Event(target, "schedule", payload, dedupe_key=key)
+    event = RunRequest(target, "schedule", payload, dedupe_key=key)
     [accepted] = await acceptance.accept(connection, [event])
     return accepted

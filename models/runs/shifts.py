@@ -53,7 +53,7 @@ class Shift(SQLModel, table=True):
     room: int = Field(sa_column_kwargs={"server_default": text("-1")})
 
 
-class News(NamedTuple):
+class ShiftChanges(NamedTuple):
     """Changes by others to the runs of this worker.
 
     Attributes:
@@ -78,7 +78,9 @@ left join run_work w on w.run_id = n.run_id and w.claim_id = n.claim_id where w.
 """
 
 
-async def beat(connection: Connection, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
+async def beat(
+    connection: Connection, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]
+) -> ShiftChanges | None:
     """Prove that the worker lives, and return the changes by others to its runs.
 
     Args:
@@ -101,7 +103,7 @@ async def beat(connection: Connection, shift_id: UUID, room: int, claims: Mappin
     cursor = await connection.execute(_NEWS, (list(claims), list(claims.values())))
     rows = await cursor.fetchall()
     gone = {one["run_id"] for one in rows if one["gone"]}
-    return News(gone, {one["run_id"] for one in rows} - gone, row["at"])
+    return ShiftChanges(gone, {one["run_id"] for one in rows} - gone, row["at"])
 
 
 _QUEUE_AGAIN: LiteralString = """
@@ -111,7 +113,7 @@ where run_id in (select run_id from run_work where {} order by run_id for update
 """
 
 
-async def leave(connection: Connection, shift_id: UUID) -> int:
+async def release(connection: Connection, shift_id: UUID) -> int:
     """End the caller's own shift, and queue its remaining runs; return their number."""
     async with connection.transaction():
         await connection.execute("delete from shifts where id = %s", (shift_id,))
@@ -119,7 +121,7 @@ async def leave(connection: Connection, shift_id: UUID) -> int:
     return cursor.rowcount
 
 
-async def give_back(connection: Connection, claims: Mapping[UUID, UUID]) -> int:
+async def requeue_runs(connection: Connection, claims: Mapping[UUID, UUID]) -> int:
     """Queue runs that the caller cannot continue, as far as it still has them; return their number."""
     cursor = await connection.execute(
         _QUEUE_AGAIN.format("(run_id, claim_id) in (select * from unnest(%s::uuid[], %s::uuid[]))"),
@@ -147,7 +149,7 @@ async def end(connection: Connection, shift_id: UUID, beats: int) -> int | None:
     return row["runs"] if row else None
 
 
-class Others:
+class ObservedShifts:
     """The shifts that a process has seen, and the time since which each counter stands still."""
 
     def __init__(self) -> None:

@@ -20,10 +20,10 @@ from database import Connection
 from models import audit
 from models.audit import Actor
 from models.automations import run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import NotFound
 from models.runs import acceptance
-from models.runs.acceptance import Event
+from models.runs.acceptance import RunRequest
 from models.runs.run_bounds import UnfinishedRuns
 from models.views import View
 
@@ -79,7 +79,7 @@ async def accept(
     connection: Connection,
     actor: Actor,
     upload_id: UUID,
-    target: Target,
+    target: RunTarget,
     batches: AsyncIterable[Sequence[Any]],
     unfinished: UnfinishedRuns,
 ) -> None:
@@ -103,7 +103,7 @@ async def accept(
     await run_targets.event_target(connection, target.account_id, target.automation_id)
     run_ids: list[UUID] = []
     async for batch in batches:
-        events = [Event(target, "file_upload", payload, upload_id=upload_id) for payload in batch]
+        events = [RunRequest(target, "file_upload", payload, upload_id=upload_id) for payload in batch]
         await unfinished.check(connection, target.account_id, len(events))
         await acceptance.accept(connection, events)
         run_ids += [event.run_id for event in events]
@@ -224,7 +224,7 @@ async def note_cancel(connection: Connection, actor: Actor, upload_id: UUID) -> 
     return row["automation_id"]
 
 
-async def tend(connection: Connection, kept: timedelta) -> None:
+async def expire(connection: Connection, kept: timedelta) -> None:
     """Store the counts of uploads whose runs have ended, and delete uploads whose runs were deleted.
 
     Args:

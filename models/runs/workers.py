@@ -33,7 +33,7 @@ class Worker(SQLModel, table=True):
     reaches_temporal: bool = Field(sa_column_kwargs={"server_default": text("false")})
 
 
-class Alive(NamedTuple):
+class LiveWorkers(NamedTuple):
     """The live workers, as one of them sees them.
 
     Attributes:
@@ -71,7 +71,7 @@ async def sign_out(connection: Connection, worker_id: UUID) -> None:
     await connection.execute("delete from workers where id = %s", (worker_id,))
 
 
-async def alive(connection: Connection) -> int:
+async def count_alive(connection: Connection) -> int:
     """Return the number of workers that were alive within the last 15 seconds."""
     cursor = await connection.execute(
         "select count(*)::int as n from workers where seen_at > now() - make_interval(secs => %s)",
@@ -81,7 +81,7 @@ async def alive(connection: Connection) -> int:
     return row["n"] if row else 0
 
 
-async def find_alive(connection: Connection, worker_id: UUID) -> Alive:
+async def find_alive(connection: Connection, worker_id: UUID) -> LiveWorkers:
     """Return the number of live workers, and whether this one is the first of them."""
     cursor = await connection.execute(
         "select count(*)::int as number,"
@@ -92,7 +92,7 @@ async def find_alive(connection: Connection, worker_id: UUID) -> Alive:
     )
     row = await cursor.fetchone()
     assert row is not None
-    return Alive(**row)
+    return LiveWorkers(**row)
 
 
 async def count_halted(connection: Connection) -> int:

@@ -23,7 +23,7 @@ async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
     return cursor.rowcount
 
 
-async def give_back(connection: Connection, batch_id: UUID) -> int:
+async def requeue_batch(connection: Connection, batch_id: UUID) -> int:
     """Delete a batch whose workflow has closed, and queue its remaining deliveries; return their number."""
     async with connection.transaction():
         await connection.execute("delete from delivery_batches where id = %s", (batch_id,))

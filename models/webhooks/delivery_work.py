@@ -182,7 +182,7 @@ where w.batch_id = %s and w.status = 'running' order by w.available_at, w.delive
 """
 
 
-async def take(connection: Connection, batch_id: UUID, executor: UUID) -> list[Delivery]:
+async def take_batch(connection: Connection, batch_id: UUID, executor: UUID) -> list[Delivery]:
     """Take up a batch, from an earlier executor if there is one; return the deliveries to send.
 
     Args:
@@ -234,7 +234,7 @@ select extract(epoch from wake_at - clock_timestamp())::float as seconds from le
 """
 
 
-async def look(connection: Connection, batch_id: UUID) -> float | None:
+async def get_batch_state(connection: Connection, batch_id: UUID) -> float | None:
     """Return the seconds until the first delivery of a batch is due; None if none waits.
 
     A batch without deliveries is deleted.
@@ -261,4 +261,4 @@ async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float 
         QUEUE + "status = 'waiting' and batch_id = %s and wake_at <= clock_timestamp()", (batch_id,)
     )
     queued = cursor.rowcount
-    return queued, await look(connection, batch_id)
+    return queued, await get_batch_state(connection, batch_id)

@@ -37,7 +37,7 @@ class Endpoint(SQLModel, table=True):
 
     Attributes:
         events: event types, prefixes (`monitor.*`) and `*`.
-        sealed: `Sending`, as JSON.
+        sealed: `EndpointSecrets`, as JSON.
         rate_limit: the highest number of deliveries a minute.
         disabled_reason: why the service has switched it off.
         failing_since: the first of the failures since the last success.
@@ -97,7 +97,7 @@ class PreviousSecret:
 
 
 @dataclass(frozen=True)
-class Sending:
+class EndpointSecrets:
     """The secret data of an endpoint: the secrets that sign requests to it, and their further headers."""
 
     secret: str
@@ -110,7 +110,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class EndpointSettings:
     """The settings of an endpoint."""
 
     url: str
@@ -132,12 +132,12 @@ async def has_listener(connection: Connection, account_id: UUID, event_type: str
     return row is not None and row["found"]
 
 
-def seal(keyring: Keyring, endpoint_id: UUID, sending: Sending) -> bytes:
+def seal(keyring: Keyring, endpoint_id: UUID, sending: EndpointSecrets) -> bytes:
     """Seal the secret data of an endpoint."""
     return keyring.seal(_PURPOSE, orjson.dumps(asdict(sending)), str(endpoint_id))
 
 
-def unseal(keyring: Keyring, endpoint_id: UUID, sealed: bytes) -> Sending:
+def unseal(keyring: Keyring, endpoint_id: UUID, sealed: bytes) -> EndpointSecrets:
     """Open the secret data of an endpoint.
 
     Raises:
@@ -147,11 +147,11 @@ def unseal(keyring: Keyring, endpoint_id: UUID, sealed: bytes) -> Sending:
     previous = [
         PreviousSecret(one["secret"], datetime.fromisoformat(one["until"])) for one in held["previous"]
     ]
-    return Sending(held["secret"], previous, held["headers"])
+    return EndpointSecrets(held["secret"], previous, held["headers"])
 
 
 async def create(
-    connection: Connection, keyring: Keyring, actor: Actor, chosen: Chosen, secret: str
+    connection: Connection, keyring: Keyring, actor: Actor, chosen: EndpointSettings, secret: str
 ) -> EndpointView:
     """Create an endpoint; call it in a transaction.
 
@@ -174,7 +174,7 @@ async def create(
         " created_at, updated_at) values (%s, %s, %s, %s, %s, %s, %s, %s, now(), now())",
         (
             endpoint_id, actor.account_id, chosen.url, list(chosen.events), chosen.description,
-            seal(keyring, endpoint_id, Sending(secret, headers=chosen.headers)), chosen.rate_limit,
+            seal(keyring, endpoint_id, EndpointSecrets(secret, headers=chosen.headers)), chosen.rate_limit,
             chosen.is_active,
         ),
     )  # fmt: skip
@@ -204,7 +204,7 @@ async def get(connection: Connection, keyring: Keyring, account_id: UUID, endpoi
 
 async def load_sending(
     connection: Connection, keyring: Keyring, account_id: UUID, endpoint_id: UUID
-) -> tuple[str, Sending]:
+) -> tuple[str, EndpointSecrets]:
     """Return the URL and the secret data of an endpoint.
 
     Raises:
@@ -217,7 +217,7 @@ async def load_sending(
 async def change(
     connection: Connection, keyring: Keyring, actor: Actor, endpoint_id: UUID, changes: Mapping[str, Any]
 ) -> EndpointView:
-    """Change the settings in `changes` (fields of `Chosen`); call it in a transaction.
+    """Change the settings in `changes` (fields of `EndpointSettings`); call it in a transaction.
 
     Switching an endpoint on resets its failures: waiting deliveries are sent.
 
@@ -227,14 +227,14 @@ async def change(
     row = await _row(connection, actor.account_id, endpoint_id, lock="for no key update")
     before = _view(keyring, row)
     sending = unseal(keyring, endpoint_id, row["sealed"])
-    was = Chosen(
+    was = EndpointSettings(
         before.url, before.events, before.description, before.headers, before.rate_limit, before.is_active
     )
     chosen = replace(was, **changes)
     # Sealed again only with new headers: otherwise the secret data stays unchanged.
     sealed = row["sealed"]
     if chosen.headers != sending.headers:
-        sealed = seal(keyring, endpoint_id, Sending(sending.secret, sending.previous, chosen.headers))
+        sealed = seal(keyring, endpoint_id, EndpointSecrets(sending.secret, sending.previous, chosen.headers))
     await connection.execute(
         "update endpoints set url = %s, events = %s, description = %s, sealed = %s, rate_limit = %s,"
         " is_active = %s, updated_at = now() where id = %s",
@@ -291,7 +291,7 @@ async def rotate_secret(
     previous = previous[:_MOST_PREVIOUS]
     await connection.execute(
         "update endpoints set sealed = %s, updated_at = now() where id = %s",
-        (seal(keyring, endpoint_id, Sending(secret, previous, sending.headers)), endpoint_id),
+        (seal(keyring, endpoint_id, EndpointSecrets(secret, previous, sending.headers)), endpoint_id),
     )
     await audit.record(
         connection, actor, "webhook.secret_rotated", Target("webhook", endpoint_id, row["url"])
@@ -390,6 +390,6 @@ def _view(keyring: Keyring, row: dict[str, Any]) -> EndpointView:
     return EndpointView(**shown, headers=dict(headers))
 
 
-def _told(chosen: Chosen) -> dict[str, Any]:
+def _told(chosen: EndpointSettings) -> dict[str, Any]:
     """Return the settings for the audit log: only the names of headers, which may be credentials."""
     return asdict(chosen) | {"headers": sorted(chosen.headers)}

@@ -69,7 +69,7 @@ def test_secrets_in_changes_are_masked_at_any_depth() -> None:
         "steps": [{"config": {"secret": "s", "url": "u"}}],
         "value": {"a": 1},
     }
-    assert audit.masked(changes) == {
+    assert audit.mask_secrets(changes) == {
         "name": "n", "Password": "***", "steps": [{"config": {"secret": "***", "url": "u"}}], "value": "***",
     }  # fmt: skip
 

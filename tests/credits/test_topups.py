@@ -78,7 +78,7 @@ async def settle_down(client: Client, database: Database) -> None:
     async def nothing_due() -> bool:
         await start_due(client, database)
         async with database.connection() as connection:
-            return not await topups.due(connection)
+            return not await topups.list_due(connection)
 
     await eventually(nothing_due, 30)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from database import Database, Notifier
-from execution.run_recorder import RunWriter, Stale
+from execution.run_recorder import RunRecorder, StaleProgress
 from models.identifiers import new_id
 from models.runs.run_writes import Change, End, Wait
 from tests.automations.claims import record_of
@@ -18,7 +18,7 @@ async def write(database: Database, changes: list[Change]) -> list[bool]:
     """Have a worker write these changes at one moment."""
     notifier = Notifier(database)
     notifier.start()
-    writer = RunWriter(database, notifier)
+    writer = RunRecorder(database, notifier)
     await writer.open()
     try:
         async with asyncio.timeout(20):
@@ -71,7 +71,7 @@ async def test_who_writes_of_progress_that_is_older_than_the_stored_one_is_told_
     run_id, claim_id = (await new_runs([1])).only
     wait = Change(claim_id, run_id, then=Wait(None, "{}"), progress_no=0)
     assert await write(database, [wait]) == [True]
-    with pytest.raises(Stale):
+    with pytest.raises(StaleProgress):
         await write(database, [wait])
 
 
