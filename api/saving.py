@@ -163,7 +163,10 @@ async def restore(
     """
 
     async def document(connection: Connection, current: CurrentWorkflow) -> JSONObject:
-        return {**await automations.earlier(connection, automation_id, version), "status": current.status}
+        return {
+            **await automations.get_earlier_definition(connection, automation_id, version),
+            "status": current.status,
+        }
 
     edit = Edit("workflow.restored", {"restored": version})
     async with services.saves.hold(actor.account_id):
@@ -185,7 +188,9 @@ async def _replace(
     """
     while True:
         async with services.database.connection() as connection:
-            current = await automations.current(connection, actor.account_id, automation_id, expected_version)
+            current = await automations.get_current(
+                connection, actor.account_id, automation_id, expected_version
+            )
             wanted = await document(connection, current)
         checked, readings = await _read(services, actor.account_id, wanted, rules, automation_id)
         told = _with_differences(edit, current, checked)

@@ -184,7 +184,7 @@ class Performer:
     async def _opened(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
         try:
             async with self._database.connection() as connection:
-                values = await secrets.values(connection, self._keyring, account_id, names)
+                values = await secrets.load_values(connection, self._keyring, account_id, names)
         except UnsealError:
             _log.error("secret_not_opened", account_id=str(account_id))
             return None

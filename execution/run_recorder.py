@@ -124,7 +124,9 @@ class RunRecorder:
             for change in first.values()
             if isinstance(change.then, End) and change.run_id in written
         ]
-        for payload in run_results.written(change for change in first.values() if change.run_id in written):
+        for payload in run_results.write_payloads(
+            change for change in first.values() if change.run_id in written
+        ):
             self._notifier.notify(run_results.RESULT_CHANNEL, payload)
         for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
             self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))

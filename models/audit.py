@@ -214,7 +214,7 @@ def _masked(value: Any) -> Any:
     return value
 
 
-async def entries(
+async def list_entries(
     connection: Connection,
     account_id: UUID,
     *,
@@ -240,7 +240,7 @@ async def entries(
     return await _read(connection, account_id, where, of, before, limit)
 
 
-async def workflow_entries(
+async def list_workflow_entries(
     connection: Connection, account_id: UUID, automation_id: UUID | None, *, before: UUID | None, limit: int
 ) -> tuple[list[AuditView], UUID | None]:
     """Return a page of the entries of one workflow, or of all workflows and their secrets, newest first.

@@ -65,7 +65,7 @@ OUTPUT_BYTES: LiteralString = (
 """The size of the output of a step `s` as JSON, in bytes; only a lower bound if it exceeds `most`."""
 
 
-def url_of(ref: ValueRef) -> str:
+def value_url(ref: ValueRef) -> str:
     """Return the API's path to a value."""
     steps = f"/steps/{ref.step_id}" if ref.step_id != THE_RUN else ""
     return f"/api/workflows/runs/{ref.run_id}{steps}/{ref.part}"
@@ -86,7 +86,7 @@ def shown(ref: ValueRef, size: int, loaded: Mapping[ValueRef, StoredJson]) -> St
     """Return a value of this size as an answer shows it: whole, or as `Omitted` if it was not loaded."""
     if not size:
         return None
-    return loaded[ref] if ref in loaded else Omitted(bytes=size, url=url_of(ref))
+    return loaded[ref] if ref in loaded else Omitted(bytes=size, url=value_url(ref))
 
 
 _LOAD: LiteralString = """

@@ -74,7 +74,7 @@ async def check(
     """
     given_secrets = given_secrets or {}
     async with database.connection() as connection:
-        names = await secrets.names(connection, account_id) | given_secrets.keys()
+        names = await secrets.list_names(connection, account_id) | given_secrets.keys()
         given = templates.fill_in(document, names) if automation_id is None else document
         if isinstance(given, Finding):
             return Found(Report(None, "draft", [given], []), None)
@@ -161,7 +161,7 @@ async def _find_weak_secret(
     if not isinstance(scheme, str) or not isinstance(name, str) or scheme not in signatures.SIGNED_BY:
         return []
     try:
-        stored = await secrets.values(connection, keyring, account_id, [name])
+        stored = await secrets.load_values(connection, keyring, account_id, [name])
     except UnsealError:
         return []  # events are refused until it is stored anew
     value = given.get(name) or stored.get(name)

@@ -292,7 +292,7 @@ class Signatures:
     async def _opened(self, account_id: UUID, name: str) -> str | None:
         try:
             async with self._database.connection() as connection:
-                return (await secrets.values(connection, self._keyring, account_id, [name])).get(name)
+                return (await secrets.load_values(connection, self._keyring, account_id, [name])).get(name)
         except UnsealError:
             _log.error("secret_not_opened", account_id=str(account_id))
             return None

@@ -170,7 +170,7 @@ async def change_password(
     await attempt.count("login", network, request=request)
     await attempt.count("login_account", f"password/{caller.credential_id}")
     async with services.database.connection() as connection:
-        stored = await accounts.password_hash_of(connection, caller.account_id)
+        stored = await accounts.get_password_hash(connection, caller.account_id)
     fits, _ = await passwords.verify(body.current_password, stored)
     if not fits:
         raise Forbidden("wrong_password", "The current password is not right.")

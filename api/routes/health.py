@@ -117,7 +117,7 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
                 await workers.count_halted(connection),
                 await setbacks.count_aside(connection),
                 await run_work.count_strays(connection),
-                await workers.longest_loop_lag(connection),
+                await workers.get_longest_loop_lag(connection),
                 await stuck_runs.count(connection),
             )
     except AWAY:

@@ -181,7 +181,7 @@ async def get_run_events(
     `Last-Event-ID` gets nothing that it has seen.
     """
     async with services.database.connection() as connection:
-        pulse = await runs.pulse(connection, caller.account_id, run_id)
+        pulse = await runs.get_pulse(connection, caller.account_id, run_id)
     if pulse.ended and last_event_id == live_events.END_ID:
         return Response(status_code=204)
     token = presented(request.scope["headers"]) or ""

@@ -263,9 +263,9 @@ async def export_workflow(workflow_id: Id, caller: Author, services: ServicesDep
     Of secrets it has the names alone, and of monitors and other workflows the ids.
     """
     async with services.database.connection() as connection:
-        current = await automations.current(connection, caller.account_id, workflow_id)
+        current = await automations.get_current(connection, caller.account_id, workflow_id)
     named = f'attachment; filename="{exporting.file_name(current.definition["name"])}.json"'
-    content = exporting.written(current.definition, current.status)
+    content = exporting.write_document(current.definition, current.status)
     return Response(content, media_type="application/json", headers={"Content-Disposition": named})
 
 
@@ -335,7 +335,7 @@ async def delete_workflow(
     if cancel_runs:
         # There may be very many: should it fail on the way, the workflow is still there to be deleted.
         async with services.database.connection() as connection:
-            await automations.current(connection, caller.account_id, workflow_id, version)
+            await automations.get_current(connection, caller.account_id, workflow_id, version)
         await cancel_all(services, who, workflow_id)
     async with services.database.transaction() as connection:
         await agents.check_workflow_change(connection, who, workflow_id)

@@ -187,7 +187,7 @@ async def find_by_email(connection: Connection, email: str) -> tuple[Account, st
     return account, row["password_hash"]
 
 
-async def password_hash_of(connection: Connection, account_id: UUID) -> str:
+async def get_password_hash(connection: Connection, account_id: UUID) -> str:
     """Return the stored hash of the account's password."""
     cursor = await connection.execute("select password_hash from accounts where id = %s", (account_id,))
     row = await cursor.fetchone()

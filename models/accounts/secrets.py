@@ -130,7 +130,7 @@ async def add(connection: Connection, keyring: Keyring, actor: Actor, given: Map
     Raises:
         Conflict: `secret_exists` if the account has one of these names, or it has too many secrets.
     """
-    taken = await names(connection, actor.account_id) & given.keys()
+    taken = await list_names(connection, actor.account_id) & given.keys()
     for name in sorted(given.keys() - taken):
         if not (await put(connection, keyring, actor, name, given[name])).is_new:
             taken |= {name}
@@ -185,7 +185,7 @@ async def delete(connection: Connection, actor: Actor, name: str, *, force: bool
     await audit.record(connection, actor, "secret.deleted", Target("secret", name=name), changes)
 
 
-async def names(connection: Connection, account_id: UUID) -> frozenset[str]:
+async def list_names(connection: Connection, account_id: UUID) -> frozenset[str]:
     """Return the names of the account's secrets."""
     cursor = await connection.execute("select name from secrets where account_id = %s", (account_id,))
     return frozenset([row["name"] for row in await cursor.fetchall()])
@@ -212,7 +212,7 @@ async def signing_schemes(connection: Connection, account_id: UUID, name: str) -
     return [row["scheme"] for row in await cursor.fetchall()]
 
 
-async def values(
+async def load_values(
     connection: Connection, keyring: Keyring, account_id: UUID, names: Collection[str]
 ) -> dict[str, str]:
     """Return the values of those of `names` that exist.

@@ -73,7 +73,7 @@ async def begin(
     return Token(session_id=session_id, token=token, expires_at=expires_at)
 
 
-def claims_of(keyring: Keyring, token: str) -> Claims | None:
+def read_claims(keyring: Keyring, token: str) -> Claims | None:
     """Return the content of `token`, if one of our keys signed it and it has not expired."""
     if decode_base64url(token.rpartition(".")[2]) is None:
         return None  # another spelling of the same token: caches would not drop it when the session ends
@@ -95,7 +95,7 @@ def claims_of(keyring: Keyring, token: str) -> Claims | None:
     return None
 
 
-async def email_of_live(connection: Connection, claims: Claims) -> str | None:
+async def find_live_email(connection: Connection, claims: Claims) -> str | None:
     """Return the e-mail of the session's account, if the session has not ended."""
     cursor = await connection.execute(
         "select a.email from sessions s join accounts a on a.id = s.account_id"

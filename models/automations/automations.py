@@ -192,7 +192,7 @@ class CurrentWorkflow:
     definition: dict[str, Any]
 
 
-async def current(
+async def get_current(
     connection: Connection, account_id: UUID, automation_id: UUID, expected_version: int | None = None
 ) -> CurrentWorkflow:
     """Return the current state of a workflow, from which a change starts.
@@ -221,7 +221,7 @@ async def current(
     return CurrentWorkflow(**row)
 
 
-async def earlier(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
+async def get_earlier_definition(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
     """Return the stored definition of an earlier version of a workflow; the caller has checked its owner.
 
     Raises:
@@ -297,7 +297,7 @@ async def delete(
 ) -> None:
     """Delete a workflow: it accepts no more runs; its runs stay readable until they are too old.
 
-    Run it inside a transaction. Its arguments and errors are those of `current`.
+    Run it inside a transaction. Its arguments and errors are those of `get_current`.
     """
     cursor = await connection.execute(
         "update automations set deleted_at = now(), status = 'paused'"

@@ -14,7 +14,7 @@ _MAX_BYTES = 1024 * 1024
 """The largest body of a request: the file must fit in one."""
 
 
-def written(definition: dict[str, Any], status: Status) -> bytes:
+def write_document(definition: dict[str, Any], status: Status) -> bytes:
     """Return the JSON of a stored definition, indented if that fits in the body of a request."""
     document = {**definition, "status": status}
     lines = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

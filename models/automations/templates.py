@@ -37,7 +37,7 @@ class Template(View):
 
 
 @cache
-def every() -> Mapping[str, Template]:
+def load_templates() -> Mapping[str, Template]:
     """Read all templates: id → template, grouped by category."""
     files = [file for file in resources.files("templates").iterdir() if file.name.endswith(".json")]
     found = [
@@ -68,9 +68,9 @@ def fill_in(document: Any, secrets: Collection[str]) -> Any:
     template_id = own.pop("template_id")
     if template_id is None:
         return own
-    template = every().get(template_id) if isinstance(template_id, str) else None
+    template = load_templates().get(template_id) if isinstance(template_id, str) else None
     if template is None:
-        hint = suggestion(str(template_id), every()) or " GET /api/workflows/templates lists them."
+        hint = suggestion(str(template_id), load_templates()) or " GET /api/workflows/templates lists them."
         return Finding("/template_id", "unknown_template", f"There is no such template.{hint}")
     whole = template.document()
     trigger: Any = own.get("trigger")

@@ -151,7 +151,7 @@ async def charge(
         Conflict: the same charge is being booked at this moment in another transaction.
     """
     if amount == 0:
-        return Change(amount=0, balance=(await balance(connection, account_id)).balance, replayed=False)
+        return Change(amount=0, balance=(await get_balance(connection, account_id)).balance, replayed=False)
     values = _values("charge", account_id, reference, description, amount=amount, key=key_id, run=run_id)
     return await _take(connection, statements.CHARGE, values)
 
@@ -226,7 +226,7 @@ async def refund(
     return change
 
 
-async def balance(connection: Connection, account_id: UUID) -> BalanceView:
+async def get_balance(connection: Connection, account_id: UUID) -> BalanceView:
     """Return the account's credits.
 
     Raises:
@@ -249,14 +249,14 @@ async def balance(connection: Connection, account_id: UUID) -> BalanceView:
 
 async def set_low_balance_threshold(connection: Connection, actor: Actor, threshold: int) -> BalanceView:
     """Set the balance below which the account counts as low; call it in a transaction."""
-    before = await balance(connection, actor.account_id)
+    before = await get_balance(connection, actor.account_id)
     await connection.execute(
         "update credit_balances set low_balance_threshold = %s, updated_at = now() where account_id = %s",
         (threshold, actor.account_id),
     )
     changes = {"low_balance_threshold": {"old": before.low_balance_threshold, "new": threshold}}
     await audit.record(connection, actor, "credits.threshold_changed", Target("credits"), changes)
-    return await balance(connection, actor.account_id)
+    return await get_balance(connection, actor.account_id)
 
 
 async def _add(
@@ -272,7 +272,7 @@ async def _add(
 async def _take(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change:
     change = await _book(connection, statement, values)
     if change is None:
-        left = (await balance(connection, values["account"])).balance
+        left = (await get_balance(connection, values["account"])).balance
         raise InsufficientCredits(values["amount"], left)
     return change
 

@@ -97,7 +97,7 @@ class Funds(NamedTuple):
     charged: int
 
 
-async def funds(connection: Connection, account_id: UUID, reference: str) -> Funds:
+async def get_funds(connection: Connection, account_id: UUID, reference: str) -> Funds:
     """Return the account's balance and the amount already charged for the work with this reference.
 
     Raises:
@@ -115,7 +115,7 @@ async def funds(connection: Connection, account_id: UUID, reference: str) -> Fun
     return Funds(**row)
 
 
-async def entries(
+async def list_entries(
     connection: Connection, account_id: UUID, *, before: int | None = None, limit: int = 20
 ) -> tuple[list[EntryView], int | None]:
     """Return the account's ledger, newest first, and the `before` of the next page, if there is one."""

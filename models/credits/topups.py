@@ -48,7 +48,7 @@ async def configure(connection: Connection, actor: Actor, wanted: AutoTopUp) -> 
     """
     if wanted.enabled:
         _check(wanted)
-    before = (await credits.balance(connection, actor.account_id)).auto_topup
+    before = (await credits.get_balance(connection, actor.account_id)).auto_topup
     await connection.execute(
         "update credit_balances set topup_enabled = %(enabled)s, topup_threshold = %(threshold)s,"
         " topup_amount = %(amount)s, topup_monthly_cap = %(monthly_cap)s, updated_at = now()"

@@ -164,13 +164,13 @@ async def accept(
     )  # fmt: skip
     if held:
         await credits.hold(
-            connection, actor.account_id, held, hold_of(job_id), f"Bulk job {new.name or job_id}"
+            connection, actor.account_id, held, hold_reference(job_id), f"Bulk job {new.name or job_id}"
         )
     changes = {"type": {"old": None, "new": new.type}, "total_rows": {"old": None, "new": total}}
     await audit.record(connection, actor, "job.created", Target("job", job_id, new.name), changes)
 
 
-def hold_of(job_id: UUID) -> str:
+def hold_reference(job_id: UUID) -> str:
     """Return the reference under which the credits of a job are held and settled."""
     return f"bulk-job/{job_id}"
 

@@ -15,7 +15,7 @@ from models.credits import credits
 from models.errors import NotFound
 from models.events import events
 from models.events.event_data import BulkJobCompleted, BulkJobFailed, Failure
-from models.jobs.acceptance import hold_of
+from models.jobs.acceptance import hold_reference
 
 
 async def finish(connection: Connection, job_id: UUID, error: Mapping[str, str] | None = None) -> bool:
@@ -106,7 +106,7 @@ async def _end(
     assert ended is not None
     await connection.execute("delete from job_chunks where job_id = %s", (job["id"],))
     if ended["credits_held"]:
-        reference, used = hold_of(job["id"]), ended["credits_used"]
+        reference, used = hold_reference(job["id"]), ended["credits_used"]
         what = "Rows that were answered"
         await credits.settle(connection, job["account_id"], reference, used, what, key_id=ended["key_id"])
     return ended

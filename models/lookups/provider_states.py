@@ -155,7 +155,7 @@ async def close(connection: Connection, source: str, bucket: str) -> None:
     )
 
 
-async def states(connection: Connection) -> dict[str, dict[str, Any]]:
+async def load_states(connection: Connection) -> dict[str, dict[str, Any]]:
     """Return `blocked`, `last_success`, `error_rate` and `limited_rate` of each source that was asked."""
     cursor = await connection.execute(
         "select source, coalesce(blocked_until > now(), false) as blocked, last_success, error_rate,"

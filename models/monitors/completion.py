@@ -44,7 +44,7 @@ class RunEffects(NamedTuple):
     accepted: int = 0
 
 
-def hold_of(run_id: UUID) -> str:
+def hold_reference(run_id: UUID) -> str:
     """Return the reference under which the credits of a run are held and settled."""
     return f"monitor-run/{run_id}"
 
@@ -119,7 +119,9 @@ async def _end(
         (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
     )
     what = "Targets of which something was heard"
-    await credits.settle(connection, run["account_id"], hold_of(run["id"]), ended["heard_records"], what)
+    await credits.settle(
+        connection, run["account_id"], hold_reference(run["id"]), ended["heard_records"], what
+    )
     return ended
 
 

@@ -18,7 +18,7 @@ from models.errors import Conflict, DomainError, InsufficientCredits, NotFound
 from models.identifiers import new_id
 from models.lists.lists import TargetType
 from models.monitors import monitors
-from models.monitors.completion import RunEffects, hold_of, tell_failed
+from models.monitors.completion import RunEffects, hold_reference, tell_failed
 from models.monitors.monitors import LockedMonitor
 from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
 
@@ -214,7 +214,7 @@ async def _accept(
     await connection.execute(
         "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
     )
-    await credits.hold(connection, row["account_id"], total, hold_of(run_id), f"Monitor {row['name']}")
+    await credits.hold(connection, row["account_id"], total, hold_reference(run_id), f"Monitor {row['name']}")
     return AcceptedRun(run_id, total)
 
 

@@ -33,7 +33,7 @@ class Result(NamedTuple):
     output: StoredJson | None
 
 
-def written(changes: Iterable[Change]) -> Iterator[str]:
+def write_payloads(changes: Iterable[Change]) -> Iterator[str]:
     """Yield the results of completed runs that a client waits for, as payloads of notifications."""
     some, size = list[bytes](), 0
     for one in filter(None, map(_written, changes)):
@@ -64,8 +64,8 @@ def _joined(some: list[bytes]) -> str:
     return f"[{b','.join(some).decode()}]"
 
 
-def read(payload: str) -> list[Result]:
-    """Read a payload of `written`."""
+def read_payload(payload: str) -> list[Result]:
+    """Read a payload of `write_payloads`."""
     return [
         Result(UUID(run_id), version, None if output is None else StoredJson(output))
         for run_id, version, output in orjson.loads(payload)

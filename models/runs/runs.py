@@ -38,7 +38,7 @@ from models.run_values import (
     ValueRef,
     choose,
     shown,
-    url_of,
+    value_url,
 )
 from models.runs import carriers
 from models.runs.run_views import RunStatus, RunView, view_of
@@ -242,7 +242,7 @@ async def get_output(connection: Connection, run_id: UUID) -> StoredJson | Omitt
         return None
     ref = ValueRef(run_id, row["output_of"], "output")
     loaded = await run_values.load(connection, [ref]) if row["bytes"] <= ROOM else {}
-    return loaded.get(ref) or Omitted(bytes=row["bytes"], url=url_of(ValueRef(run_id, THE_RUN, "output")))
+    return loaded.get(ref) or Omitted(bytes=row["bytes"], url=value_url(ValueRef(run_id, THE_RUN, "output")))
 
 
 async def _views(
@@ -290,7 +290,7 @@ def _view(
     rows = [with_values(run["id"], step, loaded) for step in steps]
     output = next((row["output"] for row in rows if row["step_id"] == run["output_of"]), None)
     if isinstance(output, Omitted):
-        output = output.model_copy(update={"url": url_of(ValueRef(run["id"], THE_RUN, "output"))})
+        output = output.model_copy(update={"url": value_url(ValueRef(run["id"], THE_RUN, "output"))})
     given = shown(ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"], loaded)
     return view_of(run | {"input": given, "output": output}, rows)
 
@@ -339,7 +339,7 @@ class Pulse(NamedTuple):
         return self.status in ("completed", "failed", "cancelled")
 
 
-async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse:
+async def get_pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse:
     """Return the summary of a run.
 
     Raises:

@@ -80,7 +80,7 @@ async def _accept(
         return None  # paused or deleted a moment ago
     if not isinstance(target.trigger, ScheduleTrigger):
         return None
-    payload, key = schedules.payload_at(target.trigger, moment), f"schedule/{schedules.written(moment)}"
+    payload, key = schedules.payload_at(target.trigger, moment), f"schedule/{schedules.format_moment(moment)}"
     event = RunRequest(target, "schedule", payload, dedupe_key=key)
     [accepted] = await acceptance.accept(connection, [event])
     return accepted

@@ -105,7 +105,7 @@ async def count_halted(connection: Connection) -> int:
     return row["n"] if row else 0
 
 
-async def longest_loop_lag(connection: Connection) -> float:
+async def get_longest_loop_lag(connection: Connection) -> float:
     """Return the longest `loop_lag` of live workers, in seconds; 0 if there is none."""
     cursor = await connection.execute(
         "select coalesce(max(loop_lag), 0) as seconds from workers"

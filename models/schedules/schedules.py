@@ -42,10 +42,10 @@ def payload_at(trigger: ScheduleTrigger, moment: datetime) -> Any:
         trigger: the workflow's trigger.
         moment: in UTC.
     """
-    return {"scheduled_for": written(moment)} if trigger.input is None else trigger.input
+    return {"scheduled_for": format_moment(moment)} if trigger.input is None else trigger.input
 
 
-def written(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     """Return a moment in UTC in the format of runs, such as 2026-11-23T09:00:00Z."""
     return moment.isoformat().replace("+00:00", "Z")
 

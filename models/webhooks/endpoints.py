@@ -353,7 +353,7 @@ CHANGED_CHANNEL = "endpoints_changed"
 """Notified when the events that an account subscribes to may have changed."""
 
 
-async def subscribers(connection: Connection, event_type: str) -> frozenset[UUID]:
+async def find_subscribers(connection: Connection, event_type: str) -> frozenset[UUID]:
     """Return the accounts that subscribe to events of a type."""
     cursor = await connection.execute(
         "select distinct account_id from endpoints where is_active and events && event_patterns(%s)",

@@ -269,7 +269,7 @@ async def test_a_call_that_finds_its_connection_dead_is_done_at_once_with_anothe
 ) -> None:
     """It is no fault of the run: that is not set aside."""
     target = await with_secret(database, keyring, new_account, new_target, receiver.url)
-    read, broken = secrets.values, 0
+    read, broken = secrets.load_values, 0
 
     async def break_at_first(connection: Any, *arguments: Any) -> Any:
         nonlocal broken

@@ -108,7 +108,7 @@ class Jobber:
     async def balance(self) -> tuple[int, int, int]:
         """What the account has, what is held, and what was used."""
         async with self.database.connection() as connection:
-            view = await credits.balance(connection, self.account_id)
+            view = await credits.get_balance(connection, self.account_id)
         return view.balance, view.held, view.used
 
     async def events(self, job_id: UUID) -> list[dict[str, Any]]:

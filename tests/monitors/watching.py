@@ -169,5 +169,5 @@ class Watcher:
     async def balance(self) -> tuple[int, int]:
         """What the account has, and what is held."""
         async with self.database.connection() as connection:
-            shown = await credits.balance(connection, self.account_id)
+            shown = await credits.get_balance(connection, self.account_id)
         return shown.balance, shown.held

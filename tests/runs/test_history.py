@@ -251,7 +251,7 @@ async def test_what_the_audit_log_tells_of_old_runs_goes_with_them(
             )
     await ActivityEnvironment().run(MaintenanceActivities(settings, database).maintain_partitions)
     async with database.connection() as connection:
-        entries = await audit.entries(connection, target.account_id, target_kind="workflow")
+        entries = await audit.list_entries(connection, target.account_id, target_kind="workflow")
     assert [entry.action for entry in entries] == ["workflow.created", "run.started", "workflow.updated"]
 
 

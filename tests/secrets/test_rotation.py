@@ -74,7 +74,7 @@ def counts(secrets: int, tokens: int, webhooks: int, canary: int) -> dict[str, A
 
 async def opened(database: Database, person: Person, key: str) -> dict[str, str]:
     async with database.connection() as connection:
-        return await secrets.values(connection, Keyring([key]), person.account.id, ["A", "B"])
+        return await secrets.load_values(connection, Keyring([key]), person.account.id, ["A", "B"])
 
 
 async def test_all_opens_with_the_new_key_alone(
@@ -159,7 +159,7 @@ async def test_many_are_sealed_anew_in_batches(database: Database, person: Perso
     assert done["secrets"] == Resealed(number, 0)
     async with database.connection() as connection:
         names = [name for _, name, _ in rows]
-        values = await secrets.values(connection, Keyring([NEW]), account, names)
+        values = await secrets.load_values(connection, Keyring([NEW]), account, names)
     assert values == {name: name for name in names}
 
 
